@@ -1,0 +1,390 @@
+//! The one function: state + entry → state + outcomes + events + changed records.
+//!
+//! A step first moves time, then lets happen what is due, then carries out the commands in order. Each verb checks
+//! everything before its first change.
+
+mod answer;
+mod cancel;
+mod claim;
+mod claim_many;
+mod cluster;
+mod create;
+mod due;
+mod ending;
+mod grant;
+mod hold;
+mod mirror;
+mod next;
+mod own;
+mod queue;
+mod update;
+mod validate;
+mod wait_line;
+mod work;
+mod worker;
+mod write;
+
+pub use validate::validate;
+
+use crate::archive::Archive;
+use crate::bounds::STEPS_PER_ENTRY;
+use crate::caller::{Caller, Role};
+use crate::changes::Changes;
+use crate::command::{Command, Entry};
+use crate::event::{Event, What, Who};
+use crate::item::Field;
+use crate::names::{ItemId, QueueName, SpaceName};
+use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
+use crate::outcome::Outcome;
+use crate::policy::Policy;
+use crate::queue::{Flow, Queue};
+use crate::record::{Archived, Key};
+use crate::refusal::Refusal;
+use crate::request_memory::RequestKey;
+use crate::space::{Counts, Space};
+use crate::standing::ItemState;
+use crate::state::items::{Item, ItemKey};
+use crate::state::{LiveQueue, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a step did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// One per command, in order.
+    pub outcomes: Vec<Outcome>,
+    pub events: Vec<Event>,
+    /// Every record that is another now, the events among them.
+    pub changes: Changes,
+}
+
+/// When the leader should propose a tick if nothing else comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NextDeadlines {
+    /// In cluster time; at or before [`State::now`] when work is left over from the last step.
+    pub time: Option<Time>,
+    /// In wall time.
+    pub wall: Option<Wall>,
+}
+
+impl State {
+    /// Applies one entry. Total: every entry has an outcome for each of its commands, whatever it says.
+    pub fn apply(&mut self, entry: &Entry, archive: &dyn Archive) -> Applied {
+        let newest_wall_before = self.meta.newest_wall;
+        let mut step = Step {
+            state: self,
+            archive,
+            wall: entry.wall,
+            newest_wall_before,
+            by: None,
+            steps_left: STEPS_PER_ENTRY,
+            events: Vec::new(),
+            changes: Changes::default(),
+            touched: Vec::new(),
+            touched_spaces: BTreeSet::new(),
+            touched_queues: BTreeSet::new(),
+            moved: BTreeMap::new(),
+        };
+        step.state.meta.now = step.state.meta.now.max(entry.at);
+        step.state.meta.newest_wall = step.state.meta.newest_wall.max(entry.wall);
+        step.forget_requests(entry.commands.len());
+        step.expire_named(&entry.commands);
+        step.work_off_due();
+        let outcomes = entry.commands.iter().map(|request| step.answer(request)).collect();
+        step.work_off_backlog();
+        step.finish(outcomes)
+    }
+
+    /// When something will happen by itself. May name a moment at which nothing does; never one too late.
+    #[must_use]
+    pub fn next_deadlines(&self, archive: &dyn Archive) -> NextDeadlines {
+        let left_over = !self.wakes.is_empty() || !self.busy_queues.is_empty() || self.meta.voiding;
+        let purge = archive.retained_after(self.meta.purged_to).map(|retained| retained.purge_at);
+        let time =
+            if left_over { Some(self.meta.now) } else { self.deadlines.first_time().into_iter().chain(purge).min() };
+        NextDeadlines { time, wall: self.deadlines.calendar.first().map(|(date, _)| *date) }
+    }
+}
+
+/// One entry being applied.
+pub(crate) struct Step<'a> {
+    state: &'a mut State,
+    archive: &'a dyn Archive,
+    wall: Wall,
+    /// The latest wall time that any entry before this one carried.
+    newest_wall_before: Wall,
+    /// Whose command is being carried out.
+    by: Option<Who>,
+    steps_left: u32,
+    events: Vec<Event>,
+    changes: Changes,
+    touched: Vec<ItemKey>,
+    touched_spaces: BTreeSet<SpaceNo>,
+    touched_queues: BTreeSet<QueueNo>,
+    /// Items that went to the archive or came back from it in this very step.
+    moved: BTreeMap<(SpaceNo, ItemId), Option<Archived>>,
+}
+
+/// A command with what every verb needs to know about its sender.
+#[derive(Clone, Copy)]
+struct Ask<'r> {
+    caller: &'r Caller,
+    space_name: &'r SpaceName,
+    /// None: nothing was ever created there.
+    space: Option<SpaceNo>,
+    /// Where a waiting claim's answer goes.
+    request: Option<RequestKey>,
+    /// The id was answered "waiting" before: asking again may not join again.
+    is_poll: bool,
+}
+
+enum Found {
+    Live(ItemKey),
+    Archived(Box<Archived>),
+}
+
+impl Step<'_> {
+    fn run(&mut self, ask: Ask<'_>, command: &Command) -> Result<Outcome, Refusal> {
+        match command {
+            Command::Create(item) => self.create(ask, item),
+            Command::CreateMany(items) => self.create_many(ask, items),
+            Command::Claim(claim) => self.claim(ask, claim),
+            Command::ClaimMany(many) => self.claim_many(ask, many),
+            Command::Next(next) => self.next(ask, next),
+            Command::Renew(renew) => self.renew(ask, renew),
+            Command::RenewAll(all) => Ok(self.renew_all(ask, all)),
+            Command::Extend(extend) => self.extend(ask, extend),
+            Command::Release(release) => self.release(ask, release),
+            Command::Reserve(reserve) => self.reserve(ask, reserve),
+            Command::Withdraw { item } => self.withdraw(ask, item),
+            Command::Reorder { item, actors } => self.reorder(ask, item, actors),
+            Command::Revoke(revoke) => self.revoke(ask, revoke),
+            Command::Assign { item, actor } => self.assign(ask, item, actor),
+            Command::Unassign { item, actor } => self.unassign(ask, item, actor),
+            Command::Update(update) => self.update(ask, update),
+            Command::Activity(activity) => self.activity(ask, activity),
+            Command::AwaitInput(wait) => self.await_input(ask, wait),
+            Command::Resume(write) => self.resume(ask, write),
+            Command::HandOn(hand_on) => self.hand_on(ask, hand_on),
+            Command::Complete(complete) => self.complete(ask, complete),
+            Command::Fail(fail) => self.fail(ask, fail),
+            Command::Cancel(cancel) => self.cancel(ask, cancel),
+            Command::Reopen { item } => self.reopen(ask, item),
+            Command::Retry { item } => self.retry(ask, item),
+            Command::SetPolicy(set) => self.set_policy(ask, set),
+            Command::Pause { queue } => self.set_flow(ask, queue, Flow::Paused),
+            Command::Unpause { queue } => self.set_flow(ask, queue, Flow::Open),
+            Command::Drain { queue } => self.set_flow(ask, queue, Flow::Draining),
+            Command::SetSpacePolicy(policy) => self.set_space_policy(ask, policy),
+            Command::RegisterWorker(registration) => self.register_worker(ask, registration),
+            Command::DrainWorker { worker } => self.drain_worker(ask, worker),
+            Command::RemoveWorker { worker } => self.remove_worker(ask, worker),
+            Command::BeginEpoch { token_floor } => self.begin_epoch(ask, *token_floor),
+            Command::Activate => self.activate(ask),
+            Command::RaiseRules { version } => self.raise_rules(ask, *version),
+        }
+    }
+
+    /// Writes every touched record once, as it is now, and closes the step.
+    fn finish(mut self, outcomes: Vec<Outcome>) -> Applied {
+        for key in std::mem::take(&mut self.touched) {
+            if !self.state.items.is_live(key) {
+                continue;
+            }
+            let item = self.state.items.get_mut(key);
+            let touched = std::mem::take(&mut item.touched);
+            if touched.content {
+                self.changes.put(&Key::Content(key.no), &item.stored_content());
+            }
+            if touched.standing {
+                self.changes.put(&Key::Standing(key.no), &item.standing);
+            }
+        }
+        for queue in std::mem::take(&mut self.touched_queues) {
+            self.changes.put(&Key::Queue(queue), &self.state.queue(queue).queue);
+        }
+        for space in std::mem::take(&mut self.touched_spaces) {
+            self.changes.put(&Key::Space(space), self.state.space(space));
+        }
+        for event in &self.events {
+            let space = self.state.space_numbers[&event.space];
+            self.changes.put(&Key::Event(space, event.number), event);
+        }
+        self.changes.put(&Key::Meta, &self.state.meta);
+        self.state.hash = self.state.hash.then(self.changes.as_bytes());
+        Applied { outcomes, events: self.events, changes: self.changes }
+    }
+
+    fn now(&self) -> Time {
+        self.state.meta.now
+    }
+
+    fn item(&self, key: ItemKey) -> &Item {
+        self.state.item(key)
+    }
+
+    fn policy(&self, key: ItemKey) -> &Policy {
+        &self.state.queue_of(key).queue.policy
+    }
+
+    /// Changes where an item stands; its record is written at the end of the step.
+    fn change<R>(&mut self, key: ItemKey, change: impl FnOnce(&mut Item) -> R) -> R {
+        self.touch(key);
+        self.state.change(key, change)
+    }
+
+    fn touch(&mut self, key: ItemKey) {
+        let touched = &mut self.state.items.get_mut(key).touched;
+        if !touched.content && !touched.standing {
+            self.touched.push(key);
+        }
+        touched.standing = true;
+    }
+
+    fn touch_content(&mut self, key: ItemKey) {
+        self.touch(key);
+        self.state.items.get_mut(key).touched.content = true;
+    }
+
+    fn set_state(&mut self, key: ItemKey, state: ItemState) {
+        let now = self.now();
+        self.change(key, |item| {
+            item.standing.state = state;
+            item.standing.since = now;
+        });
+    }
+
+    fn emit(&mut self, space: SpaceNo, queue: Option<QueueName>, item: Option<ItemId>, what: What) -> EventNumber {
+        let epoch = self.state.meta.epoch;
+        let at = self.now();
+        let wall = self.wall;
+        let by = self.by.clone();
+        let space_record = self.state.space_mut(space);
+        space_record.last_event += 1;
+        let number = EventNumber { epoch, seq: space_record.last_event };
+        let space_name = space_record.name.clone();
+        self.touched_spaces.insert(space);
+        self.events.push(Event { space: space_name, number, at, wall, by, queue, item, what });
+        number
+    }
+
+    fn emit_of_queue(&mut self, queue: QueueNo, what: What) {
+        let record = &self.state.queue(queue).queue;
+        let (space, name) = (record.space, record.name.clone());
+        self.emit(space, Some(name), None, what);
+    }
+
+    fn emit_of(&mut self, key: ItemKey, what: What) -> EventNumber {
+        let item = self.item(key);
+        let (space, id) = (item.space, item.id.clone());
+        let queue = self.state.queue(item.queue).queue.name.clone();
+        self.emit(space, Some(queue), Some(id), what)
+    }
+
+    /// An event that changed these fields of the item: its number is the item's revision from now on.
+    fn emit_content(&mut self, key: ItemKey, what: What, fields: &[Field]) {
+        let number = self.emit_of(key, what);
+        if fields.is_empty() {
+            return;
+        }
+        self.change(key, |item| {
+            item.standing.revision = number;
+            let mut changed = std::mem::take(&mut item.standing.changed).into_vec();
+            changed.retain(|(field, _)| !fields.contains(field));
+            changed.extend(fields.iter().map(|field| (*field, number)));
+            changed.sort_unstable();
+            item.standing.changed = changed.into();
+        });
+    }
+
+    fn find(&self, space: SpaceNo, id: &ItemId) -> Option<Found> {
+        if let Some(key) = self.state.items.find(space, id) {
+            return Some(Found::Live(key));
+        }
+        if let Some(moved) = self.moved.get(&(space, id.clone())) {
+            return moved.clone().map(|archived| Found::Archived(Box::new(archived)));
+        }
+        self.archive.item(space, id).map(|archived| Found::Archived(Box::new(archived)))
+    }
+
+    /// The item, if the caller may see it: an item that is hidden and one that does not exist answer alike.
+    fn find_visible(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
+        let found = ask.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)?;
+        let (queue, mode) = match &found {
+            Found::Live(key) => (self.item(*key).queue, &self.item(*key).content.mode),
+            Found::Archived(archived) => (archived.queue, &archived.content.mode),
+        };
+        let queue = &self.state.queue(queue).queue.name;
+        let is_visible =
+            ask.caller.can_see(queue) && (mode.is_open_to(ask.caller) || ask.caller.has_role(Role::Operator, queue));
+        if is_visible { Ok(found) } else { Err(Refusal::NotFound) }
+    }
+
+    /// A visible item that is not terminal, for a caller that has one of the roles in its queue.
+    fn find_live(&self, ask: Ask<'_>, id: &ItemId, roles: &[Role]) -> Result<ItemKey, Refusal> {
+        let found = self.find_visible(ask, id)?;
+        let queue = match &found {
+            Found::Live(key) => self.item(*key).queue,
+            Found::Archived(archived) => archived.queue,
+        };
+        self.check_role(ask, queue, roles)?;
+        match found {
+            Found::Live(key) => Ok(key),
+            Found::Archived(_) => Err(Refusal::TerminalItem),
+        }
+    }
+
+    fn check_role(&self, ask: Ask<'_>, queue: QueueNo, roles: &[Role]) -> Result<(), Refusal> {
+        check_role_in(ask.caller, &self.state.queue(queue).queue.name, roles)
+    }
+
+    fn ensure_space(&mut self, name: &SpaceName) -> SpaceNo {
+        if let Some(no) = self.state.space_numbers.get(name) {
+            return *no;
+        }
+        let no = SpaceNo(u32::try_from(self.state.spaces.len()).expect("fewer than four billion spaces"));
+        self.state.space_numbers.insert(name.clone(), no);
+        self.state.spaces.push(Space {
+            no,
+            name: name.clone(),
+            last_event: 0,
+            version: 0,
+            policy: crate::policy::SpacePolicy::default(),
+            counts: Counts::default(),
+        });
+        self.touched_spaces.insert(no);
+        no
+    }
+
+    /// A queue springs into being on first use.
+    fn ensure_queue(&mut self, space: SpaceNo, name: &QueueName) -> QueueNo {
+        if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
+            return *no;
+        }
+        let no = QueueNo(u32::try_from(self.state.queues.len()).expect("fewer than four billion queues"));
+        self.state.queue_numbers.insert((space, name.clone()), no);
+        self.state.queues.push(LiveQueue::new(Queue {
+            no,
+            space,
+            name: name.clone(),
+            flow: Flow::Open,
+            version: 0,
+            policy: Policy::default(),
+        }));
+        self.touched_queues.insert(no);
+        no
+    }
+
+    fn find_queue(&self, ask: Ask<'_>, name: &QueueName) -> Option<QueueNo> {
+        self.state.queue_numbers.get(&(ask.space?, name.clone())).copied()
+    }
+}
+
+fn check_role_in(caller: &Caller, queue: &QueueName, roles: &[Role]) -> Result<(), Refusal> {
+    if roles.iter().any(|role| caller.has_role(*role, queue)) {
+        Ok(())
+    } else if caller.can_see(queue) {
+        Err(Refusal::Forbidden { needs: roles[0] })
+    } else {
+        Err(Refusal::NotFound)
+    }
+}

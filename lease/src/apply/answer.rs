@@ -1,0 +1,232 @@
+//! One request, one effect, one answer: identity, activation and request memory stand before every verb.
+
+use super::{Ask, Step};
+use crate::bounds::{REQUESTS_MAX, STEPS_PER_ENTRY};
+use crate::caller::{Caller, Verified};
+use crate::command::{Command, Request};
+use crate::disclose;
+use crate::encoding::{decode, encode};
+use crate::event::Who;
+use crate::names::{ItemId, SpaceName};
+use crate::numbers::{Span, Time};
+use crate::outcome::{Grant, Outcome, Snapshot};
+use crate::policy::IdentityPolicy;
+use crate::record::Key;
+use crate::refusal::{Code, Refusal};
+use crate::request_memory::{Answer, Remembered, RequestKey};
+use crate::state::items::ItemKey;
+use std::sync::Arc;
+
+impl Step<'_> {
+    pub(super) fn answer(&mut self, request: &Request) -> Outcome {
+        if let Err(refusal) = super::validate(request) {
+            return Outcome::Refused(refusal);
+        }
+        let space = self.state.space_numbers.get(&request.space).copied();
+        let identity = space.map_or(IdentityPolicy::AcceptSelfReported, |no| self.state.space(no).policy.identity);
+        if !identity.accepts(request.caller.verified) {
+            return Outcome::Refused(Refusal::RejectedByPolicy);
+        }
+        if !self.state.meta.activated && !request.command.is_of_cluster() {
+            return Outcome::Refused(Refusal::NotActivated);
+        }
+        let key = self.request_key(&request.space, &request.caller, request);
+        let known = self.state.requests.get(key).is_some();
+        let body = if known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
+        let mut is_poll = false;
+        if let Some(remembered) = self.state.requests.get(key) {
+            if remembered.body != body {
+                return Outcome::Refused(Refusal::RequestIdReused);
+            }
+            match &remembered.answer {
+                Answer::Given(bytes) => {
+                    let outcome = decode(bytes).expect("an outcome this machine remembered");
+                    return self.replay(space, outcome);
+                }
+                Answer::Waiting => is_poll = true,
+            }
+        } else if request.retry && !request.command.is_renewal() && self.now() < self.state.meta.requests_cut_until {
+            return Outcome::Refused(Refusal::RequestForgotten);
+        }
+
+        let ask = Ask { caller: &request.caller, space_name: &request.space, space, request: Some(key), is_poll };
+        self.by = Some(Who::from(&request.caller));
+        let outcome = Outcome::from(self.run(ask, &request.command));
+        self.by = None;
+        if !request.command.is_renewal() {
+            self.remember(key, body, request.command.weight(), &outcome);
+        }
+        outcome
+    }
+
+    fn request_key(&self, space: &SpaceName, caller: &Caller, request: &Request) -> RequestKey {
+        let (tag, session) = caller.session.as_ref().map_or((0, ""), |session| (1, session.as_str()));
+        RequestKey(self.state.meta.salt.hash(&[
+            space.as_str().as_bytes(),
+            caller.actor.as_str().as_bytes(),
+            &[tag],
+            session.as_bytes(),
+            request.request_id.as_str().as_bytes(),
+        ]))
+    }
+
+    pub(super) fn fingerprint(&self, value: &impl serde::Serialize) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let hash = self.state.meta.salt.hash(&[&encode(value)]) as u64;
+        hash
+    }
+
+    fn remember(&mut self, key: RequestKey, body: u64, weight: u64, outcome: &Outcome) {
+        let answer = match outcome {
+            Outcome::Waiting { .. } => Answer::Waiting,
+            Outcome::Empty { .. } => return,
+            Outcome::Refused(refusal)
+                if matches!(
+                    refusal.code(),
+                    // Nothing of the store was asked: the same words may mean something later.
+                    Code::Invalid | Code::RejectedByPolicy | Code::NotActivated
+                ) =>
+            {
+                return;
+            }
+            _ => Answer::Given(encode(&without_snapshots(outcome)).into()),
+        };
+        self.write_memory(key, body, weight, answer);
+    }
+
+    fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: Answer) {
+        self.state.meta.last_request += 1;
+        let remembered = Remembered { seq: self.state.meta.last_request, at: self.now(), body, weight, answer };
+        self.changes.put(&Key::Request(key), &remembered);
+        self.state.requests.insert(key, remembered);
+        while self.state.requests.weight() > REQUESTS_MAX {
+            self.forget_one(Time::NEVER);
+        }
+    }
+
+    /// A waiting claim's request gets its answer, so that its next poll hears it.
+    pub(super) fn answer_waiting(&mut self, request: Option<RequestKey>, outcome: &Outcome) {
+        let Some(key) = request else { return };
+        let Some(remembered) = self.state.requests.get(key) else { return };
+        if remembered.answer == Answer::Waiting {
+            let (body, weight) = (remembered.body, remembered.weight);
+            let answer = Answer::Given(encode(&without_snapshots(outcome)).into());
+            self.write_memory(key, body, weight, answer);
+        }
+    }
+
+    /// Forgets what is old enough, a bounded part of it per entry: more than an entry can add.
+    pub(super) fn forget_requests(&mut self, commands: usize) {
+        for _ in 0..STEPS_PER_ENTRY as usize + 2 * commands {
+            if !self.forget_one(self.state.meta.now) {
+                break;
+            }
+        }
+    }
+
+    /// `until`: those remembered until then may go; [`Time::NEVER`]: the oldest goes whatever its age.
+    fn forget_one(&mut self, until: Time) -> bool {
+        let Some((key, forgotten)) = self.state.requests.forget_one(until) else { return false };
+        if forgotten.forgotten_at() > self.state.meta.now {
+            let cut = &mut self.state.meta.requests_cut_until;
+            *cut = (*cut).max(forgotten.forgotten_at());
+        }
+        self.changes.remove(&Key::Request(key));
+        true
+    }
+
+    /// What happened then, with the time that is left now.
+    fn replay(&self, space: Option<crate::numbers::SpaceNo>, mut outcome: Outcome) -> Outcome {
+        for grant in outcome.grants_mut() {
+            grant.expires_in = Span(0);
+            let Some(key) = space.and_then(|space| self.state.items.find(space, &grant.item)) else { continue };
+            if let Some(lease) = &self.item(key).standing.lease
+                && lease.token == grant.token
+            {
+                grant.expires_at = lease.expires_at;
+                grant.expires_in = self.now().until(lease.expires_at);
+                grant.snapshot = Some(Box::new(self.snapshot(key)));
+            }
+        }
+        outcome
+    }
+
+    pub(super) fn snapshot(&self, key: ItemKey) -> Snapshot {
+        let item = self.item(key);
+        Snapshot {
+            no: item.no,
+            queue: self.state.queue(item.queue).queue.name.clone(),
+            state: item.standing.state.kind(),
+            revision: item.standing.revision,
+            attempts: item.standing.attempts,
+            content: Arc::clone(&item.content),
+        }
+    }
+
+    /// The lease on this item as its holder sees it.
+    pub(super) fn grant_of(&self, key: ItemKey, renewed: bool, cut: bool, released: Option<ItemId>) -> Box<Grant> {
+        let item = self.item(key);
+        let lease = item.standing.lease.as_ref().expect("a held item");
+        let origin = item.standing.past.as_ref().and_then(|past| past.origin.as_ref()).map(|(_, since)| *since);
+        Box::new(Grant {
+            item: item.id.clone(),
+            token: lease.token,
+            expires_at: lease.expires_at,
+            expires_in: self.now().until(lease.expires_at),
+            lease_for: lease.lease_for,
+            cut,
+            renewed,
+            claimed_at: lease.claimed_at,
+            originally_claimed_at: origin.unwrap_or(lease.claimed_at),
+            line_length: item.line_len(),
+            cancel_requested: item.standing.cancel.is_some(),
+            released,
+            snapshot: Some(Box::new(self.snapshot(key))),
+        })
+    }
+
+    /// Why somebody else is first, as far as this caller may know.
+    pub(super) fn conflict(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
+        let item = self.item(key);
+        let now = self.now();
+        let delay = item.standing.past.as_ref().and_then(|past| past.delay.as_ref()).map(|(_, until)| *until);
+        let until = item.standing.lease.as_ref().map(|lease| lease.expires_at).or(delay);
+        let retry_after = until.map_or(crate::bounds::RETRY_HINT, |until| now.until(until).max(Span(1)));
+        let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
+        let queue = &self.state.queue(item.queue).queue;
+        disclose::conflict(retry_after, holder, ask.caller, queue)
+    }
+
+    /// Who holds it now, as far as this caller may know.
+    pub(super) fn lease_lost(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
+        let item = self.item(key);
+        let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
+        let queue = &self.state.queue(item.queue).queue;
+        Refusal::LeaseLost { holder: holder.and_then(|view| disclose::holder(view, ask.caller, queue)) }
+    }
+}
+
+fn without_snapshots(outcome: &Outcome) -> Outcome {
+    let mut outcome = outcome.clone();
+    for grant in outcome.grants_mut() {
+        grant.snapshot = None;
+    }
+    outcome
+}
+
+impl IdentityPolicy {
+    fn accepts(self, verified: Verified) -> bool {
+        match self {
+            Self::AcceptSelfReported => true,
+            Self::AcceptCached => verified != Verified::SelfReported,
+            Self::RequireChecked => verified == Verified::Checked,
+        }
+    }
+}
+
+impl Command {
+    /// Commands of the cluster's own life, taken also before activation.
+    fn is_of_cluster(&self) -> bool {
+        matches!(self, Self::BeginEpoch { .. } | Self::Activate | Self::RaiseRules { .. })
+    }
+}

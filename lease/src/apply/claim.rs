@@ -1,0 +1,202 @@
+//! Claiming one item: the order of the checks is the rule.
+
+use super::{Ask, Found, Step};
+use crate::bounds::RETRY_HINT;
+use crate::caller::Role;
+use crate::command::{Claim, OnConflict};
+use crate::numbers::{QueueNo, Span};
+use crate::outcome::Outcome;
+use crate::policy::AtMaxLeases;
+use crate::queue::Flow;
+use crate::refusal::{NotReady, Refusal};
+use crate::standing::{ItemState, Waits};
+use crate::state::items::ItemKey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a claim comes to. Decided before anything changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It is the caller's already.
+    Renew(ItemKey),
+    Join(ItemKey),
+    /// Free; `evict` makes room for it afterwards.
+    Grant {
+        key: ItemKey,
+        evict: Option<ItemKey>,
+    },
+    /// Held by the caller's other session, which loses it.
+    TakeOver(ItemKey),
+}
+
+/// What the other entries of a batch take and give, while none of it has happened yet.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) granted: BTreeSet<ItemKey>,
+    /// Leases of the caller that the batch gives back, or takes, per queue.
+    pub(super) given_back: BTreeMap<QueueNo, u32>,
+    pub(super) taken: BTreeMap<QueueNo, u32>,
+    pub(super) evicted: BTreeSet<ItemKey>,
+}
+
+impl Plan {
+    /// How many leases more, or fewer, than now the queue has room for.
+    fn room_in(&self, queue: QueueNo) -> i64 {
+        let of = |counts: &BTreeMap<QueueNo, u32>| counts.get(&queue).copied().map_or(0, i64::from);
+        of(&self.given_back) - of(&self.taken)
+    }
+}
+
+impl Step<'_> {
+    pub(super) fn claim(&mut self, ask: Ask<'_>, claim: &Claim) -> Result<Outcome, Refusal> {
+        let decision = self.decide_claim(ask, claim, &Plan::default())?;
+        self.carry_out_claim(ask, claim, decision)
+    }
+
+    pub(super) fn decide_claim(&self, ask: Ask<'_>, claim: &Claim, plan: &Plan) -> Result<Decision, Refusal> {
+        let key = match self.find_visible(ask, &claim.item)? {
+            Found::Live(key) => key,
+            Found::Archived(archived) => {
+                self.check_role(ask, archived.queue, &[Role::Worker])?;
+                return Err(Refusal::TerminalItem);
+            }
+        };
+        let item = self.item(key);
+        self.check_role(ask, item.queue, &[Role::Worker])?;
+        let lease = item.standing.lease.as_deref();
+        if lease.is_some_and(|lease| lease.holder.is(ask.caller)) || plan.granted.contains(&key) {
+            return Ok(Decision::Renew(key));
+        }
+        let holder = ask.caller.holder();
+        let place = item.line.as_ref().and_then(|line| line.number_of(&holder));
+        if ask.is_poll && place.is_none() {
+            return Err(Refusal::WaitTimeout);
+        }
+
+        let mut is_own_reservation = false;
+        match &item.standing.state {
+            ItemState::Pending(waits) => return Err(Refusal::NotReady(self.not_ready(waits))),
+            ItemState::Blocked(_) => return Err(Refusal::Blocked),
+            ItemState::Reserved(reservation) if reservation.actor != ask.caller.actor => {
+                return Err(Refusal::Reserved { retry_after: self.now().until(reservation.until).max(Span(1)) });
+            }
+            ItemState::Reserved(_) => is_own_reservation = true,
+            _ => {}
+        }
+        if !item.content.mode.is_open_to(ask.caller) {
+            return Err(Refusal::NotFound);
+        }
+        if self.is_draining_worker(item.space, &holder) {
+            return Err(Refusal::WorkerDraining);
+        }
+
+        let queue = self.state.queue(item.queue);
+        let waits = claim.on_conflict != OnConflict::Fail;
+        if queue.queue.flow.is_draining() || (queue.queue.flow == Flow::Paused && !waits) {
+            return Err(Refusal::QueuePaused);
+        }
+        if lease.is_some_and(|lease| lease.holder.actor == ask.caller.actor) {
+            return match (claim.takeover, queue.queue.flow) {
+                (false, _) => Err(Refusal::HeldByYourOtherSession),
+                (true, Flow::Open) => Ok(Decision::TakeOver(key)),
+                (true, _) => Err(Refusal::QueuePaused),
+            };
+        }
+
+        let join = || self.decide_join(key, claim, place.is_some());
+        if !is_own_reservation {
+            let others_in_line =
+                item.line.as_ref().is_some_and(|line| line.iter().any(|(number, _)| Some(number) != place));
+            if lease.is_some() || others_in_line || self.is_delayed_for(key, ask.caller) {
+                return if waits { join() } else { Err(self.conflict(ask, key)) };
+            }
+        }
+
+        let bar = if queue.queue.flow.is_open() {
+            let ahead = queue.settle.len() - usize::from(item.standing.settle.is_some());
+            let has_room = queue.room_behind(ahead) + plan.room_in(item.queue) > 0;
+            (!has_room).then_some(Refusal::QueueFull { retry_after: RETRY_HINT })
+        } else {
+            Some(Refusal::QueuePaused)
+        };
+        if let Some(bar) = bar {
+            // A reservation is no place in line: its owner comes back when there is room.
+            return if waits && !is_own_reservation { join() } else { Err(bar) };
+        }
+        let evict = self.room_of_caller(ask, item.queue, plan)?;
+        Ok(Decision::Grant { key, evict })
+    }
+
+    fn decide_join(&self, key: ItemKey, claim: &Claim, has_place: bool) -> Result<Decision, Refusal> {
+        if has_place {
+            return Ok(Decision::Join(key));
+        }
+        let asked = match claim.on_conflict {
+            OnConflict::Wait { line_max, .. } => line_max,
+            OnConflict::Fail => None,
+        };
+        let max = self.policy(key).line_max.min(asked.unwrap_or(u32::MAX));
+        let line_length = self.item(key).line_len();
+        if line_length >= max { Err(Refusal::LineTooLong { line_length }) } else { Ok(Decision::Join(key)) }
+    }
+
+    /// Whether the caller may have one more lease in this queue, and which one it gives for it.
+    pub(super) fn room_of_caller(
+        &self,
+        ask: Ask<'_>,
+        queue_no: QueueNo,
+        plan: &Plan,
+    ) -> Result<Option<ItemKey>, Refusal> {
+        let queue = &self.state.queue(queue_no).queue;
+        let max = queue.policy.max_leases;
+        let holdings = self.state.holdings.get(&(queue.space, ask.caller.actor.clone()));
+        let leases = holdings.map_or(0, |holdings| i64::from(holdings.leases_in(queue_no)));
+        if max == 0 || leases - plan.room_in(queue_no) < i64::from(max) {
+            return Ok(None);
+        }
+        let is_oldest = |key: &ItemKey| !plan.evicted.contains(key) && !plan.granted.contains(key);
+        let oldest = holdings
+            .filter(|_| queue.policy.at_max_leases == AtMaxLeases::ReleaseOldest)
+            .and_then(|holdings| holdings.oldest_of(&ask.caller.session, queue_no, is_oldest));
+        oldest.map(Some).ok_or(Refusal::TooManyLeases { max })
+    }
+
+    pub(super) fn carry_out_claim(
+        &mut self,
+        ask: Ask<'_>,
+        claim: &Claim,
+        decision: Decision,
+    ) -> Result<Outcome, Refusal> {
+        match decision {
+            Decision::Renew(key) => {
+                let (length, cut) = self.policy(key).lease_length(claim.lease_for);
+                self.confirm(key);
+                self.prolong(key, length);
+                self.show_cancel(key);
+                Ok(Outcome::Granted(self.grant_of(key, true, cut, None)))
+            }
+            Decision::Join(key) => Ok(self.join(ask, claim, key)),
+            Decision::TakeOver(key) => {
+                self.take_over(key);
+                let cut = self.grant_claim(ask, claim, key);
+                Ok(Outcome::Granted(self.grant_of(key, false, cut, None)))
+            }
+            Decision::Grant { key, evict } => {
+                let cut = self.grant_claim(ask, claim, key);
+                let released = evict.map(|evicted| {
+                    let id = self.item(evicted).id.clone();
+                    self.evict(evicted);
+                    id
+                });
+                Ok(Outcome::Granted(self.grant_of(key, false, cut, released)))
+            }
+        }
+    }
+
+    pub(super) fn not_ready(&self, waits: &Waits) -> NotReady {
+        NotReady {
+            dependencies: u32::try_from(waits.dependencies.len()).unwrap_or(u32::MAX),
+            not_before: waits.not_before,
+            retry_after: waits.until.map(|until| self.now().until(until).max(Span(1))),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Several claims and releases in one step, each with its own truthful outcome.
+
+use super::claim::{Decision, Plan};
+use super::{Ask, Found, Step};
+use crate::command::{ClaimMany, OnConflict, Release};
+use crate::outcome::Outcome;
+use crate::refusal::Refusal;
+use crate::state::items::ItemKey;
+
+impl Step<'_> {
+    /// The claims come first and may use the room that the releases give back: what is given up for something is not
+    /// lost before that is certain.
+    pub(super) fn claim_many(&mut self, ask: Ask<'_>, many: &ClaimMany) -> Result<Outcome, Refusal> {
+        // Several claims of one request cannot share its one memory of waiting: they are polled by claims of their own.
+        let ask = Ask { request: None, is_poll: false, ..ask };
+        if many.all_or_none {
+            return Ok(self.claim_all_or_none(ask, many));
+        }
+        let mut plan = self.plan_of_releases(ask, &many.releases);
+        let mut claims = Vec::with_capacity(many.claims.len());
+        for claim in &many.claims {
+            let outcome = self.decide_claim(ask, claim, &plan).and_then(|decision| {
+                if let Decision::Grant { evict: Some(evicted), .. } = decision {
+                    plan.evicted.insert(evicted);
+                }
+                self.carry_out_claim(ask, claim, decision)
+            });
+            claims.push(outcome.into());
+        }
+        Ok(Outcome::ClaimedMany { claims, releases: self.release_many(ask, &many.releases) })
+    }
+
+    fn claim_all_or_none(&mut self, ask: Ask<'_>, many: &ClaimMany) -> Outcome {
+        let mut plan = self.plan_of_releases(ask, &many.releases);
+        let mut decisions = Vec::with_capacity(many.claims.len());
+        for claim in &many.claims {
+            debug_assert_eq!(claim.on_conflict, OnConflict::Fail, "validated");
+            let decision = self.decide_claim(ask, claim, &plan);
+            if let Ok(Decision::Grant { key, evict }) = &decision {
+                plan.granted.insert(*key);
+                if let Some(evicted) = evict {
+                    plan.evicted.insert(*evicted);
+                } else {
+                    *plan.taken.entry(self.item(*key).queue).or_default() += 1;
+                }
+            }
+            decisions.push(decision);
+        }
+        if decisions.iter().any(Result::is_err) {
+            let refused = |decision: Result<_, Refusal>| Outcome::Refused(decision.err().unwrap_or(Refusal::AllOrNone));
+            let none = || Outcome::Refused(Refusal::AllOrNone);
+            return Outcome::ClaimedMany {
+                claims: decisions.into_iter().map(refused).collect(),
+                releases: many.releases.iter().map(|_| none()).collect(),
+            };
+        }
+        let claims =
+            many.claims.iter().zip(decisions).map(|(claim, decision)| {
+                decision.and_then(|decision| self.carry_out_claim(ask, claim, decision)).into()
+            });
+        let claims = claims.collect();
+        Outcome::ClaimedMany { claims, releases: self.release_many(ask, &many.releases) }
+    }
+
+    fn release_many(&mut self, ask: Ask<'_>, releases: &[Release]) -> Vec<Outcome> {
+        releases.iter().map(|release| self.release(ask, release).into()).collect()
+    }
+
+    /// Only what the caller really holds, and once, gives room back.
+    fn plan_of_releases(&self, ask: Ask<'_>, releases: &[Release]) -> Plan {
+        let mut plan = Plan::default();
+        for release in releases {
+            if let Some(key) = self.held_for_release(ask, release)
+                && plan.evicted.insert(key)
+            {
+                *plan.given_back.entry(self.item(key).queue).or_default() += 1;
+            }
+        }
+        plan
+    }
+
+    fn held_for_release(&self, ask: Ask<'_>, release: &Release) -> Option<ItemKey> {
+        let Found::Live(key) = self.find_visible(ask, &release.item).ok()? else { return None };
+        let lease = self.item(key).standing.lease.as_ref()?;
+        let names_it = release.token.is_none_or(|token| token == lease.token);
+        (lease.holder.is(ask.caller) && names_it).then_some(key)
+    }
+}

@@ -1,0 +1,85 @@
+//! The cluster's own life: a restored backup begins an epoch, is activated, and rules are raised.
+
+use super::{Ask, Step};
+use crate::bounds::{EPOCH_ORIGIN_MS, EPOCH_SHIFT, RETRY_HINT, RULES_VERSION, TOKEN_LIMIT};
+use crate::caller::Role;
+use crate::event::What;
+use crate::numbers::{Epoch, QueueNo, SpaceNo, Token};
+use crate::outcome::Outcome;
+use crate::refusal::{NotReady, Refusal};
+
+impl Step<'_> {
+    /// The first entry of a restored backup. The same backup restored twice never repeats a token, because the
+    /// counter starts at the time of the restore.
+    pub(super) fn begin_epoch(&mut self, ask: Ask<'_>, floor: Option<Token>) -> Result<Outcome, Refusal> {
+        check_admin(ask)?;
+        let refused = |why: &str| Err(Refusal::RestoreRefused { why: why.into() });
+        let seconds = self.wall.0.saturating_sub(EPOCH_ORIGIN_MS) / 1_000;
+        let Ok(epoch) = u32::try_from(seconds).map(Epoch) else {
+            return refused("the wall clock is too far in the future");
+        };
+        if self.wall <= self.newest_wall_before {
+            return refused("the wall clock is not later than the newest time in the backup");
+        }
+        if epoch <= self.state.meta.epoch {
+            return refused("an epoch of this second or a later one has begun already");
+        }
+        let tokens_above = Token((u64::from(epoch.0) << EPOCH_SHIFT).max(floor.map_or(0, |floor| floor.0)));
+        if tokens_above <= self.state.meta.last_token {
+            return refused("the token counter would not rise: give a higher token floor");
+        }
+        if tokens_above.0 >= TOKEN_LIMIT / 2 {
+            return refused("the token floor leaves too few tokens");
+        }
+        self.state.meta.epoch = epoch;
+        self.state.meta.last_token = tokens_above;
+        self.state.meta.activated = false;
+        self.state.meta.voiding = true;
+        self.note_work_everywhere();
+        self.emit_everywhere(&What::EpochBegun { epoch });
+        Ok(Outcome::EpochBegun { epoch, tokens_above })
+    }
+
+    /// From now on leases are granted again.
+    pub(super) fn activate(&mut self, ask: Ask<'_>) -> Result<Outcome, Refusal> {
+        check_admin(ask)?;
+        if self.state.meta.voiding {
+            return Err(Refusal::NotReady(NotReady { retry_after: Some(RETRY_HINT), ..NotReady::default() }));
+        }
+        if !self.state.meta.activated {
+            self.state.meta.activated = true;
+            self.note_work_everywhere();
+            self.emit_everywhere(&What::Activated);
+        }
+        Ok(Outcome::Activated)
+    }
+
+    /// Proposed once every member supports the version. A node that does not must not apply this entry.
+    pub(super) fn raise_rules(&mut self, ask: Ask<'_>, version: u32) -> Result<Outcome, Refusal> {
+        check_admin(ask)?;
+        if version > RULES_VERSION || version < self.state.meta.rules_version {
+            let current = self.state.meta.rules_version;
+            let why = format!("the rules are at version {current}, and this build knows up to {RULES_VERSION}");
+            return Err(Refusal::invalid("version", why));
+        }
+        self.state.meta.rules_version = version;
+        Ok(Outcome::RulesRaised { version })
+    }
+
+    fn emit_everywhere(&mut self, what: &What) {
+        for space in 0..self.state.spaces.len() {
+            let no = SpaceNo(u32::try_from(space).expect("a space number"));
+            self.emit(no, None, None, what.clone());
+        }
+    }
+
+    fn note_work_everywhere(&mut self) {
+        for queue in 0..self.state.queues.len() {
+            self.state.note_work(QueueNo(u32::try_from(queue).expect("a queue number")));
+        }
+    }
+}
+
+fn check_admin(ask: Ask<'_>) -> Result<(), Refusal> {
+    if ask.caller.is_admin() { Ok(()) } else { Err(Refusal::Forbidden { needs: Role::Admin }) }
+}

@@ -1,0 +1,174 @@
+//! Creating items. Never execution: only an accepted claim is.
+
+use super::{Ask, Found, Step, check_role_in};
+use crate::caller::Role;
+use crate::event::What;
+use crate::item::{Content, Links, Mode, NewItem, sorted};
+use crate::names::ItemId;
+use crate::numbers::{ItemNo, Revision, SpaceNo};
+use crate::outcome::Outcome;
+use crate::policy::{OnDependencyFailed, Policy};
+use crate::record::Key;
+use crate::refusal::Refusal;
+use crate::standing::{BlockedBy, ItemState, Standing, StateKind, Waits};
+use crate::state::items::Item;
+use std::sync::Arc;
+
+impl Step<'_> {
+    pub(super) fn create_many(&mut self, ask: Ask<'_>, items: &[NewItem]) -> Result<Outcome, Refusal> {
+        let mut outcomes = Vec::with_capacity(items.len());
+        for item in items {
+            // The first of them may have brought the space into being.
+            let space = self.state.space_numbers.get(ask.space_name).copied();
+            outcomes.push(self.create(Ask { space, ..ask }, item).into());
+        }
+        Ok(Outcome::CreatedMany(outcomes))
+    }
+
+    pub(super) fn create(&mut self, ask: Ask<'_>, new: &NewItem) -> Result<Outcome, Refusal> {
+        check_role_in(ask.caller, &new.queue, &[Role::Dispatcher])?;
+        let fingerprint = self.fingerprint(new);
+        if let Some(existing) = ask.space.and_then(|space| self.find(space, &new.id)) {
+            return self.created_before(new, &existing, fingerprint);
+        }
+        if let Mode::Local { owner } = &new.mode
+            && *owner != ask.caller.actor
+        {
+            return Err(Refusal::invalid("mode", "only its owner may make an item local"));
+        }
+        let policy = self.find_queue(ask, &new.queue).map(|no| self.state.queue(no).queue.policy.clone());
+        let policy = policy.unwrap_or_default();
+        let phase = new.phase.clone().or_else(|| policy.phases.first().cloned());
+        if phase.as_ref().is_some_and(|phase| !policy.has_phase(phase)) {
+            return Err(Refusal::invalid("phase", "is none of the queue's phases"));
+        }
+        for (field, id) in [("parent", &new.parent), ("target", &new.target)] {
+            if id.is_some() && ask.space.is_none() {
+                return Err(Refusal::invalid(field, "does not exist"));
+            }
+        }
+        if let (Some(space), Some(parent)) = (ask.space, &new.parent) {
+            self.check_parent(space, &new.id, parent)?;
+        }
+        if let (Some(space), Some(target)) = (ask.space, &new.target) {
+            self.check_target(space, &new.id, target)?;
+        }
+        let state = self.first_state(ask, new, &policy)?;
+        let body_bytes: usize = new.body.iter().map(|(_, text)| text.len()).sum();
+        if let Some(space) = ask.space {
+            self.check_space(space, 1, body_bytes as u64)?;
+        }
+
+        let space = self.ensure_space(ask.space_name);
+        let queue = self.ensure_queue(space, &new.queue);
+        self.state.meta.last_item = ItemNo(self.state.meta.last_item.0 + 1);
+        let no = self.state.meta.last_item;
+        let mut content = Content {
+            title: new.title.as_str().into(),
+            priority: new.priority,
+            labels: new.labels.as_slice().into(),
+            needs: sorted(&new.needs),
+            mode: new.mode.clone(),
+            phase,
+            links: links_of(new),
+            parts: Box::default(),
+            created_by: ask.caller.actor.clone(),
+            created_at: self.now(),
+            created_wall: self.wall,
+            fingerprint,
+        };
+        for (part, text) in &new.body {
+            content.set_part(*part, text.len());
+            self.changes.put(&Key::Body(no, *part), text);
+        }
+        let counts = &mut self.state.space_mut(space).counts;
+        counts.created += 1;
+        counts.live += 1;
+        counts.body_bytes += content.body_bytes();
+        let is_blocked = matches!(state, ItemState::Blocked(_));
+        let kind = state.kind();
+        let standing = Standing::new(state, Revision::default(), self.now());
+        let item = Item::new(no, new.id.clone(), space, queue, Arc::new(content), standing);
+        let key = self.state.items.insert(item);
+        self.state.index(key);
+        self.touch_content(key);
+        let revision = self.emit_of(key, What::Created);
+        self.change(key, |item| item.standing.revision = revision);
+        if is_blocked {
+            self.emit_of(key, What::Blocked { by: BlockedBy::Dependency });
+        }
+        Ok(Outcome::Created { item: new.id.clone(), created: true, revision, state: kind })
+    }
+
+    fn created_before(&self, new: &NewItem, existing: &Found, fingerprint: u64) -> Result<Outcome, Refusal> {
+        let (content, standing) = match existing {
+            Found::Live(key) => (&self.item(*key).content, &self.item(*key).standing),
+            Found::Archived(archived) => (&archived.content, &archived.standing),
+        };
+        if content.fingerprint != fingerprint {
+            return Err(Refusal::AlreadyExists);
+        }
+        let (revision, state) = (standing.revision, standing.state.kind());
+        Ok(Outcome::Created { item: new.id.clone(), created: false, revision, state })
+    }
+
+    /// Pending while it waits for anything, blocked when it waits in vain.
+    fn first_state(&self, ask: Ask<'_>, new: &NewItem, policy: &Policy) -> Result<ItemState, Refusal> {
+        let mut waits = Waits {
+            dependencies: Vec::new(),
+            not_before: new.not_before.filter(|date| *date > self.wall),
+            until: new.delay.map(|delay| self.now().after(delay)),
+        };
+        let mut waits_in_vain = false;
+        for dependency in &new.depends_on {
+            match self.find_dependency(ask.space, dependency)? {
+                Found::Live(key) => {
+                    let dependents = self.state.dependents.get(&key.no).map_or(0, std::collections::BTreeSet::len);
+                    if dependents >= crate::bounds::DEPENDENTS {
+                        return Err(Refusal::TooManyDependents { item: dependency.clone() });
+                    }
+                    waits.dependencies.push(key.no);
+                }
+                Found::Archived(archived) => {
+                    waits_in_vain |= archived.standing.state.kind() != StateKind::Complete
+                        && policy.on_dependency_failed == OnDependencyFailed::Block;
+                }
+            }
+        }
+        Ok(if waits_in_vain {
+            ItemState::Blocked(BlockedBy::Dependency)
+        } else if waits.is_over() {
+            ItemState::Queued
+        } else {
+            ItemState::Pending(Box::new(waits))
+        })
+    }
+
+    fn find_dependency(&self, space: Option<SpaceNo>, id: &ItemId) -> Result<Found, Refusal> {
+        space
+            .and_then(|space| self.find(space, id))
+            .ok_or_else(|| Refusal::invalid("depends_on", format!("{id} does not exist; create it first")))
+    }
+
+    /// Whether a space may take so many more live items and bytes of bodies.
+    pub(super) fn check_space(&self, space: SpaceNo, items: u64, bytes: u64) -> Result<(), Refusal> {
+        let space = self.state.space(space);
+        let fits = |used: u64, more: u64, max: u64| max == 0 || more == 0 || used + more <= max;
+        let (items_max, body_bytes_max) = (space.policy.items_max, space.policy.body_bytes_max);
+        if fits(space.counts.live, items, items_max) && fits(space.counts.body_bytes, bytes, body_bytes_max) {
+            Ok(())
+        } else {
+            Err(Refusal::SpaceFull { items_max, body_bytes_max })
+        }
+    }
+}
+
+fn links_of(new: &NewItem) -> Option<Box<Links>> {
+    let links = Links {
+        parent: new.parent.clone(),
+        target: new.target.clone(),
+        depends_on: new.depends_on.as_slice().into(),
+        not_before: new.not_before,
+    };
+    (links != Links::default()).then(|| Box::new(links))
+}

@@ -1,0 +1,176 @@
+//! Holding: renew, extend, release, reserve.
+
+use super::{Ask, Found, Step};
+use crate::caller::Role;
+use crate::command::{Extend, Release, Renew, RenewAll, Reserve};
+use crate::event::What;
+use crate::names::ItemId;
+use crate::numbers::{Span, Token};
+use crate::outcome::{Outcome, Renewal, RenewalOfAll};
+use crate::refusal::Refusal;
+use crate::standing::{ItemState, Reservation};
+use crate::state::items::ItemKey;
+
+impl Step<'_> {
+    /// The item whose lease this is the token of, if the caller is its holder.
+    fn find_held(&self, ask: Ask<'_>, id: &ItemId, token: Token) -> Result<ItemKey, Refusal> {
+        let key = match self.find_visible(ask, id)? {
+            Found::Live(key) => key,
+            Found::Archived(_) => return Err(Refusal::LeaseLost { holder: None }),
+        };
+        self.check_role(ask, self.item(key).queue, &[Role::Worker])?;
+        let standing = &self.item(key).standing;
+        if token < standing.newest_token {
+            return Err(self.lease_lost(ask, key));
+        }
+        match &standing.lease {
+            Some(lease) if lease.holder.is(ask.caller) && lease.token == token => Ok(key),
+            Some(_) => Err(Refusal::NotHolder),
+            None => Err(self.lease_lost(ask, key)),
+        }
+    }
+
+    pub(super) fn renew(&mut self, ask: Ask<'_>, renew: &Renew) -> Result<Outcome, Refusal> {
+        let key = self.find_held(ask, &renew.item, renew.token)?;
+        self.renew_lease(key, renew.lease_for);
+        let item = self.item(key);
+        let lease = item.standing.lease.as_ref().expect("just renewed");
+        let expires_in = self.now().until(lease.expires_at);
+        Ok(Outcome::Renewed(Renewal {
+            item: item.id.clone(),
+            token: lease.token,
+            expires_at: lease.expires_at,
+            expires_in,
+            renew_after: Span(expires_in.0 / 3),
+            line_length: item.line_len(),
+            cancel_requested: item.standing.cancel.is_some(),
+            drain: self.is_draining_worker(item.space, &lease.holder),
+        }))
+    }
+
+    fn renew_lease(&mut self, key: ItemKey, asked: Option<Span>) {
+        let lease = self.item(key).standing.lease.as_ref().expect("a held item");
+        let (length, _) = self.policy(key).lease_length(Some(asked.unwrap_or(lease.lease_for)));
+        self.confirm(key);
+        self.prolong(key, length);
+        self.show_cancel(key);
+    }
+
+    /// Every lease of the caller in its session, and its worker's heartbeat. Cannot be refused.
+    pub(super) fn renew_all(&mut self, ask: Ask<'_>, all: &RenewAll) -> Outcome {
+        let mut answer = RenewalOfAll {
+            renewed: 0,
+            lost: Vec::new(),
+            cancel_requested: Vec::new(),
+            expires_in: None,
+            renew_after: None,
+            drain: false,
+        };
+        let Some(space) = ask.space else {
+            answer.lost = all.expected.iter().map(|(id, _)| id.clone()).collect();
+            return Outcome::RenewedAll(answer);
+        };
+        let holdings = self.state.holdings.get(&(space, ask.caller.actor.clone()));
+        let held: Vec<_> = holdings.iter().flat_map(|holdings| holdings.of_session(&ask.caller.session)).collect();
+        for (_, key, _) in held {
+            self.renew_lease(key, all.lease_for);
+            let item = self.item(key);
+            let lease = item.standing.lease.as_ref().expect("just renewed");
+            let expires_in = self.now().until(lease.expires_at);
+            answer.renewed += 1;
+            answer.expires_in = Some(answer.expires_in.map_or(expires_in, |first| first.min(expires_in)));
+            if item.standing.cancel.is_some() {
+                answer.cancel_requested.push(item.id.clone());
+            }
+        }
+        answer.renew_after = answer.expires_in.map(|span| Span(span.0 / 3));
+        for (id, token) in &all.expected {
+            let key = self.state.items.find(space, id);
+            let lease = key.and_then(|key| self.item(key).standing.lease.as_ref());
+            if !lease.is_some_and(|lease| lease.token == *token && lease.holder.is(ask.caller)) {
+                answer.lost.push(id.clone());
+            }
+        }
+        answer.drain = self.hear_worker(space, &ask.caller.holder());
+        Outcome::RenewedAll(answer)
+    }
+
+    pub(super) fn extend(&mut self, ask: Ask<'_>, extend: &Extend) -> Result<Outcome, Refusal> {
+        let key = self.find_held(ask, &extend.item, extend.token)?;
+        let max = self.policy(key).lease_max;
+        self.confirm(key);
+        let before = self.item(key).standing.lease.as_ref().map(|lease| lease.expires_at);
+        self.prolong(key, extend.by.min(max));
+        let lease = self.item(key).standing.lease.as_ref().expect("a held item");
+        let (holder, token, expires_at) = (lease.holder.clone(), lease.token, lease.expires_at);
+        if Some(expires_at) != before {
+            self.emit_of(key, What::Extended { holder, token, expires_at });
+        }
+        Ok(Outcome::Extended {
+            item: extend.item.clone(),
+            token,
+            expires_at,
+            expires_in: self.now().until(expires_at),
+            capped_to: (extend.by > max).then_some(max),
+        })
+    }
+
+    /// Idempotent: holding nothing still succeeds, and takes a left-over assignment of the caller away.
+    pub(super) fn release(&mut self, ask: Ask<'_>, release: &Release) -> Result<Outcome, Refusal> {
+        let released = |released, unassigned, state| {
+            Ok(Outcome::Released { item: release.item.clone(), released, unassigned, state })
+        };
+        let key = match self.find_visible(ask, &release.item)? {
+            Found::Live(key) => key,
+            Found::Archived(archived) => return released(false, false, Some(archived.standing.state.kind())),
+        };
+        self.check_role(ask, self.item(key).queue, &[Role::Worker])?;
+        let standing = &self.item(key).standing;
+        if release.token.is_some_and(|token| token < standing.newest_token) {
+            return released(false, false, Some(standing.state.kind()));
+        }
+        let was_assigned = standing.is_assigned_to(&ask.caller.actor);
+        match &standing.lease {
+            Some(lease) if lease.holder.is(ask.caller) && release.token.is_none_or(|token| token == lease.token) => {
+                self.release_lease(key, release.keep_assignment);
+                let state = self.state_now(ask, &release.item);
+                released(true, was_assigned && !release.keep_assignment, state)
+            }
+            Some(_) => Err(Refusal::NotHolder),
+            None => {
+                let unassigned = was_assigned && !release.keep_assignment;
+                if unassigned {
+                    self.drop_assignment(key);
+                }
+                released(false, unassigned, Some(self.item(key).standing.state.kind()))
+            }
+        }
+    }
+
+    /// Turns a live lease into a reservation for its assignee.
+    pub(super) fn reserve(&mut self, ask: Ask<'_>, reserve: &Reserve) -> Result<Outcome, Refusal> {
+        let key = self.find_held(ask, &reserve.item, reserve.token)?;
+        let max = self.policy(key).reservation_max;
+        let span = reserve.span.unwrap_or(max).min(max);
+        let until = self.now().after(span);
+        self.confirm(key);
+        let lease = self.end_lease(key);
+        let actor = lease.holder.actor.clone();
+        let is_cancelled = self.item(key).standing.cancel.is_some();
+        let (holder, token) = (lease.holder, lease.token);
+        let what =
+            if is_cancelled { What::Released { holder, token } } else { What::Reserved { holder, token, until } };
+        self.emit_of(key, what);
+        self.free(key, ItemState::Reserved(Box::new(Reservation { until, actor })));
+        let state = self.state_now(ask, &reserve.item).expect("it was just there");
+        Ok(Outcome::Reserved { item: reserve.item.clone(), until, span, state })
+    }
+
+    /// The state of an item that this step may have moved to the archive.
+    pub(super) fn state_now(&self, ask: Ask<'_>, id: &ItemId) -> Option<crate::standing::StateKind> {
+        match self.find(ask.space?, id)? {
+            Found::Live(key) => Some(self.item(key).standing.state.kind()),
+            Found::Archived(archived) => Some(archived.standing.state.kind()),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `next`: find and grant in one command, so that two callers can never be given the same item. `peek` finds alone.
+
+use super::claim::Plan;
+use super::grant::Terms;
+use super::{Ask, Step, check_role_in};
+use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT, RETRY_HINT};
+use crate::caller::{Caller, Role};
+use crate::command::{Cursor, Filter, Next, Order};
+use crate::item::{Mode, RunsIn};
+use crate::names::Label;
+use crate::numbers::{QueueNo, Span};
+use crate::outcome::{EmptyReason, Outcome};
+use crate::policy::AtMaxLeases;
+use crate::refusal::Refusal;
+use crate::state::State;
+use crate::state::items::ItemKey;
+use crate::state::ready::Class;
+
+/// What a search came to.
+pub(crate) struct Search {
+    pub(crate) found: Vec<ItemKey>,
+    /// Where to go on, when the search stopped before its end.
+    pub(crate) cursor: Option<Cursor>,
+}
+
+impl Step<'_> {
+    pub(super) fn next(&mut self, ask: Ask<'_>, next: &Next) -> Result<Outcome, Refusal> {
+        check_role_in(ask.caller, &next.queue, &[Role::Worker])?;
+        let empty = |why, cursor| Ok(Outcome::Empty { why, retry_after: RETRY_HINT, cursor });
+        let Some(queue_no) = self.find_queue(ask, &next.queue) else {
+            return empty(EmptyReason::NothingQueued, None);
+        };
+        let queue = self.state.queue(queue_no);
+        if !queue.queue.flow.is_open() {
+            return empty(EmptyReason::QueuePaused, None);
+        }
+        if self.is_draining_worker(queue.queue.space, &ask.caller.holder()) {
+            return empty(EmptyReason::WorkerDraining, None);
+        }
+        let room = queue.room_behind(queue.settle.len());
+        if room <= 0 {
+            return empty(EmptyReason::QueueFull, None);
+        }
+        let Some(count) = self.count_for(ask, queue_no, next.count, room) else {
+            return empty(EmptyReason::TooManyLeases, None);
+        };
+        let search = self.state.search(ask.caller, queue_no, next, count);
+        if search.found.is_empty() {
+            let why = match (search.cursor, self.state.queue(queue_no).ready.len()) {
+                (Some(_), _) => EmptyReason::ExaminedEnough,
+                (None, 0) => EmptyReason::NothingQueued,
+                (None, _) => EmptyReason::NothingEligible,
+            };
+            let retry_after = if search.cursor.is_some() { Span(1) } else { RETRY_HINT };
+            return Ok(Outcome::Empty { why, retry_after, cursor: search.cursor });
+        }
+        let (lease_for, cut) = self.state.queue(queue_no).queue.policy.lease_length(next.lease_for);
+        let mut grants = Vec::with_capacity(search.found.len());
+        for key in search.found {
+            let evict = self.room_of_caller(ask, queue_no, &Plan::default())?;
+            let terms = Terms {
+                holder: ask.caller.holder(),
+                kind: ask.caller.kind,
+                lease_for,
+                action: next.action.as_deref().map(Into::into),
+                field: None,
+                mirrors: next.mirrors,
+            };
+            self.grant(key, terms);
+            let released = evict.map(|evicted| {
+                let id = self.item(evicted).id.clone();
+                self.evict(evicted);
+                id
+            });
+            grants.push(*self.grant_of(key, false, cut, released));
+        }
+        Ok(Outcome::Dispatched(grants))
+    }
+
+    /// How many the caller may have; none: not even one.
+    fn count_for(&self, ask: Ask<'_>, queue: QueueNo, asked: u32, room: i64) -> Option<usize> {
+        let policy = &self.state.queue(queue).queue.policy;
+        let mut count = i64::from(asked).min(room);
+        if policy.max_leases > 0 {
+            let evict = self.room_of_caller(ask, queue, &Plan::default()).ok()?;
+            if evict.is_some() {
+                count = 1;
+            } else {
+                let space = self.state.queue(queue).queue.space;
+                let holdings = self.state.holdings.get(&(space, ask.caller.actor.clone()));
+                let held = holdings.map_or(0, |holdings| holdings.leases_in(queue));
+                count = count.min(i64::from(policy.max_leases - held));
+            }
+            debug_assert!(policy.at_max_leases == AtMaxLeases::ReleaseOldest || evict.is_none());
+        }
+        usize::try_from(count).ok()
+    }
+}
+
+impl State {
+    /// The items this caller would be given: its own first, then by the order asked for.
+    pub(crate) fn search(&self, caller: &Caller, queue_no: QueueNo, next: &Next, count: usize) -> Search {
+        let queue = self.queue(queue_no);
+        let space = queue.queue.space;
+        let worker = self.workers.get(&(space, caller.holder()));
+        let capabilities = match (&next.filter.capabilities, worker) {
+            (Some(given), _) => given.as_slice(),
+            (None, Some(worker)) => &worker.capabilities,
+            (None, None) => &[],
+        };
+        let runs_in = next.filter.mode.or(worker.map(|worker| worker.mode)).unwrap_or(RunsIn::Any);
+        let wanted = Wanted { caller, filter: &next.filter, capabilities, runs_in };
+
+        let mut search = Search { found: Vec::new(), cursor: None };
+        let mut examined = 0;
+        if next.cursor.is_none()
+            && let Some(holdings) = self.holdings.get(&(space, caller.actor.clone()))
+        {
+            let own = holdings.own.range((queue_no, std::cmp::Reverse(u8::MAX), ItemKey::FIRST)..);
+            for (_, _, key) in own.take_while(|(of, _, _)| *of == queue_no) {
+                if search.found.len() == count || examined == EXAMINED_PER_NEXT {
+                    break;
+                }
+                examined += 1;
+                if wanted.has_class_of(self, *key) && self.is_eligible(&wanted, *key) {
+                    search.found.push(*key);
+                }
+            }
+        }
+        let own = search.found.len();
+        let mut candidates = queue.ready.candidates(next.order, next.cursor, |class| wanted.has_class(class));
+        while search.found.len() < count {
+            let Some((priority, key)) = candidates.next() else { return search };
+            if !search.found[..own].contains(&key) && self.is_eligible(&wanted, key) {
+                search.found.push(key);
+                continue;
+            }
+            examined += 1;
+            if examined >= EXAMINED_PER_NEXT {
+                search.cursor = Some(Cursor { priority, item: key.no });
+                return search;
+            }
+        }
+        search
+    }
+
+    /// What no index decides.
+    fn is_eligible(&self, wanted: &Wanted<'_>, key: ItemKey) -> bool {
+        let item = self.item(key);
+        let filter = wanted.filter;
+        let content = &item.content;
+        if !filter.labels.iter().all(|label| content.labels.contains(label))
+            || filter.priority_min.is_some_and(|min| content.priority < min)
+            || filter.priority_max.is_some_and(|max| content.priority > max)
+            || filter.parent.is_some() && content.parent() != filter.parent.as_ref()
+        {
+            return false;
+        }
+        // Up the parents: none held by another, and the one asked for among them.
+        let mut has_ancestor = filter.ancestor.is_none();
+        let mut parent = content.parent();
+        for _ in 0..ANCESTORS {
+            let Some(id) = parent else { break };
+            has_ancestor |= filter.ancestor.as_ref() == Some(id);
+            let Some(above) = self.items.find(item.space, id) else { break };
+            let above = self.item(above);
+            if above.standing.lease.as_ref().is_some_and(|lease| lease.holder.actor != wanted.caller.actor) {
+                return false;
+            }
+            parent = above.content.parent();
+        }
+        has_ancestor
+    }
+}
+
+/// What a caller takes from a queue.
+struct Wanted<'a> {
+    caller: &'a Caller,
+    filter: &'a Filter,
+    capabilities: &'a [Label],
+    runs_in: RunsIn,
+}
+
+impl Wanted<'_> {
+    fn has_class(&self, class: &Class) -> bool {
+        self.takes(class.phase.as_ref(), &class.mode, &class.needs)
+    }
+
+    fn has_class_of(&self, state: &State, key: ItemKey) -> bool {
+        let content = &state.item(key).content;
+        self.takes(content.phase.as_ref(), &content.mode, &content.needs)
+    }
+
+    fn takes(&self, phase: Option<&crate::names::Phase>, mode: &Mode, needs: &[Label]) -> bool {
+        (self.filter.phase.is_none() || self.filter.phase.as_ref() == phase)
+            && self.runs_in.takes(mode)
+            && mode.is_open_to(self.caller)
+            && needs.iter().all(|need| self.capabilities.contains(need))
+    }
+}
+
+impl Order {
+    /// Whether a cursor of this order says more than the item's number.
+    #[must_use]
+    pub fn is_by_priority(self) -> bool {
+        self == Self::Priority
+    }
+}

@@ -1,0 +1,68 @@
+//! Commands of queues and of spaces: policy, pause, unpause, drain.
+
+use super::{Ask, Step, check_role_in};
+use crate::caller::Role;
+use crate::command::SetPolicy;
+use crate::event::What;
+use crate::names::QueueName;
+use crate::outcome::Outcome;
+use crate::policy::SpacePolicy;
+use crate::queue::Flow;
+use crate::refusal::Refusal;
+
+impl Step<'_> {
+    pub(super) fn set_policy(&mut self, ask: Ask<'_>, set: &SetPolicy) -> Result<Outcome, Refusal> {
+        check_role_in(ask.caller, &set.queue, &[Role::Operator])?;
+        let current = self.find_queue(ask, &set.queue).map(|no| &self.state.queue(no).queue);
+        let version = current.map_or(0, |queue| queue.version);
+        if set.version.is_some_and(|read| read != version) {
+            return Err(Refusal::invalid("version", format!("the policy is at version {version}: read it again")));
+        }
+        let policy = current.map(|queue| queue.policy.clone()).unwrap_or_default().with(&set.settings)?;
+        let space = self.ensure_space(ask.space_name);
+        let no = self.ensure_queue(space, &set.queue);
+        let queue = &mut self.state.queue_mut(no).queue;
+        queue.policy = policy;
+        queue.version += 1;
+        let version = queue.version;
+        self.touched_queues.insert(no);
+        self.state.note_work(no);
+        self.emit_of_queue(no, What::PolicyChanged { version });
+        Ok(Outcome::PolicySet { queue: set.queue.clone(), version })
+    }
+
+    /// Pause, unpause or drain. Saying it twice changes nothing.
+    pub(super) fn set_flow(&mut self, ask: Ask<'_>, name: &QueueName, flow: Flow) -> Result<Outcome, Refusal> {
+        check_role_in(ask.caller, name, &[Role::Operator])?;
+        let space = self.ensure_space(ask.space_name);
+        let no = self.ensure_queue(space, name);
+        let before = self.state.queue(no).queue.flow;
+        let is_drained = flow == Flow::Draining && before == Flow::Drained;
+        if before != flow && !is_drained {
+            self.touched_queues.insert(no);
+            self.state.queue_mut(no).queue.flow = flow;
+            self.state.note_work(no);
+            let what = match flow {
+                Flow::Open => What::Unpaused,
+                Flow::Paused => What::Paused,
+                Flow::Draining | Flow::Drained => What::DrainStarted,
+            };
+            self.emit_of_queue(no, what);
+        }
+        Ok(Outcome::FlowSet { queue: name.clone(), flow: self.state.queue(no).queue.flow })
+    }
+
+    pub(super) fn set_space_policy(&mut self, ask: Ask<'_>, policy: &SpacePolicy) -> Result<Outcome, Refusal> {
+        if !ask.caller.rights.iter().any(|right| right.role == Role::Operator && right.queues.0.is_empty()) {
+            return Err(Refusal::Forbidden { needs: Role::Operator });
+        }
+        let no = self.ensure_space(ask.space_name);
+        let space = self.state.space_mut(no);
+        space.policy = policy.clone();
+        space.version += 1;
+        let version = space.version;
+        self.touched_spaces.insert(no);
+        self.emit(no, None, None, What::SpacePolicyChanged { version });
+        Ok(Outcome::SpacePolicySet { version })
+    }
+}

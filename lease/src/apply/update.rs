@@ -1,0 +1,197 @@
+//! Editing what an item says.
+
+use super::write::{Needs, Standpoint};
+use super::{Ask, Step};
+use crate::bounds::{ANCESTORS, BODY_BYTES};
+use crate::caller::Role;
+use crate::command::{Claim, Update};
+use crate::event::What;
+use crate::item::{Content, Edit, Field, Mode};
+use crate::names::ItemId;
+use crate::numbers::SpaceNo;
+use crate::outcome::Outcome;
+use crate::record::Key;
+use crate::refusal::Refusal;
+use crate::standing::ItemState;
+use crate::state::items::ItemKey;
+
+impl Step<'_> {
+    pub(super) fn update(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
+        if update.start {
+            return self.start(ask, update);
+        }
+        let (key, standpoint) = self.check_write(ask, &update.write, Needs::LeaseOrRevision)?;
+        self.check_edits(ask, key, &update.edits)?;
+        if standpoint == Standpoint::Holder {
+            self.confirm(key);
+        }
+        self.edit(key, &update.edits);
+        self.settle_waits(key);
+        Ok(Outcome::Updated {
+            item: update.write.item.clone(),
+            revision: self.item(key).standing.revision,
+            grant: None,
+        })
+    }
+
+    /// Setting an item to in-progress is a claim, and the answer says so.
+    fn start(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
+        let claim = Claim::new(update.write.item.clone());
+        let decision = self.decide_claim(ask, &claim, &super::claim::Plan::default())?;
+        let key = self.find_live(ask, &update.write.item, &[Role::Worker])?;
+        self.check_edits(ask, key, &update.edits)?;
+        let revision = self.item(key).standing.revision;
+        if let Some(read_at) = update.write.read_at.filter(|read_at| *read_at != revision) {
+            return Err(self.stale_write(key, read_at));
+        }
+        let outcome = self.carry_out_claim(ask, &claim, decision)?;
+        self.edit(key, &update.edits);
+        let Outcome::Granted(mut grant) = outcome else { return Ok(outcome) };
+        grant.snapshot = Some(Box::new(self.snapshot(key)));
+        let revision = self.item(key).standing.revision;
+        Ok(Outcome::Updated { item: update.write.item.clone(), revision, grant: Some(grant) })
+    }
+
+    fn edit(&mut self, key: ItemKey, edits: &[Edit]) {
+        let fields = self.write_edits(key, edits);
+        if !fields.is_empty() {
+            self.emit_content(key, What::Updated { fields: fields.clone() }, &fields);
+        }
+    }
+
+    /// Whether the caller may make these edits, and whether they make sense.
+    pub(super) fn check_edits(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
+        let queue = &self.state.queue_of(key).queue.name;
+        let is_dispatcher = ask.caller.has_role(Role::Dispatcher, queue);
+        for edit in edits {
+            if !is_dispatcher && !edit.field().is_holders() {
+                return Err(Refusal::Forbidden { needs: Role::Dispatcher });
+            }
+            if let Edit::Mode(Mode::Local { owner }) = edit
+                && *owner != ask.caller.actor
+            {
+                return Err(Refusal::invalid("mode", "only its owner may make an item local"));
+            }
+        }
+        self.check_values(key, edits)
+    }
+
+    pub(super) fn check_values(&self, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
+        let item = self.item(key);
+        let mut content = Content::clone(&item.content);
+        for edit in edits {
+            match edit {
+                Edit::Phase(phase) if !self.policy(key).has_phase(phase) => {
+                    return Err(Refusal::invalid("phase", "is none of the queue's phases"));
+                }
+                Edit::Parent(Some(parent)) => self.check_parent(item.space, &item.id, parent)?,
+                Edit::Target(Some(target)) => self.check_target(item.space, &item.id, target)?,
+                Edit::NotBefore(_) if !matches!(item.standing.state, ItemState::Pending(_)) => {
+                    return Err(Refusal::WrongState { state: item.standing.state.name().into() });
+                }
+                Edit::Body(part, text) => content.set_part(*part, text.len()),
+                _ => {}
+            }
+        }
+        if content.body_bytes() > BODY_BYTES as u64 {
+            return Err(Refusal::invalid("body", "has more than 65536 bytes in all"));
+        }
+        let more = content.body_bytes().saturating_sub(item.content.body_bytes());
+        self.check_space(item.space, 0, more)
+    }
+
+    /// A parent is an item of the same space, and none of the item's own descendants.
+    pub(super) fn check_parent(&self, space: SpaceNo, id: &ItemId, parent: &ItemId) -> Result<(), Refusal> {
+        if self.find(space, parent).is_none() {
+            return Err(Refusal::invalid("parent", "does not exist"));
+        }
+        let mut above = Some(parent.clone());
+        for _ in 0..ANCESTORS {
+            let Some(current) = above else { return Ok(()) };
+            if current == *id {
+                return Err(Refusal::invalid("parent", "is the item itself or one of its descendants"));
+            }
+            above = match self.find(space, &current) {
+                Some(super::Found::Live(key)) => self.item(key).content.parent().cloned(),
+                Some(super::Found::Archived(archived)) => archived.content.parent().cloned(),
+                None => None,
+            };
+        }
+        Err(Refusal::invalid("parent", "has too many ancestors"))
+    }
+
+    pub(super) fn check_target(&self, space: SpaceNo, id: &ItemId, target: &ItemId) -> Result<(), Refusal> {
+        if target == id {
+            return Err(Refusal::invalid("target", "is the item itself"));
+        }
+        if self.find(space, target).is_none() {
+            return Err(Refusal::invalid("target", "does not exist"));
+        }
+        Ok(())
+    }
+
+    /// Makes the edits; says which fields are others now. Body parts are told apart by size and word only when they
+    /// are written, so writing one is always a change.
+    pub(super) fn write_edits(&mut self, key: ItemKey, edits: &[Edit]) -> Vec<Field> {
+        let mut fields = Vec::new();
+        let mut content = Content::clone(&self.item(key).content);
+        for edit in edits {
+            if content.take_edit(edit) && !fields.contains(&edit.field()) {
+                fields.push(edit.field());
+            }
+            match edit {
+                Edit::Body(part, text) if text.is_empty() => self.changes.remove(&Key::Body(key.no, *part)),
+                Edit::Body(part, text) => self.changes.put(&Key::Body(key.no, *part), text),
+                Edit::NotBefore(date) => self.change(key, |item| {
+                    if let ItemState::Pending(waits) = &mut item.standing.state {
+                        waits.not_before = *date;
+                    }
+                }),
+                _ => {}
+            }
+        }
+        if fields.is_empty() {
+            return fields;
+        }
+        let space = self.item(key).space;
+        let (before, after) = (self.item(key).content.body_bytes(), content.body_bytes());
+        self.touch_content(key);
+        self.state.change_content(key, |old| *old = content);
+        if before != after {
+            self.touched_spaces.insert(space);
+            let counts = &mut self.state.space_mut(space).counts;
+            counts.body_bytes = counts.body_bytes + after - before;
+        }
+        fields.sort_unstable();
+        fields
+    }
+}
+
+impl Content {
+    /// Takes one edit in; says whether it changed anything.
+    fn take_edit(&mut self, edit: &Edit) -> bool {
+        fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
+            let changed = *old != new;
+            *old = new;
+            changed
+        }
+        let mut links = self.links.take().unwrap_or_default();
+        let changed = match edit {
+            Edit::Title(title) => set(&mut self.title, title.as_str().into()),
+            Edit::Priority(priority) => set(&mut self.priority, *priority),
+            Edit::Labels(labels) => set(&mut self.labels, labels.as_slice().into()),
+            Edit::Needs(needs) => set(&mut self.needs, crate::item::sorted(needs)),
+            Edit::Parent(parent) => set(&mut links.parent, parent.clone()),
+            Edit::Target(target) => set(&mut links.target, target.clone()),
+            Edit::NotBefore(date) => set(&mut links.not_before, *date),
+            Edit::Mode(mode) => set(&mut self.mode, mode.clone()),
+            Edit::Phase(phase) => set(&mut self.phase, Some(phase.clone())),
+            Edit::Body(part, text) => {
+                self.set_part(*part, text.len());
+                true
+            }
+        };
+        self.links = (*links != crate::item::Links::default()).then_some(links);
+        changed
+    }
+}

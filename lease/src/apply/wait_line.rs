@@ -1,0 +1,249 @@
+//! The wait line: joining, leaving, settling.
+
+use super::grant::Terms;
+use super::{Ask, Step};
+use crate::bounds::PLACE_LIFE;
+use crate::caller::{Caller, Role};
+use crate::command::{Claim, OnConflict};
+use crate::event::What;
+use crate::item::Mode;
+use crate::line::{Place, PlaceNo};
+use crate::names::{ActorId, ItemId};
+use crate::numbers::Span;
+use crate::outcome::Outcome;
+use crate::policy::AtMaxLeases;
+use crate::record::Key;
+use crate::refusal::Refusal;
+use crate::standing::Pickup;
+use crate::state::items::ItemKey;
+
+impl Step<'_> {
+    /// Joins the line, or keeps the place there.
+    pub(super) fn join(&mut self, ask: Ask<'_>, claim: &Claim, key: ItemKey) -> Outcome {
+        let now = self.now();
+        let holder = ask.caller.holder();
+        let (lease_for, _) = self.policy(key).lease_length(claim.lease_for);
+        let wait_for = match claim.on_conflict {
+            OnConflict::Wait { wait_for, .. } => wait_for,
+            OnConflict::Fail => None,
+        };
+        let line = self.item(key).line.as_ref();
+        let earlier = line.and_then(|line| line.number_of(&holder));
+        let number = earlier.unwrap_or_else(|| line.map_or(PlaceNo(0), |line| line.next_number()));
+        let kept = earlier.and_then(|number| line.and_then(|line| line.get(number)));
+        let place = Place {
+            kind: ask.caller.kind,
+            parent: ask.caller.parent.clone(),
+            request: ask.request.or(kept.and_then(|place| place.request)),
+            joined_at: kept.map_or(now, |place| place.joined_at),
+            polled_at: now,
+            wait_until: match kept {
+                Some(place) if ask.is_poll => place.wait_until,
+                _ => wait_for.map(|span| now.after(span)),
+            },
+            lease_for,
+            action: claim.action.as_deref().map(Into::into),
+            field: claim.field.as_deref().map(Into::into),
+            mirrors: claim.mirrors,
+            holder: holder.clone(),
+        };
+        if earlier.is_some() {
+            self.take_place(key, number);
+        }
+        self.put_place(key, number, place);
+        if earlier.is_none() {
+            let place = self.item(key).line_len() - 1;
+            self.emit_of(key, What::Joined { holder, place });
+            self.settle(key);
+        }
+        let item = self.item(key);
+        if item.standing.lease.as_ref().is_some_and(|lease| lease.holder.is(ask.caller)) {
+            self.confirm(key);
+            return Outcome::Granted(self.grant_of(key, false, false, None));
+        }
+        Outcome::Waiting {
+            item: item.id.clone(),
+            place: item.line.as_ref().map_or(0, |line| line.position(number)),
+            line_length: item.line_len(),
+            poll_within: Span(PLACE_LIFE.0 * 2 / 3),
+        }
+    }
+
+    fn put_place(&mut self, key: ItemKey, number: PlaceNo, place: Place) {
+        self.changes.put(&Key::Place(key.no, number), &place);
+        self.state.deadlines.places.insert((place.ends_at(), key, number));
+        self.state.change(key, |item| item.line.get_or_insert_default().insert(number, place));
+    }
+
+    fn take_place(&mut self, key: ItemKey, number: PlaceNo) -> Option<Place> {
+        let place = self.state.change(key, |item| {
+            let line = item.line.as_mut()?;
+            let place = line.remove(number);
+            if line.is_empty() {
+                item.line = None;
+            }
+            place
+        })?;
+        self.state.deadlines.places.remove(&(place.ends_at(), key, number));
+        self.changes.remove(&Key::Place(key.no, number));
+        Some(place)
+    }
+
+    /// The caller is granted the item in another way: its place is of no more use.
+    pub(super) fn leave_own_place(&mut self, caller: &Caller, key: ItemKey) {
+        let number = self.item(key).line.as_ref().and_then(|line| line.number_of(&caller.holder()));
+        if let Some(number) = number {
+            self.take_place(key, number);
+        }
+    }
+
+    /// A place ends without a grant; its waiter hears the answer at its next poll.
+    pub(super) fn leave_line(&mut self, key: ItemKey, number: PlaceNo, answer: Result<(), Refusal>) {
+        let Some(place) = self.take_place(key, number) else { return };
+        let code = answer.as_ref().err().map(Refusal::code);
+        self.emit_of(key, What::LeftLine { holder: place.holder, answer: code });
+        let outcome = match answer {
+            Ok(()) => Outcome::Withdrawn { item: self.item(key).id.clone(), withdrawn: true },
+            Err(refusal) => Outcome::Refused(refusal),
+        };
+        self.answer_waiting(place.request, &outcome);
+    }
+
+    /// Every waiter is sent away with this answer.
+    pub(super) fn dismiss_line(&mut self, key: ItemKey, answer: &Refusal) {
+        while let Some(number) = self.item(key).line.as_ref().and_then(|line| line.head()).map(|(number, _)| number) {
+            self.leave_line(key, number, Err(answer.clone()));
+        }
+        if self.item(key).standing.settle.is_some() {
+            self.change(key, |item| item.standing.settle = None);
+        }
+    }
+
+    /// Whatever frees an item or lifts a bar calls this: the head of the line is granted, or the item stands where the
+    /// end of the bar will find it. No line is ever stuck.
+    pub(super) fn settle(&mut self, key: ItemKey) {
+        loop {
+            let now = self.now();
+            let item = self.item(key);
+            let standing = &item.standing;
+            let head = item.line.as_ref().and_then(|line| line.head());
+            let Some((number, place)) = head.filter(|_| standing.state.is_claimable() && standing.lease.is_none())
+            else {
+                return self.set_settle(key, false);
+            };
+            if place.ends_at() <= now {
+                self.leave_line(key, number, Err(Refusal::WaitTimeout));
+                continue;
+            }
+            let delay = standing.past.as_ref().and_then(|past| past.delay.as_ref());
+            if delay.is_some_and(|(actor, until)| *actor != place.holder.actor && *until > now) {
+                // The end of the delay is a deadline of the item's own.
+                return self.set_settle(key, false);
+            }
+            let queue = self.state.queue(item.queue);
+            let ahead = match standing.settle {
+                Some(seq) => queue.settle.range(..seq).count(),
+                None => queue.settle.len(),
+            };
+            let is_open = self.state.meta.activated && queue.queue.flow.is_open();
+            if !is_open || queue.room_behind(ahead) <= 0 {
+                return self.set_settle(key, true);
+            }
+            match self.bar_of_head(key, place) {
+                Err(refusal) => self.leave_line(key, number, Err(refusal)),
+                Ok(evict) => {
+                    let place = self.take_place(key, number).expect("the head");
+                    let pickup = Pickup { was_stale: false, request: place.request };
+                    let terms = Terms {
+                        holder: place.holder,
+                        kind: place.kind,
+                        lease_for: place.lease_for,
+                        action: place.action,
+                        field: place.field,
+                        mirrors: place.mirrors,
+                    };
+                    self.grant_from_line(key, terms, pickup);
+                    if let Some(evicted) = evict {
+                        self.evict(evicted);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A bar of the head's own. It is answered, and does not keep others waiting.
+    fn bar_of_head(&self, key: ItemKey, place: &Place) -> Result<Option<ItemKey>, Refusal> {
+        let item = self.item(key);
+        if let Mode::Local { owner } = &item.content.mode
+            && place.holder.actor != *owner
+            && place.parent.as_ref() != Some(owner)
+        {
+            return Err(Refusal::NotFound);
+        }
+        if self.is_draining_worker(item.space, &place.holder) {
+            return Err(Refusal::WorkerDraining);
+        }
+        let policy = &self.state.queue(item.queue).queue.policy;
+        let holdings = self.state.holdings.get(&(item.space, place.holder.actor.clone()));
+        let Some(holdings) =
+            holdings.filter(|holdings| policy.max_leases != 0 && holdings.leases_in(item.queue) >= policy.max_leases)
+        else {
+            return Ok(None);
+        };
+        if policy.at_max_leases == AtMaxLeases::ReleaseOldest
+            && let Some(oldest) = holdings.oldest_of(&place.holder.session, item.queue, |_| true)
+        {
+            return Ok(Some(oldest));
+        }
+        Err(Refusal::TooManyLeases { max: policy.max_leases })
+    }
+
+    pub(super) fn set_settle(&mut self, key: ItemKey, stands: bool) {
+        if self.item(key).standing.settle.is_some() == stands {
+            return;
+        }
+        let seq = stands.then(|| {
+            self.state.meta.last_settle += 1;
+            self.state.meta.last_settle
+        });
+        self.change(key, |item| item.standing.settle = seq);
+    }
+
+    pub(super) fn withdraw(&mut self, ask: Ask<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
+        let withdrawn = |withdrawn| Ok(Outcome::Withdrawn { item: id.clone(), withdrawn });
+        let key = match self.find_live(ask, id, &[Role::Worker]) {
+            Ok(key) => key,
+            Err(Refusal::TerminalItem) => return withdrawn(false),
+            Err(refusal) => return Err(refusal),
+        };
+        let holder = ask.caller.holder();
+        let Some(number) = self.item(key).line.as_ref().and_then(|line| line.number_of(&holder)) else {
+            return withdrawn(false);
+        };
+        self.leave_line(key, number, Ok(()));
+        self.settle(key);
+        withdrawn(true)
+    }
+
+    /// The named actors first, in that order, with all of their places; the rest keep theirs.
+    pub(super) fn reorder(&mut self, ask: Ask<'_>, id: &ItemId, actors: &[ActorId]) -> Result<Outcome, Refusal> {
+        let key = self.find_live(ask, id, &[Role::Operator])?;
+        let Some(line) = &self.item(key).line else {
+            return Ok(Outcome::Reordered { item: id.clone(), line_length: 0 });
+        };
+        let mut chosen: Vec<PlaceNo> = Vec::new();
+        for actor in actors {
+            chosen.extend(line.iter().filter(|(_, place)| place.holder.actor == *actor).map(|(number, _)| number));
+        }
+        let first = line.first_number().0 - i64::try_from(chosen.len()).expect("a line is bounded");
+        for (number, new) in chosen.into_iter().zip(first..) {
+            if let Some(place) = self.take_place(key, number) {
+                self.put_place(key, PlaceNo(new), place);
+            }
+        }
+        self.emit_of(key, What::Reordered { first: actors.to_vec() });
+        self.settle(key);
+        Ok(Outcome::Reordered { item: id.clone(), line_length: self.item(key).line_len() })
+    }
+}

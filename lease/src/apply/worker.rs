@@ -1,0 +1,109 @@
+//! The registry of workers.
+
+use super::{Ask, Step};
+use crate::caller::{Holder, Role};
+use crate::command::Registration;
+use crate::event::What;
+use crate::numbers::SpaceNo;
+use crate::outcome::Outcome;
+use crate::record::Key;
+use crate::refusal::Refusal;
+use crate::worker::Worker;
+
+impl Step<'_> {
+    pub(super) fn register_worker(&mut self, ask: Ask<'_>, registration: &Registration) -> Result<Outcome, Refusal> {
+        if !ask.caller.rights.iter().any(|right| right.role == Role::Worker) {
+            return Err(Refusal::Forbidden { needs: Role::Worker });
+        }
+        let space = self.ensure_space(ask.space_name);
+        let who = ask.caller.holder();
+        let earlier = self.state.workers.get(&(space, who.clone()));
+        let draining = earlier.is_some_and(|worker| worker.draining);
+        let worker = Worker {
+            who: who.clone(),
+            capabilities: crate::item::sorted(&registration.capabilities).into_vec(),
+            labels: registration.labels.clone(),
+            mode: registration.mode,
+            alive_for: registration.alive_for,
+            last_heard: self.now(),
+            draining,
+            gone: false,
+        };
+        self.put_worker(space, worker);
+        self.emit(space, None, None, What::WorkerRegistered { worker: who });
+        Ok(Outcome::WorkerRegistered { alive_for: registration.alive_for, draining })
+    }
+
+    /// A worker drains itself, or an operator does.
+    pub(super) fn drain_worker(&mut self, ask: Ask<'_>, who: &Holder) -> Result<Outcome, Refusal> {
+        let Some((space, mut worker)) = self.find_worker(ask, who)? else {
+            return Ok(Outcome::WorkerDraining { known: false });
+        };
+        if !worker.draining {
+            worker.draining = true;
+            self.put_worker(space, worker);
+            self.emit(space, None, None, What::WorkerDrained { worker: who.clone() });
+        }
+        Ok(Outcome::WorkerDraining { known: true })
+    }
+
+    pub(super) fn remove_worker(&mut self, ask: Ask<'_>, who: &Holder) -> Result<Outcome, Refusal> {
+        let Some((space, _)) = self.find_worker(ask, who)? else {
+            return Ok(Outcome::WorkerRemoved { removed: false });
+        };
+        self.take_worker(space, who);
+        self.emit(space, None, None, What::WorkerRemoved { worker: who.clone() });
+        Ok(Outcome::WorkerRemoved { removed: true })
+    }
+
+    /// A worker, for itself or for an operator.
+    fn find_worker(&self, ask: Ask<'_>, who: &Holder) -> Result<Option<(SpaceNo, Worker)>, Refusal> {
+        let is_operator = ask.caller.rights.iter().any(|right| right.role == Role::Operator);
+        if !is_operator && !who.is(ask.caller) {
+            return Err(Refusal::Forbidden { needs: Role::Operator });
+        }
+        Ok(ask
+            .space
+            .and_then(|space| self.state.workers.get(&(space, who.clone())).map(|worker| (space, worker.clone()))))
+    }
+
+    fn put_worker(&mut self, space: SpaceNo, worker: Worker) {
+        self.take_worker(space, &worker.who);
+        self.state.deadlines.workers.insert((worker.due_at(), space, worker.who.clone()));
+        self.changes.put(&Key::Worker(space, worker.who.clone()), &worker);
+        self.state.workers.insert((space, worker.who.clone()), worker);
+    }
+
+    fn take_worker(&mut self, space: SpaceNo, who: &Holder) {
+        if let Some(worker) = self.state.workers.remove(&(space, who.clone())) {
+            self.state.deadlines.workers.remove(&(worker.due_at(), space, who.clone()));
+            self.changes.remove(&Key::Worker(space, who.clone()));
+        }
+    }
+
+    /// A heartbeat. Answers whether the worker is to drain.
+    pub(super) fn hear_worker(&mut self, space: SpaceNo, who: &Holder) -> bool {
+        let Some(worker) = self.state.workers.get(&(space, who.clone())) else { return false };
+        let worker = Worker { last_heard: self.now(), gone: false, ..worker.clone() };
+        let draining = worker.draining;
+        self.put_worker(space, worker);
+        draining
+    }
+
+    pub(super) fn is_draining_worker(&self, space: SpaceNo, who: &Holder) -> bool {
+        !self.state.workers.is_empty()
+            && self.state.workers.get(&(space, who.clone())).is_some_and(|worker| worker.draining)
+    }
+
+    /// Gone is told once; much later it leaves.
+    pub(super) fn worker_is_due(&mut self, space: SpaceNo, who: &Holder) {
+        let Some(worker) = self.state.workers.get(&(space, who.clone())).cloned() else { return };
+        if worker.gone {
+            self.take_worker(space, who);
+            self.emit(space, None, None, What::WorkerRemoved { worker: who.clone() });
+        } else {
+            self.put_worker(space, Worker { gone: true, ..worker });
+            self.emit(space, None, None, What::WorkerGone { worker: who.clone() });
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Writing under a lease: one gate for every write, and the writes that keep the lease.
+
+use super::{Ask, Found, Step};
+use crate::bounds::ACTIVITIES;
+use crate::caller::Role;
+use crate::command::{Activity, AwaitInput, HandOn, Write};
+use crate::event::What;
+use crate::item::{self, ActivityKind, Edit, Part};
+use crate::numbers::Revision;
+use crate::outcome::Outcome;
+use crate::policy::RequireLease;
+use crate::record::Key;
+use crate::refusal::Refusal;
+use crate::standing::{ItemState, Mirrors, StateKind, Transition};
+use crate::state::items::ItemKey;
+
+/// By what right a write is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standpoint {
+    Holder,
+    /// Nobody holds the item, and the caller has read its revision.
+    Optimist,
+    /// The lease lapsed, and nothing has happened since.
+    LateHolder,
+}
+
+/// What a write may do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    Lease,
+    /// The holder whose lease lapsed may still do it.
+    LeaseOrLate,
+    /// Anyone may do it to an item that nobody holds.
+    LeaseOrRevision,
+}
+
+impl Step<'_> {
+    /// The checks of every write, in their order. No surface bypasses them.
+    pub(super) fn check_write(
+        &self,
+        ask: Ask<'_>,
+        write: &Write,
+        needs: Needs,
+    ) -> Result<(ItemKey, Standpoint), Refusal> {
+        let roles: &[Role] =
+            if needs == Needs::LeaseOrRevision { &[Role::Worker, Role::Dispatcher] } else { &[Role::Worker] };
+        let key = match self.find_visible(ask, &write.item)? {
+            Found::Live(key) => key,
+            Found::Archived(archived) => {
+                self.check_role(ask, archived.queue, roles)?;
+                let is_stale = write.token.is_some_and(|token| token < archived.standing.newest_token);
+                return Err(if is_stale { Refusal::StaleToken } else { Refusal::TerminalItem });
+            }
+        };
+        let item = self.item(key);
+        self.check_role(ask, item.queue, roles)?;
+        let standing = &item.standing;
+        if write.token.is_some_and(|token| token < standing.newest_token) {
+            return Err(Refusal::StaleToken);
+        }
+        let standpoint = match (&standing.lease, write.token) {
+            (Some(_), None) => return Err(self.conflict(ask, key)),
+            (Some(lease), Some(token)) if lease.holder.is(ask.caller) && lease.token == token => Standpoint::Holder,
+            (Some(_), Some(_)) => return Err(Refusal::NotHolder),
+            (None, token) => {
+                let late = standing.past.as_ref().and_then(|past| past.late.as_ref());
+                let is_late = late.is_some_and(|late| {
+                    Some(late.token) == token
+                        && late.actor == ask.caller.actor
+                        && late.session == ask.caller.session
+                        && matches!(standing.state, ItemState::Stale | ItemState::Blocked(_))
+                });
+                let require_lease = self.state.queue(item.queue).queue.policy.require_lease;
+                match needs {
+                    Needs::LeaseOrLate if is_late => Standpoint::LateHolder,
+                    Needs::LeaseOrRevision if require_lease == RequireLease::IfHeld => Standpoint::Optimist,
+                    _ => return Err(Refusal::LeaseRequired),
+                }
+            }
+        };
+        match write.read_at {
+            None if standpoint == Standpoint::Optimist => {
+                Err(Refusal::invalid("read_at", "is required while nobody holds the item"))
+            }
+            Some(read_at) if read_at != standing.revision => Err(self.stale_write(key, read_at)),
+            _ => Ok((key, standpoint)),
+        }
+    }
+
+    /// What has changed since the caller read.
+    pub(super) fn stale_write(&self, key: ItemKey, read_at: Revision) -> Refusal {
+        let standing = &self.item(key).standing;
+        let fields = standing.changed.iter().filter(|(_, at)| *at > read_at).map(|(field, _)| *field).collect();
+        Refusal::StaleWrite { revision: standing.revision, fields }
+    }
+
+    /// A write that only the live holder makes; its first word picks a grant from the line up.
+    fn begin_write(&mut self, ask: Ask<'_>, write: &Write) -> Result<ItemKey, Refusal> {
+        let (key, _) = self.check_write(ask, write, Needs::Lease)?;
+        self.confirm(key);
+        Ok(key)
+    }
+
+    pub(super) fn activity(&mut self, ask: Ask<'_>, activity: &Activity) -> Result<Outcome, Refusal> {
+        let part = match activity.kind {
+            ActivityKind::PlanUpdated => Some(Part::Plan),
+            ActivityKind::ExternalUrlUpdated => Some(Part::ExternalUrl),
+            ActivityKind::Progress
+            | ActivityKind::PolicyDecision
+            | ActivityKind::AwaitingInput
+            | ActivityKind::Completed
+            | ActivityKind::Failed => None,
+        };
+        let (key, _) = self.check_write(ask, &activity.write, Needs::Lease)?;
+        let edits: Vec<_> = part.map(|part| Edit::Body(part, activity.note.clone())).into_iter().collect();
+        self.check_edits(ask, key, &edits)?;
+        self.confirm(key);
+        let fields = self.write_edits(key, &edits);
+        let note = activity.note.clone();
+        self.note_activity(ask, key, activity.kind, &note);
+        self.emit_content(key, What::ActivityRecorded { kind: activity.kind, note }, &fields);
+        Ok(self.moved(key))
+    }
+
+    /// One of the last activities of the item, overwriting the oldest.
+    pub(super) fn note_activity(&mut self, ask: Ask<'_>, key: ItemKey, kind: ActivityKind, note: &str) {
+        let count = self.change(key, |item| {
+            item.standing.activities = item.standing.activities.wrapping_add(1);
+            item.standing.activities
+        });
+        let activity = item::Activity {
+            kind,
+            by: ask.caller.actor.clone(),
+            at: self.now(),
+            wall: self.wall,
+            note: note.to_owned(),
+        };
+        self.changes.put(&Key::Activity(key.no, (count - 1) % ACTIVITIES), &activity);
+    }
+
+    pub(super) fn await_input(&mut self, ask: Ask<'_>, wait: &AwaitInput) -> Result<Outcome, Refusal> {
+        let key = self.begin_write(ask, &wait.write)?;
+        if self.item(key).standing.state.kind() == StateKind::Active {
+            let lease = self.item(key).standing.lease.as_ref().expect("a held item");
+            let (token, mirrors) = (lease.token, lease.mirrors);
+            self.set_state(key, ItemState::AwaitingInput);
+            self.note_activity(ask, key, ActivityKind::AwaitingInput, &wait.question);
+            self.emit_of(key, What::AwaitedInput { token });
+            self.mirror(key, Transition::AwaitingInput, mirrors);
+        }
+        Ok(self.moved(key))
+    }
+
+    pub(super) fn resume(&mut self, ask: Ask<'_>, write: &Write) -> Result<Outcome, Refusal> {
+        let key = self.begin_write(ask, write)?;
+        if self.item(key).standing.state.kind() == StateKind::AwaitingInput {
+            let token = self.item(key).standing.newest_token;
+            self.set_state(key, ItemState::Active);
+            self.emit_of(key, What::Resumed { token });
+        }
+        Ok(self.moved(key))
+    }
+
+    /// Ends the lease, retires the assignment and queues the item in another phase, in one step.
+    pub(super) fn hand_on(&mut self, ask: Ask<'_>, hand_on: &HandOn) -> Result<Outcome, Refusal> {
+        let (key, _) = self.check_write(ask, &hand_on.write, Needs::Lease)?;
+        let edits = [Edit::Phase(hand_on.phase.clone())];
+        self.check_values(key, &edits)?;
+        self.confirm(key);
+        let lease = self.end_lease(key);
+        let fields = self.write_edits(key, &edits);
+        self.change(key, |item| item.standing.assignment = None);
+        let what = What::HandedOn { holder: lease.holder, token: lease.token, phase: hand_on.phase.clone() };
+        self.emit_content(key, what, &fields);
+        let revision = self.item(key).standing.revision;
+        self.free(key, ItemState::Queued);
+        let state = self.state_now(ask, &hand_on.write.item).expect("it was just there");
+        Ok(Outcome::Moved { item: hand_on.write.item.clone(), state, revision })
+    }
+
+    pub(super) fn moved(&self, key: ItemKey) -> Outcome {
+        let item = self.item(key);
+        Outcome::Moved { item: item.id.clone(), state: item.standing.state.kind(), revision: item.standing.revision }
+    }
+
+    /// Which mirrors the holder of this item lets through.
+    pub(super) fn mirrors_of(&self, key: ItemKey) -> Mirrors {
+        self.item(key).standing.lease.as_ref().map_or(Mirrors::ALL, |lease| lease.mirrors)
+    }
+}

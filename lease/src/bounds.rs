@@ -1,0 +1,77 @@
+//! Every bound of the store, each with its reason. The edge refuses politely what exceeds one; the core refuses it
+//! again, so that a bound holds whoever wrote the entry.
+//!
+//! All of them steer `apply`, so they belong to [`RULES_VERSION`]: changing one is a new version of the rules.
+
+use crate::numbers::{Span, Token};
+
+/// The version of the rules this crate implements. A state that names a higher one must not be applied to.
+pub const RULES_VERSION: u32 = 1;
+
+/// Ids become parts of keys and paths: long enough for a URL-like id, short enough for a key.
+pub const ITEM_ID_BYTES: usize = 128;
+pub const SPACE_NAME_BYTES: usize = 64;
+pub const QUEUE_NAME_BYTES: usize = 64;
+/// An actor may be a DID or a subject with an issuer in front.
+pub const ACTOR_ID_BYTES: usize = 256;
+pub const SESSION_ID_BYTES: usize = 256;
+/// A UUID with a prefix fits.
+pub const REQUEST_ID_BYTES: usize = 64;
+pub const LABEL_BYTES: usize = 64;
+pub const PHASE_BYTES: usize = 64;
+pub const TITLE_BYTES: usize = 512;
+/// What a holder says it is doing, and to which part.
+pub const NOTE_BYTES: usize = 1024;
+
+pub const LABELS: usize = 32;
+pub const PHASES: usize = 32;
+/// Rights of one caller: enough for a token scoped to a few dozen queue prefixes.
+pub const RIGHTS: usize = 64;
+/// All parts of a body together: an item is a pointer to work, not the work.
+pub const BODY_BYTES: usize = 64 * 1024;
+/// Entries of one batch: what one log entry may hold without stalling others.
+pub const BATCH: usize = 1_000;
+pub const NEXT_COUNT: u32 = 100;
+/// The longest wait line any policy may allow.
+pub const LINE_MAX: u32 = 10_000;
+pub const DEPENDENCIES: usize = 64;
+/// Waking is spread over entries, but the list of whom to wake is kept in memory.
+pub const DEPENDENTS: usize = 1_000;
+/// `next` walks up the parents of each candidate.
+pub const ANCESTORS: usize = 32;
+/// Kept per item, the oldest overwritten.
+pub const ACTIVITIES: u32 = 1_000;
+pub const PRIORITY_MAX: u8 = 9;
+pub const PRIORITY_DEFAULT: u8 = 5;
+
+/// Steps of due work (deadlines, woken dependents, settled lines) that one entry may carry, so that 10,000 leases
+/// that lapse at once delay nobody.
+pub const STEPS_PER_ENTRY: u32 = 1_000;
+/// Candidates that one `next` may examine beyond its indexes before it answers with a cursor.
+pub const EXAMINED_PER_NEXT: u32 = 1_000;
+
+/// A place in a line lives this long past its last poll: one lost poll of 20 s is forgiven.
+pub const PLACE_LIFE: Span = Span::secs(30);
+/// A holder that was shown `cancel_requested` has this long to wind down.
+pub const CANCEL_GRACE: Span = Span::secs(30);
+/// How long a request id is remembered, in cluster time: longer than any client retries.
+pub const REQUEST_MEMORY: Span = Span::secs(120);
+/// How many are remembered at most; the oldest go first.
+pub const REQUESTS_MAX: u64 = 4_000_000;
+/// A worker past its deadline is quiet; this much later it is gone.
+pub const WORKER_GONE_AFTER: Span = Span::secs(600);
+/// And this much later it leaves the registry.
+pub const WORKER_FORGOTTEN_AFTER: Span = Span::secs(24 * 3600);
+/// Asked-for durations above this are a mistake of units, not a wish.
+pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
+/// Offered to callers who wait for something that has no deadline of its own.
+pub const RETRY_HINT: Span = Span::secs(1);
+
+/// JSON readers keep integers exact below this.
+pub const TOKEN_LIMIT: u64 = 1 << 53;
+/// A restored epoch's counter starts at (seconds since 2026-01-01) × 2^20: a million grants a second fit between.
+pub const EPOCH_SHIFT: u32 = 20;
+/// 2026-01-01T00:00:00Z in milliseconds of wall time.
+pub const EPOCH_ORIGIN_MS: u64 = 1_767_225_600_000;
+/// The token before the first one.
+pub const TOKEN_ZERO: Token = Token(0);

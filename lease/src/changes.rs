@@ -1,0 +1,113 @@
+//! The set of records that a step changed, already encoded: the store writes it, the state hash covers it.
+
+use crate::encoding::encode_into;
+use crate::record::Key;
+use serde::Serialize;
+
+/// Ordered: of two changes to one key the later counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    bytes: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    kind: Kind,
+    start: usize,
+    middle: usize,
+    end: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Put = 1,
+    Remove = 2,
+    RemoveUnder = 3,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    Put {
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+    Remove {
+        key: &'a [u8],
+    },
+    /// Every record whose key begins so.
+    RemoveUnder {
+        prefix: &'a [u8],
+    },
+}
+
+impl Changes {
+    pub(crate) fn put<T: Serialize>(&mut self, key: &Key, value: &T) {
+        let start = self.begin(Kind::Put);
+        key.encode_into(&mut self.bytes);
+        let middle = self.bytes.len();
+        encode_into(&mut self.bytes, value);
+        self.finish(Kind::Put, start, middle);
+    }
+
+    pub(crate) fn remove(&mut self, key: &Key) {
+        self.remove_kind(Kind::Remove, key);
+    }
+
+    /// Removes every part of an item's body, or all of its activities: any key of that item and kind will do.
+    pub(crate) fn remove_under(&mut self, key: &Key) {
+        self.remove_kind(Kind::RemoveUnder, key);
+    }
+
+    fn remove_kind(&mut self, kind: Kind, key: &Key) {
+        let start = self.begin(kind);
+        key.encode_into(&mut self.bytes);
+        if kind == Kind::RemoveUnder {
+            self.bytes.truncate(start + 1 + size_of::<u64>());
+        }
+        let end = self.bytes.len();
+        self.finish(kind, start, end);
+    }
+
+    fn begin(&mut self, kind: Kind) -> usize {
+        // The hash covers these bytes: kind and lengths make them unambiguous.
+        self.bytes.push(kind as u8);
+        self.bytes.extend_from_slice(&[0; 8]);
+        self.bytes.len()
+    }
+
+    fn finish(&mut self, kind: Kind, start: usize, middle: usize) {
+        let end = self.bytes.len();
+        let length = |n: usize| u32::try_from(n).expect("a record is far below 4 GiB").to_le_bytes();
+        self.bytes[start - 8..start - 4].copy_from_slice(&length(middle - start));
+        self.bytes[start - 4..start].copy_from_slice(&length(end - middle));
+        self.marks.push(Mark { kind, start, middle, end });
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        self.marks.iter().map(|mark| {
+            let key = &self.bytes[mark.start..mark.middle];
+            match mark.kind {
+                Kind::Put => Change::Put { key, value: &self.bytes[mark.middle..mark.end] },
+                Kind::Remove => Change::Remove { key },
+                Kind::RemoveUnder => Change::RemoveUnder { prefix: key },
+            }
+        })
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// All of it, as the state hash sees it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}

@@ -1,0 +1,377 @@
+//! The commands: what callers may ask for. Imperative, and complete in themselves: everything a command means is in
+//! it, in the caller, and in the state.
+
+use crate::caller::{Caller, Holder};
+use crate::item::{ActivityKind, Edit, NewItem, RunsIn};
+use crate::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
+use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
+use crate::policy::{Setting, SpacePolicy};
+use crate::standing::Mirrors;
+use serde::{Deserialize, Serialize};
+
+/// One record of the log. Without commands it is a tick: it only moves time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Cluster time, stamped by the leader.
+    pub at: Time,
+    /// The leader's wall clock: for people, and for `not_before`.
+    pub wall: Wall,
+    pub commands: Vec<Request>,
+}
+
+/// A command with who sent it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub space: SpaceName,
+    pub caller: Caller,
+    pub request_id: RequestId,
+    /// The sender has sent this id before and got no answer.
+    pub retry: bool,
+    pub command: Command,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    Create(Box<NewItem>),
+    CreateMany(Vec<NewItem>),
+    Claim(Claim),
+    ClaimMany(ClaimMany),
+    Next(Next),
+    Renew(Renew),
+    RenewAll(RenewAll),
+    Extend(Extend),
+    Release(Release),
+    Reserve(Reserve),
+    Withdraw { item: ItemId },
+    Reorder { item: ItemId, actors: Vec<ActorId> },
+    Revoke(Revoke),
+    Assign { item: ItemId, actor: ActorId },
+    Unassign { item: ItemId, actor: ActorId },
+    Update(Update),
+    Activity(Activity),
+    AwaitInput(AwaitInput),
+    Resume(Write),
+    HandOn(HandOn),
+    Complete(Complete),
+    Fail(Fail),
+    Cancel(Cancel),
+    Reopen { item: ItemId },
+    Retry { item: ItemId },
+    SetPolicy(SetPolicy),
+    Pause { queue: QueueName },
+    Unpause { queue: QueueName },
+    Drain { queue: QueueName },
+    SetSpacePolicy(SpacePolicy),
+    RegisterWorker(Registration),
+    DrainWorker { worker: Holder },
+    RemoveWorker { worker: Holder },
+    BeginEpoch { token_floor: Option<Token> },
+    Activate,
+    RaiseRules { version: u32 },
+}
+
+/// What a claim does when it cannot be granted now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnConflict {
+    #[default]
+    Fail,
+    Wait {
+        /// Give up after so long.
+        wait_for: Option<Span>,
+        /// Do not join a line already this long.
+        line_max: Option<u32>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub item: ItemId,
+    pub lease_for: Option<Span>,
+    /// Only tells observers what the holder is doing, and to which part.
+    pub action: Option<String>,
+    pub field: Option<String>,
+    pub on_conflict: OnConflict,
+    /// End the lease of the same actor's other session.
+    pub takeover: bool,
+    /// Which mirrors this holder lets through: narrows the policy's, never widens them.
+    pub mirrors: Mirrors,
+}
+
+impl Claim {
+    #[must_use]
+    pub fn new(item: ItemId) -> Self {
+        Self {
+            item,
+            lease_for: None,
+            action: None,
+            field: None,
+            on_conflict: OnConflict::Fail,
+            takeover: false,
+            mirrors: Mirrors::ALL,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimMany {
+    pub claims: Vec<Claim>,
+    /// What the caller gives back in the same step. Their room may be used by the claims.
+    pub releases: Vec<Release>,
+    pub all_or_none: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Next {
+    pub queue: QueueName,
+    pub filter: Filter,
+    pub lease_for: Option<Span>,
+    pub count: u32,
+    pub order: Order,
+    /// Where an earlier call stopped examining.
+    pub cursor: Option<Cursor>,
+    pub action: Option<String>,
+    pub mirrors: Mirrors,
+}
+
+impl Next {
+    #[must_use]
+    pub fn new(queue: QueueName) -> Self {
+        Self {
+            queue,
+            filter: Filter::default(),
+            lease_for: None,
+            count: 1,
+            order: Order::Priority,
+            cursor: None,
+            action: None,
+            mirrors: Mirrors::ALL,
+        }
+    }
+}
+
+/// Which items of a queue a caller wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// The item has all of these.
+    pub labels: Vec<Label>,
+    /// What the caller can do; the item's needs must be among them. None: what its worker was registered with.
+    pub capabilities: Option<Vec<Label>>,
+    pub phase: Option<Phase>,
+    /// None: the mode its worker was registered with, else any.
+    pub mode: Option<RunsIn>,
+    pub parent: Option<ItemId>,
+    pub ancestor: Option<ItemId>,
+    pub priority_min: Option<u8>,
+    pub priority_max: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Highest priority, then oldest.
+    #[default]
+    Priority,
+    Oldest,
+    Newest,
+}
+
+/// The last candidate examined; the next call goes on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    pub priority: u8,
+    pub item: ItemNo,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renew {
+    pub item: ItemId,
+    pub token: Token,
+    pub lease_for: Option<Span>,
+}
+
+/// Every lease of the caller in its session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenewAll {
+    pub lease_for: Option<Span>,
+    /// What the caller believes it holds: answered by item where it does not.
+    pub expected: Vec<(ItemId, Token)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extend {
+    pub item: ItemId,
+    pub token: Token,
+    pub by: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    pub item: ItemId,
+    pub token: Option<Token>,
+    pub keep_assignment: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserve {
+    pub item: ItemId,
+    pub token: Token,
+    /// How long; the policy's `reservation_max` when none is given.
+    pub span: Option<Span>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoke {
+    pub item: ItemId,
+    pub reason: String,
+    /// Move the assignment to this actor; else it stays.
+    pub assign_to: Option<ActorId>,
+}
+
+/// What every write under a lease carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    pub item: ItemId,
+    pub token: Option<Token>,
+    /// The revision the caller has read.
+    pub read_at: Option<Revision>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Update {
+    pub write: Write,
+    pub edits: Vec<Edit>,
+    /// Set the item to in-progress: a claim, and the answer says so.
+    pub start: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    pub write: Write,
+    pub kind: ActivityKind,
+    /// For `plan_updated` and `external_url_updated` the new text, which is written to the body, too.
+    pub note: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitInput {
+    pub write: Write,
+    pub question: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandOn {
+    pub write: Write,
+    pub phase: Phase,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Complete {
+    pub write: Write,
+    pub result: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fail {
+    pub write: Write,
+    pub error: Option<String>,
+    /// No further attempt makes sense.
+    pub is_final: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    pub item: ItemId,
+    pub reason: String,
+    /// End a live lease at once.
+    pub force: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetPolicy {
+    pub queue: QueueName,
+    pub settings: Vec<Setting>,
+    /// The version the operator has read.
+    pub version: Option<u64>,
+}
+
+/// A worker's word about itself; repeated, it replaces the earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    pub capabilities: Vec<Label>,
+    pub labels: Vec<Label>,
+    pub mode: RunsIn,
+    /// A worker that sends no `renew_all` for so long is quiet.
+    pub alive_for: Span,
+}
+
+impl Command {
+    /// The items this command is about. What is due on them happens before the command, whatever else is due.
+    pub(crate) fn items(&self) -> Vec<&ItemId> {
+        match self {
+            Self::Create(item) => item.depends_on.iter().chain([&item.id]).collect(),
+            Self::CreateMany(items) => items.iter().flat_map(|item| item.depends_on.iter().chain([&item.id])).collect(),
+            Self::ClaimMany(many) => {
+                many.claims.iter().map(|claim| &claim.item).chain(many.releases.iter().map(|r| &r.item)).collect()
+            }
+            Self::RenewAll(all) => all.expected.iter().map(|(item, _)| item).collect(),
+            _ => self.item().into_iter().collect(),
+        }
+    }
+
+    /// The one item this command names, if it names one.
+    pub(crate) fn item(&self) -> Option<&ItemId> {
+        Some(match self {
+            Self::Claim(claim) => &claim.item,
+            Self::Renew(renew) => &renew.item,
+            Self::Extend(extend) => &extend.item,
+            Self::Release(release) => &release.item,
+            Self::Reserve(reserve) => &reserve.item,
+            Self::Withdraw { item }
+            | Self::Reorder { item, .. }
+            | Self::Assign { item, .. }
+            | Self::Unassign { item, .. }
+            | Self::Reopen { item }
+            | Self::Retry { item } => item,
+            Self::Revoke(revoke) => &revoke.item,
+            Self::Update(update) => &update.write.item,
+            Self::Activity(activity) => &activity.write.item,
+            Self::AwaitInput(wait) => &wait.write.item,
+            Self::Resume(write) => &write.item,
+            Self::HandOn(hand_on) => &hand_on.write.item,
+            Self::Complete(complete) => &complete.write.item,
+            Self::Fail(fail) => &fail.write.item,
+            Self::Cancel(cancel) => &cancel.item,
+            Self::Create(_)
+            | Self::CreateMany(_)
+            | Self::ClaimMany(_)
+            | Self::Next(_)
+            | Self::RenewAll(_)
+            | Self::SetPolicy(_)
+            | Self::Pause { .. }
+            | Self::Unpause { .. }
+            | Self::Drain { .. }
+            | Self::SetSpacePolicy(_)
+            | Self::RegisterWorker(_)
+            | Self::DrainWorker { .. }
+            | Self::RemoveWorker { .. }
+            | Self::BeginEpoch { .. }
+            | Self::Activate
+            | Self::RaiseRules { .. } => return None,
+        })
+    }
+
+    /// How much of the request memory it takes: a batch counts as its entries.
+    pub(crate) fn weight(&self) -> u64 {
+        let entries = match self {
+            Self::CreateMany(items) => items.len(),
+            Self::ClaimMany(many) => many.claims.len() + many.releases.len(),
+            Self::Next(next) => next.count as usize,
+            _ => 1,
+        };
+        entries.max(1) as u64
+    }
+
+    /// Renewals are idempotent by their token and are not remembered.
+    pub(crate) fn is_renewal(&self) -> bool {
+        matches!(self, Self::Renew(_) | Self::RenewAll(_))
+    }
+}

@@ -1,0 +1,69 @@
+//! How values become bytes: one version byte, then bincode. Positional, so fields and variants are only ever added
+//! as new types under a new version; golden files keep every version readable.
+
+use bincode::config::{Configuration, Limit};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+
+/// The version that new bytes are written in.
+pub const VERSION: u8 = 1;
+
+/// No record and no entry is larger; a decoder allocates nothing beyond it.
+const DECODE_LIMIT: usize = 128 * 1024 * 1024;
+
+fn config() -> Configuration<bincode::config::LittleEndian, bincode::config::Varint, Limit<DECODE_LIMIT>> {
+    bincode::config::standard().with_limit::<DECODE_LIMIT>()
+}
+
+/// Why bytes could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DecodeError {
+    Empty,
+    /// Written by a later version than this build knows.
+    Version(u8),
+    /// Bytes behind the value's end.
+    Trailing(usize),
+    Malformed(String),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "no bytes"),
+            Self::Version(version) => write!(f, "encoding version {version}, this build knows up to {VERSION}"),
+            Self::Trailing(bytes) => write!(f, "{bytes} bytes behind the value"),
+            Self::Malformed(why) => write!(f, "malformed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Appends the value to `bytes`.
+pub fn encode_into<T: Serialize>(bytes: &mut Vec<u8>, value: &T) {
+    bytes.push(VERSION);
+    bincode::serde::encode_into_std_write(value, bytes, config()).expect("our own types encode into memory");
+}
+
+#[must_use]
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    encode_into(&mut bytes, value);
+    bytes
+}
+
+/// # Errors
+/// When the bytes are not one whole value of a version that this build knows.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let (version, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
+    if *version != VERSION {
+        return Err(DecodeError::Version(*version));
+    }
+    let (value, used) =
+        bincode::serde::decode_from_slice(rest, config()).map_err(|error| DecodeError::Malformed(error.to_string()))?;
+    if used != rest.len() {
+        return Err(DecodeError::Trailing(rest.len() - used));
+    }
+    Ok(value)
+}

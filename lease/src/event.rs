@@ -1,0 +1,323 @@
+//! The events: what happened, past tense. Numbered per space, without gaps.
+
+use crate::caller::{ActorKind, Caller, Holder};
+use crate::item::{ActivityKind, Field};
+use crate::names::{ActorId, ItemId, Phase, QueueName, SpaceName};
+use crate::numbers::{Epoch, EventNumber, Time, Token, Wall};
+use crate::refusal::Code;
+use crate::standing::{BlockedBy, StateKind, Transition};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub space: SpaceName,
+    pub number: EventNumber,
+    pub at: Time,
+    pub wall: Wall,
+    /// Whose command it was; none when time did it.
+    pub by: Option<Who>,
+    pub queue: Option<QueueName>,
+    pub item: Option<ItemId>,
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Who {
+    pub actor: ActorId,
+    pub kind: ActorKind,
+    pub parent: Option<ActorId>,
+}
+
+impl From<&Caller> for Who {
+    fn from(caller: &Caller) -> Self {
+        Self { actor: caller.actor.clone(), kind: caller.kind, parent: caller.parent.clone() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    Created,
+    Updated {
+        fields: Vec<Field>,
+    },
+    /// What it waited for is over.
+    Queued,
+    Granted {
+        holder: Holder,
+        token: Token,
+        expires_at: Time,
+        from_line: bool,
+        was_assigned_to: Option<ActorId>,
+    },
+    PickedUp {
+        holder: Holder,
+        token: Token,
+    },
+    NotPickedUp {
+        holder: Holder,
+        token: Token,
+    },
+    Extended {
+        holder: Holder,
+        token: Token,
+        expires_at: Time,
+    },
+    Released {
+        holder: Holder,
+        token: Token,
+    },
+    /// The lease lapsed.
+    Expired {
+        holder: Holder,
+        token: Token,
+        attempt: bool,
+    },
+    TakenOver {
+        holder: Holder,
+        token: Token,
+    },
+    Revoked {
+        holder: Option<Holder>,
+        token: Option<Token>,
+        reason: String,
+    },
+    /// Ended by a restore.
+    Voided {
+        holder: Holder,
+        token: Token,
+    },
+    /// The lease became a reservation for its assignee.
+    Reserved {
+        holder: Holder,
+        token: Token,
+        until: Time,
+    },
+    ReservationEnded {
+        actor: ActorId,
+    },
+    Joined {
+        holder: Holder,
+        place: u32,
+    },
+    /// The place is gone without a grant, and this is what its waiter is told; none: it withdrew.
+    LeftLine {
+        holder: Holder,
+        answer: Option<Code>,
+    },
+    Reordered {
+        first: Vec<ActorId>,
+    },
+    Assigned {
+        actor: ActorId,
+    },
+    Unassigned {
+        actor: ActorId,
+    },
+    ActivityRecorded {
+        kind: ActivityKind,
+        note: String,
+    },
+    AwaitedInput {
+        token: Token,
+    },
+    Resumed {
+        token: Token,
+    },
+    HandedOn {
+        holder: Holder,
+        token: Token,
+        phase: Phase,
+    },
+    Completed {
+        holder: Holder,
+        token: Token,
+        late: bool,
+    },
+    Failed {
+        holder: Holder,
+        token: Token,
+        is_final: bool,
+        late: bool,
+    },
+    Blocked {
+        by: BlockedBy,
+    },
+    CancelRequested {
+        reason: String,
+    },
+    Cancelled {
+        reason: String,
+        holder: Option<Holder>,
+        token: Option<Token>,
+    },
+    Reopened,
+    Retried,
+    /// It left the archive; its history stays in the events.
+    Purged {
+        state: StateKind,
+    },
+    /// This item's phase followed a step of the one that points at it.
+    Mirrored {
+        of: ItemId,
+        transition: Transition,
+        phase: Phase,
+    },
+    /// A step of this item did not move its target.
+    MirrorSkipped {
+        transition: Transition,
+        why: MirrorSkip,
+    },
+    PolicyChanged {
+        version: u64,
+    },
+    Paused,
+    Unpaused,
+    DrainStarted,
+    Drained,
+    SpacePolicyChanged {
+        version: u64,
+    },
+    WorkerRegistered {
+        worker: Holder,
+    },
+    WorkerDrained {
+        worker: Holder,
+    },
+    WorkerGone {
+        worker: Holder,
+    },
+    WorkerRemoved {
+        worker: Holder,
+    },
+    EpochBegun {
+        epoch: Epoch,
+    },
+    Activated,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MirrorSkip {
+    Held,
+    Terminal,
+    Missing,
+    /// The target's queue names its phases, and this is none of them.
+    NoSuchPhase,
+}
+
+impl What {
+    pub const KINDS: [&'static str; 45] = [
+        "created",
+        "updated",
+        "queued",
+        "granted",
+        "picked_up",
+        "not_picked_up",
+        "extended",
+        "released",
+        "expired",
+        "taken_over",
+        "revoked",
+        "voided",
+        "reserved",
+        "reservation_ended",
+        "joined",
+        "left_line",
+        "reordered",
+        "assigned",
+        "unassigned",
+        "activity_recorded",
+        "awaited_input",
+        "resumed",
+        "handed_on",
+        "completed",
+        "failed",
+        "blocked",
+        "cancel_requested",
+        "cancelled",
+        "reopened",
+        "retried",
+        "purged",
+        "mirrored",
+        "mirror_skipped",
+        "policy_changed",
+        "paused",
+        "unpaused",
+        "drain_started",
+        "drained",
+        "space_policy_changed",
+        "worker_registered",
+        "worker_drained",
+        "worker_gone",
+        "worker_removed",
+        "epoch_begun",
+        "activated",
+    ];
+
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated { .. } => "updated",
+            Self::Queued => "queued",
+            Self::Granted { .. } => "granted",
+            Self::PickedUp { .. } => "picked_up",
+            Self::NotPickedUp { .. } => "not_picked_up",
+            Self::Extended { .. } => "extended",
+            Self::Released { .. } => "released",
+            Self::Expired { .. } => "expired",
+            Self::TakenOver { .. } => "taken_over",
+            Self::Revoked { .. } => "revoked",
+            Self::Voided { .. } => "voided",
+            Self::Reserved { .. } => "reserved",
+            Self::ReservationEnded { .. } => "reservation_ended",
+            Self::Joined { .. } => "joined",
+            Self::LeftLine { .. } => "left_line",
+            Self::Reordered { .. } => "reordered",
+            Self::Assigned { .. } => "assigned",
+            Self::Unassigned { .. } => "unassigned",
+            Self::ActivityRecorded { .. } => "activity_recorded",
+            Self::AwaitedInput { .. } => "awaited_input",
+            Self::Resumed { .. } => "resumed",
+            Self::HandedOn { .. } => "handed_on",
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Blocked { .. } => "blocked",
+            Self::CancelRequested { .. } => "cancel_requested",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Reopened => "reopened",
+            Self::Retried => "retried",
+            Self::Purged { .. } => "purged",
+            Self::Mirrored { .. } => "mirrored",
+            Self::MirrorSkipped { .. } => "mirror_skipped",
+            Self::PolicyChanged { .. } => "policy_changed",
+            Self::Paused => "paused",
+            Self::Unpaused => "unpaused",
+            Self::DrainStarted => "drain_started",
+            Self::Drained => "drained",
+            Self::SpacePolicyChanged { .. } => "space_policy_changed",
+            Self::WorkerRegistered { .. } => "worker_registered",
+            Self::WorkerDrained { .. } => "worker_drained",
+            Self::WorkerGone { .. } => "worker_gone",
+            Self::WorkerRemoved { .. } => "worker_removed",
+            Self::EpochBegun { .. } => "epoch_begun",
+            Self::Activated => "activated",
+        }
+    }
+
+    /// The lease that ended with this event, if one did. Each grant ends exactly once.
+    #[must_use]
+    pub fn ended_lease(&self) -> Option<Token> {
+        match self {
+            Self::Released { token, .. }
+            | Self::Expired { token, .. }
+            | Self::NotPickedUp { token, .. }
+            | Self::TakenOver { token, .. }
+            | Self::Voided { token, .. }
+            | Self::Reserved { token, .. }
+            | Self::HandedOn { token, .. } => Some(*token),
+            Self::Completed { token, late, .. } | Self::Failed { token, late, .. } => (!late).then_some(*token),
+            Self::Revoked { token, .. } | Self::Cancelled { token, .. } => *token,
+            _ => None,
+        }
+    }
+}

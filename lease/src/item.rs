@@ -1,0 +1,306 @@
+//! The item: what its dispatcher says of it (content) and its body. Where it stands is in `standing`.
+
+use crate::caller::Caller;
+use crate::names::{ActorId, ItemId, Label, Phase, QueueName};
+use crate::numbers::{Revision, Span, Time, Wall};
+use serde::{Deserialize, Serialize};
+
+/// What a dispatcher asks for when it creates an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewItem {
+    pub id: ItemId,
+    pub queue: QueueName,
+    pub title: String,
+    pub priority: u8,
+    pub labels: Vec<Label>,
+    pub needs: Vec<Label>,
+    pub parent: Option<ItemId>,
+    pub target: Option<ItemId>,
+    pub depends_on: Vec<ItemId>,
+    pub not_before: Option<Wall>,
+    pub delay: Option<Span>,
+    pub mode: Mode,
+    pub phase: Option<Phase>,
+    pub body: Vec<(Part, String)>,
+}
+
+impl NewItem {
+    #[must_use]
+    pub fn new(id: ItemId, queue: QueueName) -> Self {
+        Self {
+            id,
+            queue,
+            title: String::new(),
+            priority: crate::bounds::PRIORITY_DEFAULT,
+            labels: Vec::new(),
+            needs: Vec::new(),
+            parent: None,
+            target: None,
+            depends_on: Vec::new(),
+            not_before: None,
+            delay: None,
+            mode: Mode::Any,
+            phase: None,
+            body: Vec::new(),
+        }
+    }
+}
+
+/// What the item says, as it is now. Shared by the snapshots that grants hand out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    pub title: Box<str>,
+    pub priority: u8,
+    pub labels: Box<[Label]>,
+    pub needs: Box<[Label]>,
+    pub mode: Mode,
+    pub phase: Option<Phase>,
+    pub links: Option<Box<Links>>,
+    /// The size of each part of the body. The parts themselves are records of their own and not held in memory.
+    pub parts: Box<[(Part, u32)]>,
+    pub created_by: ActorId,
+    pub created_at: Time,
+    pub created_wall: Wall,
+    /// Of the words it was created with: tells a repeated creation from another item of the same id.
+    pub fingerprint: u64,
+}
+
+/// What most items do not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Links {
+    pub parent: Option<ItemId>,
+    pub target: Option<ItemId>,
+    pub depends_on: Box<[ItemId]>,
+    pub not_before: Option<Wall>,
+}
+
+impl Content {
+    #[must_use]
+    pub fn parent(&self) -> Option<&ItemId> {
+        self.links.as_ref()?.parent.as_ref()
+    }
+
+    #[must_use]
+    pub fn target(&self) -> Option<&ItemId> {
+        self.links.as_ref()?.target.as_ref()
+    }
+
+    #[must_use]
+    pub fn depends_on(&self) -> &[ItemId] {
+        self.links.as_ref().map_or(&[], |links| &links.depends_on)
+    }
+
+    #[must_use]
+    pub fn not_before(&self) -> Option<Wall> {
+        self.links.as_ref()?.not_before
+    }
+
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, bytes)| u64::from(*bytes)).sum()
+    }
+
+    /// Notes the size of a part; an empty one is no part.
+    pub(crate) fn set_part(&mut self, part: Part, bytes: usize) {
+        let bytes = u32::try_from(bytes).expect("bodies are bounded");
+        let mut parts: Vec<_> = self.parts.iter().copied().filter(|(other, _)| *other != part).collect();
+        if bytes > 0 {
+            parts.push((part, bytes));
+            parts.sort_unstable();
+        }
+        self.parts = parts.into();
+    }
+}
+
+/// Where an item may run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Mode {
+    Any,
+    Cloud,
+    /// On the machines of one person only, who must be the one creating it.
+    Local {
+        owner: ActorId,
+    },
+}
+
+impl Mode {
+    /// A local item exists only for those who work for its owner.
+    #[must_use]
+    pub fn is_open_to(&self, caller: &Caller) -> bool {
+        match self {
+            Self::Any | Self::Cloud => true,
+            Self::Local { owner } => caller.works_for(owner),
+        }
+    }
+}
+
+/// The mode a worker runs in, or a caller filters by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunsIn {
+    Any,
+    Cloud,
+    Local,
+}
+
+impl RunsIn {
+    #[must_use]
+    pub fn takes(self, mode: &Mode) -> bool {
+        match (self, mode) {
+            (Self::Any, _) | (_, Mode::Any) | (Self::Cloud, Mode::Cloud) | (Self::Local, Mode::Local { .. }) => true,
+            (Self::Cloud, Mode::Local { .. }) | (Self::Local, Mode::Cloud) => false,
+        }
+    }
+}
+
+/// A part of an item's body. Opaque to the rules, apart from who may write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Part {
+    Prompt,
+    /// Trusted: only a dispatcher sets it.
+    Instructions,
+    /// Untrusted, and shown as such.
+    Context,
+    Data,
+    Plan,
+    ExternalUrl,
+    Error,
+    Result,
+}
+
+impl Part {
+    pub const ALL: [Self; 8] = [
+        Self::Prompt,
+        Self::Instructions,
+        Self::Context,
+        Self::Data,
+        Self::Plan,
+        Self::ExternalUrl,
+        Self::Error,
+        Self::Result,
+    ];
+
+    /// What the holder writes; the rest is the dispatcher's.
+    #[must_use]
+    pub fn is_holders(self) -> bool {
+        matches!(self, Self::Plan | Self::ExternalUrl | Self::Error | Self::Result)
+    }
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Instructions => "instructions",
+            Self::Context => "context",
+            Self::Data => "data",
+            Self::Plan => "plan",
+            Self::ExternalUrl => "external_url",
+            Self::Error => "error",
+            Self::Result => "result",
+        }
+    }
+}
+
+/// A field of the content, as `stale_write` and the event `updated` name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Field {
+    Title,
+    Priority,
+    Labels,
+    Needs,
+    Parent,
+    Target,
+    NotBefore,
+    Mode,
+    Phase,
+    Body(Part),
+}
+
+impl Field {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Title => "title",
+            Self::Priority => "priority",
+            Self::Labels => "labels",
+            Self::Needs => "needs",
+            Self::Parent => "parent",
+            Self::Target => "target",
+            Self::NotBefore => "not_before",
+            Self::Mode => "mode",
+            Self::Phase => "phase",
+            Self::Body(part) => part.name(),
+        }
+    }
+
+    /// What a holder without the dispatcher's role may write.
+    #[must_use]
+    pub fn is_holders(self) -> bool {
+        matches!(self, Self::Body(part) if part.is_holders())
+    }
+}
+
+/// One field's new value. `None` takes the value away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Edit {
+    Title(String),
+    Priority(u8),
+    Labels(Vec<Label>),
+    Needs(Vec<Label>),
+    Parent(Option<ItemId>),
+    Target(Option<ItemId>),
+    NotBefore(Option<Wall>),
+    Mode(Mode),
+    Phase(Phase),
+    Body(Part, String),
+}
+
+impl Edit {
+    #[must_use]
+    pub fn field(&self) -> Field {
+        match self {
+            Self::Title(_) => Field::Title,
+            Self::Priority(_) => Field::Priority,
+            Self::Labels(_) => Field::Labels,
+            Self::Needs(_) => Field::Needs,
+            Self::Parent(_) => Field::Parent,
+            Self::Target(_) => Field::Target,
+            Self::NotBefore(_) => Field::NotBefore,
+            Self::Mode(_) => Field::Mode,
+            Self::Phase(_) => Field::Phase,
+            Self::Body(part, _) => Field::Body(*part),
+        }
+    }
+}
+
+/// When each field was last changed, for those changed since creation.
+pub type FieldRevisions = Box<[(Field, Revision)]>;
+
+/// What an observer sees of an item's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ActivityKind {
+    Progress,
+    PlanUpdated,
+    ExternalUrlUpdated,
+    AwaitingInput,
+    Completed,
+    Failed,
+    PolicyDecision,
+}
+
+/// One of the last activities of an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    pub kind: ActivityKind,
+    pub by: ActorId,
+    pub at: Time,
+    pub wall: Wall,
+    pub note: String,
+}
+
+/// A set of labels in one order, so that equal sets are equal.
+pub(crate) fn sorted(labels: &[Label]) -> Box<[Label]> {
+    let mut labels = labels.to_vec();
+    labels.sort_unstable();
+    labels.dedup();
+    labels.into()
+}

@@ -1,0 +1,110 @@
+//! The wait line of one item: first come, first granted, by position in the log.
+
+use crate::caller::{ActorKind, Holder};
+use crate::names::ActorId;
+use crate::numbers::{Span, Time};
+use crate::request_memory::RequestKey;
+use crate::standing::Mirrors;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a place stands in its line. Joining takes the next number; an operator's reorder goes below the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PlaceNo(pub i64);
+
+/// One claim that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub holder: Holder,
+    pub kind: ActorKind,
+    /// Who dispatched the waiter: a local item is granted only to those who work for its owner.
+    pub parent: Option<ActorId>,
+    /// The request that is answered when the place ends; none: it came in a batch.
+    pub request: Option<RequestKey>,
+    pub joined_at: Time,
+    pub polled_at: Time,
+    /// When the caller no longer wants it.
+    pub wait_until: Option<Time>,
+    pub lease_for: Span,
+    pub action: Option<Box<str>>,
+    pub field: Option<Box<str>>,
+    pub mirrors: Mirrors,
+}
+
+impl Place {
+    /// A waiter that has not polled for long is dead; one whose time is over is done.
+    #[must_use]
+    pub fn ends_at(&self) -> Time {
+        let dead = self.polled_at.after(crate::bounds::PLACE_LIFE);
+        self.wait_until.map_or(dead, |until| until.min(dead))
+    }
+}
+
+/// All places of one item, head first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    places: BTreeMap<PlaceNo, Place>,
+    numbers: BTreeMap<Holder, PlaceNo>,
+}
+
+impl Line {
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    #[must_use]
+    pub fn number_of(&self, holder: &Holder) -> Option<PlaceNo> {
+        self.numbers.get(holder).copied()
+    }
+
+    #[must_use]
+    pub fn get(&self, number: PlaceNo) -> Option<&Place> {
+        self.places.get(&number)
+    }
+
+    pub fn get_mut(&mut self, number: PlaceNo) -> Option<&mut Place> {
+        self.places.get_mut(&number)
+    }
+
+    /// How many stand before it: 0 is next.
+    #[must_use]
+    pub fn position(&self, number: PlaceNo) -> u32 {
+        u32::try_from(self.places.range(..number).count()).unwrap_or(u32::MAX)
+    }
+
+    #[must_use]
+    pub fn head(&self) -> Option<(PlaceNo, &Place)> {
+        self.places.first_key_value().map(|(number, place)| (*number, place))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (PlaceNo, &Place)> {
+        self.places.iter().map(|(number, place)| (*number, place))
+    }
+
+    #[must_use]
+    pub fn first_number(&self) -> PlaceNo {
+        self.places.first_key_value().map_or(PlaceNo(0), |(number, _)| *number)
+    }
+
+    #[must_use]
+    pub fn next_number(&self) -> PlaceNo {
+        self.places.last_key_value().map_or(PlaceNo(0), |(number, _)| PlaceNo(number.0 + 1))
+    }
+
+    pub fn insert(&mut self, number: PlaceNo, place: Place) {
+        self.numbers.insert(place.holder.clone(), number);
+        self.places.insert(number, place);
+    }
+
+    pub fn remove(&mut self, number: PlaceNo) -> Option<Place> {
+        let place = self.places.remove(&number)?;
+        self.numbers.remove(&place.holder);
+        Some(place)
+    }
+}

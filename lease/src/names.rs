@@ -1,0 +1,132 @@
+//! Names that callers choose. A value of one of these types is well-formed: it was checked when it was made, also
+//! when it was decoded.
+
+use crate::bounds;
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a text is not a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadName {
+    Empty,
+    TooLong { bytes: usize, max: usize },
+    ControlCharacter,
+    SpaceAtEnd,
+}
+
+impl fmt::Display for BadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "must not be empty"),
+            Self::TooLong { bytes, max } => write!(f, "has {bytes} bytes, at most {max} are allowed"),
+            Self::ControlCharacter => write!(f, "must not contain control characters"),
+            Self::SpaceAtEnd => write!(f, "must not begin or end with white space"),
+        }
+    }
+}
+
+fn check(text: &str, max: usize) -> Result<(), BadName> {
+    if text.is_empty() {
+        Err(BadName::Empty)
+    } else if text.len() > max {
+        Err(BadName::TooLong { bytes: text.len(), max })
+    } else if text.chars().any(char::is_control) {
+        Err(BadName::ControlCharacter)
+    } else if text.trim().len() != text.len() {
+        Err(BadName::SpaceAtEnd)
+    } else {
+        Ok(())
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $max:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// # Errors
+            /// When the text is empty, too long, or holds what no name may hold.
+            pub fn new(text: &str) -> Result<Self, BadName> {
+                check(text, $max)?;
+                Ok(Self(Arc::from(text)))
+            }
+
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a name")
+                    }
+
+                    fn visit_str<E: Error>(self, text: &str) -> Result<$name, E> {
+                        $name::new(text).map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Text)
+            }
+        }
+    };
+}
+
+name! {
+    /// An item's id, unique in its space.
+    ItemId, bounds::ITEM_ID_BYTES
+}
+name! {
+    /// A tenant's world.
+    SpaceName, bounds::SPACE_NAME_BYTES
+}
+name! { QueueName, bounds::QUEUE_NAME_BYTES }
+name! {
+    /// An authenticated identity. Opaque.
+    ActorId, bounds::ACTOR_ID_BYTES
+}
+name! {
+    /// One run of an actor. Opaque.
+    SessionId, bounds::SESSION_ID_BYTES
+}
+name! {
+    /// What the caller calls this one request, so that a repeat has no second effect.
+    RequestId, bounds::REQUEST_ID_BYTES
+}
+name! {
+    /// A label on an item, and a capability of a worker.
+    Label, bounds::LABEL_BYTES
+}
+name! {
+    /// Where an item stands in its queue's way of working, say `work` or `review`.
+    Phase, bounds::PHASE_BYTES
+}
+
+impl SpaceName {
+    /// The space of callers that name none.
+    #[must_use]
+    pub fn fallback() -> Self {
+        Self(Arc::from("default"))
+    }
+}

@@ -1,0 +1,265 @@
+//! The policy of a queue and of a space: replicated, changed by a command, versioned.
+
+use crate::bounds;
+use crate::names::Phase;
+use crate::numbers::{Span, Time};
+use crate::refusal::Refusal;
+use crate::standing::Transition;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// What a claim that names no length gets.
+    pub lease_for: Span,
+    pub lease_max: Span,
+    pub lease_min: Span,
+    /// How long a grant from the line waits for its holder's first word.
+    pub pickup: Span,
+    /// After an unclean end nobody but the previous holder may claim for so long.
+    pub lock_delay: Span,
+    pub line_max: u32,
+    /// 0: unlimited.
+    pub attempts_max: u32,
+    pub backoff: Backoff,
+    /// How long a terminal item is kept.
+    pub retention: Span,
+    /// Leases of one actor in this queue; 0: unlimited.
+    pub max_leases: u32,
+    pub at_max_leases: AtMaxLeases,
+    pub require_lease: RequireLease,
+    pub disclosure: Disclosure,
+    pub on_dependency_failed: OnDependencyFailed,
+    /// Leases in this queue at a time; 0: unlimited.
+    pub concurrency: u32,
+    pub reservation_max: Span,
+    /// Empty: any phase.
+    pub phases: Vec<Phase>,
+    /// Which steps of an item move its target, and to which phase.
+    pub mirrors: Vec<(Transition, Phase)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    pub first: Span,
+    /// In percent: 200 doubles the wait at each attempt.
+    pub factor_percent: u32,
+    pub max: Span,
+}
+
+impl Backoff {
+    /// The wait before the attempt after `attempts` failed ones.
+    #[must_use]
+    pub fn after(&self, attempts: u32) -> Span {
+        let mut wait = self.first.0;
+        for _ in 1..attempts.min(64) {
+            if wait >= self.max.0 {
+                break;
+            }
+            wait = wait.saturating_mul(u64::from(self.factor_percent)) / 100;
+        }
+        Span(wait.min(self.max.0))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AtMaxLeases {
+    Reject,
+    /// The oldest lease of the same session in this queue goes once the new one is certain.
+    ReleaseOldest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RequireLease {
+    /// An item that nobody holds may be updated with `read_at`.
+    IfHeld,
+    Always,
+}
+
+/// Who may see who holds what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Disclosure {
+    Open,
+    Fleet,
+    CrossOrg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnDependencyFailed {
+    Block,
+    Ignore,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        let phase = |name: &str| Phase::new(name).expect("a constant name");
+        Self {
+            lease_for: Span::secs(900),
+            lease_max: Span::secs(24 * 3600),
+            lease_min: Span::secs(1),
+            pickup: Span::secs(10),
+            lock_delay: Span(0),
+            line_max: 1_000,
+            attempts_max: 5,
+            backoff: Backoff { first: Span::secs(1), factor_percent: 200, max: Span::secs(3600) },
+            retention: Span::secs(7 * 24 * 3600),
+            max_leases: 0,
+            at_max_leases: AtMaxLeases::Reject,
+            require_lease: RequireLease::IfHeld,
+            disclosure: Disclosure::Fleet,
+            on_dependency_failed: OnDependencyFailed::Block,
+            concurrency: 0,
+            reservation_max: Span::secs(2 * 24 * 3600),
+            phases: Vec::new(),
+            mirrors: vec![
+                (Transition::Claimed, phase("in_progress")),
+                (Transition::Completed, phase("review")),
+                (Transition::AwaitingInput, phase("blocked")),
+                (Transition::AttemptsExhausted, phase("blocked")),
+            ],
+        }
+    }
+}
+
+/// One setting's new value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Setting {
+    LeaseFor(Span),
+    LeaseMax(Span),
+    LeaseMin(Span),
+    Pickup(Span),
+    LockDelay(Span),
+    LineMax(u32),
+    AttemptsMax(u32),
+    Backoff(Backoff),
+    Retention(Span),
+    MaxLeases(u32),
+    AtMaxLeases(AtMaxLeases),
+    RequireLease(RequireLease),
+    Disclosure(Disclosure),
+    OnDependencyFailed(OnDependencyFailed),
+    Concurrency(u32),
+    ReservationMax(Span),
+    Phases(Vec<Phase>),
+    Mirrors(Vec<(Transition, Phase)>),
+}
+
+impl Policy {
+    /// This policy with the settings changed, when the result makes sense as a whole.
+    pub(crate) fn with(&self, settings: &[Setting]) -> Result<Self, Refusal> {
+        let mut policy = self.clone();
+        for setting in settings {
+            match setting {
+                Setting::LeaseFor(span) => policy.lease_for = *span,
+                Setting::LeaseMax(span) => policy.lease_max = *span,
+                Setting::LeaseMin(span) => policy.lease_min = *span,
+                Setting::Pickup(span) => policy.pickup = *span,
+                Setting::LockDelay(span) => policy.lock_delay = *span,
+                Setting::LineMax(max) => policy.line_max = *max,
+                Setting::AttemptsMax(max) => policy.attempts_max = *max,
+                Setting::Backoff(backoff) => policy.backoff = *backoff,
+                Setting::Retention(span) => policy.retention = *span,
+                Setting::MaxLeases(max) => policy.max_leases = *max,
+                Setting::AtMaxLeases(what) => policy.at_max_leases = *what,
+                Setting::RequireLease(when) => policy.require_lease = *when,
+                Setting::Disclosure(disclosure) => policy.disclosure = *disclosure,
+                Setting::OnDependencyFailed(what) => policy.on_dependency_failed = *what,
+                Setting::Concurrency(max) => policy.concurrency = *max,
+                Setting::ReservationMax(span) => policy.reservation_max = *span,
+                Setting::Phases(phases) => policy.phases.clone_from(phases),
+                Setting::Mirrors(mirrors) => policy.mirrors.clone_from(mirrors),
+            }
+        }
+        policy.check().map(|()| policy)
+    }
+
+    /// Whether each setting makes sense by itself; how they fit the others is only known where the policy is.
+    pub(crate) fn check_settings(settings: &[Setting]) -> Result<(), Refusal> {
+        for setting in settings {
+            match setting {
+                Setting::LeaseFor(span) => Refusal::check_span("lease_for", *span)?,
+                Setting::LeaseMax(span) => Refusal::check_span("lease_max", *span)?,
+                Setting::LeaseMin(span) => Refusal::check_span("lease_min", *span)?,
+                Setting::Pickup(span) => Refusal::check_span("pickup", *span)?,
+                Setting::Retention(span) => Refusal::check_span("retention", *span)?,
+                Setting::ReservationMax(span) => Refusal::check_span("reservation_max", *span)?,
+                Setting::LockDelay(span) => Refusal::check_span_or_zero("lock_delay", *span)?,
+                Setting::Backoff(backoff) => {
+                    Refusal::check_span_or_zero("backoff.first", backoff.first)?;
+                    Refusal::check_span_or_zero("backoff.max", backoff.max)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the settings fit one another.
+    fn check(&self) -> Result<(), Refusal> {
+        let sane = |ok: bool, field: &'static str, why: &'static str| {
+            if ok { Ok(()) } else { Err(Refusal::invalid(field, why)) }
+        };
+        sane(self.lease_min <= self.lease_for, "lease_min", "must not exceed lease_for")?;
+        sane(self.lease_for <= self.lease_max, "lease_for", "must not exceed lease_max")?;
+        sane(self.pickup <= self.lease_max, "pickup", "must not exceed lease_max")?;
+        sane(self.line_max <= bounds::LINE_MAX, "line_max", "must not exceed 10000")?;
+        sane(self.backoff.factor_percent >= 100, "backoff.factor", "must not shrink the wait (100 percent or more)")?;
+        sane(self.backoff.first <= self.backoff.max, "backoff.first", "must not exceed backoff.max")?;
+        sane(self.phases.len() <= bounds::PHASES, "phases", "at most 32")?;
+        let mut phases = self.phases.clone();
+        phases.sort();
+        phases.dedup();
+        sane(phases.len() == self.phases.len(), "phases", "names a phase twice")?;
+        let mut transitions: Vec<_> = self.mirrors.iter().map(|(transition, _)| transition).collect();
+        transitions.sort();
+        transitions.dedup();
+        sane(transitions.len() == self.mirrors.len(), "mirrors", "names a transition twice")
+    }
+
+    /// A lease length within the policy: what was asked for, or the default, and whether it was cut.
+    #[must_use]
+    pub fn lease_length(&self, asked: Option<Span>) -> (Span, bool) {
+        let asked = asked.unwrap_or(self.lease_for);
+        (asked.max(self.lease_min).min(self.lease_max), asked > self.lease_max)
+    }
+
+    #[must_use]
+    pub fn latest_expiry(&self, now: Time) -> Time {
+        now.after(self.lease_max)
+    }
+
+    #[must_use]
+    pub fn mirror_of(&self, transition: Transition) -> Option<&Phase> {
+        self.mirrors.iter().find(|(of, _)| *of == transition).map(|(_, phase)| phase)
+    }
+
+    #[must_use]
+    pub fn has_phase(&self, phase: &Phase) -> bool {
+        self.phases.is_empty() || self.phases.contains(phase)
+    }
+}
+
+/// What an operator sets for a whole space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpacePolicy {
+    /// Live items at a time; 0: unlimited.
+    pub items_max: u64,
+    /// Bytes of bodies of live items; 0: unlimited.
+    pub body_bytes_max: u64,
+    /// Whose commands are taken.
+    pub identity: IdentityPolicy,
+}
+
+impl Default for SpacePolicy {
+    fn default() -> Self {
+        Self { items_max: 10_000_000, body_bytes_max: 0, identity: IdentityPolicy::AcceptSelfReported }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IdentityPolicy {
+    AcceptSelfReported,
+    /// A caller verified now, or with keys kept from before.
+    AcceptCached,
+    /// Only a caller verified now.
+    RequireChecked,
+}

@@ -1,0 +1,343 @@
+//! The one closed list of refusals. A refusal changed nothing, and says what the caller needs to act. None ever
+//! carries a token.
+
+use crate::caller::{ActorKind, Holder, Role};
+use crate::item::Field;
+use crate::names::{ActorId, ItemId};
+use crate::numbers::{Revision, Span, Time, Wall};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The request itself is wrong; sending it again is of no use.
+    Invalid {
+        field: String,
+        why: String,
+    },
+    /// There is no such thing, or none that this caller may see.
+    NotFound,
+    /// Seen, but the caller's roles do not reach.
+    Forbidden {
+        needs: Role,
+    },
+    /// The space's identity policy does not take this caller's word.
+    RejectedByPolicy,
+    TerminalItem,
+    NotReady(NotReady),
+    Blocked,
+    Reserved {
+        retry_after: Span,
+    },
+    QueuePaused,
+    HeldByYourOtherSession,
+    AlreadyClaimed(Conflict),
+    QueueFull {
+        retry_after: Span,
+    },
+    TooManyLeases {
+        max: u32,
+    },
+    LineTooLong {
+        line_length: u32,
+    },
+    WaitTimeout,
+    LeaseLost {
+        holder: Option<HolderView>,
+    },
+    NotHolder,
+    StaleToken,
+    LeaseRequired,
+    StaleWrite {
+        revision: Revision,
+        fields: Vec<Field>,
+    },
+    AlreadyExists,
+    /// The item is in no state to take this command.
+    WrongState {
+        state: String,
+    },
+    /// Another entry of an all-or-none batch was refused.
+    AllOrNone,
+    WorkerDraining,
+    SpaceFull {
+        items_max: u64,
+        body_bytes_max: u64,
+    },
+    TooManyDependents {
+        item: ItemId,
+    },
+    RequestIdReused,
+    RequestForgotten,
+    /// Restored from a backup: an operator has to activate the cluster first.
+    NotActivated,
+    RestoreRefused {
+        why: String,
+    },
+}
+
+/// What a pending item waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotReady {
+    pub dependencies: u32,
+    pub not_before: Option<Wall>,
+    pub retry_after: Option<Span>,
+}
+
+/// Somebody else is first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    pub retry_after: Span,
+    /// As much as disclosure allows.
+    pub holder: Option<HolderView>,
+}
+
+/// What may be told of a holder. What is not shown is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderView {
+    pub kind: ActorKind,
+    pub named: Option<NamedHolder>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedHolder {
+    pub holder: Holder,
+    pub expires_at: Time,
+    pub action: Option<String>,
+    pub field: Option<String>,
+}
+
+/// A refusal's code: what a program branches on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Code {
+    Invalid,
+    NotFound,
+    Forbidden,
+    RejectedByPolicy,
+    TerminalItem,
+    NotReady,
+    Blocked,
+    Reserved,
+    QueuePaused,
+    HeldByYourOtherSession,
+    AlreadyClaimed,
+    QueueFull,
+    TooManyLeases,
+    LineTooLong,
+    WaitTimeout,
+    LeaseLost,
+    NotHolder,
+    StaleToken,
+    LeaseRequired,
+    StaleWrite,
+    AlreadyExists,
+    WrongState,
+    AllOrNone,
+    WorkerDraining,
+    SpaceFull,
+    TooManyDependents,
+    RequestIdReused,
+    RequestForgotten,
+    NotActivated,
+    RestoreRefused,
+}
+
+/// Whether a refused request had an effect after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TookEffect {
+    No,
+    Unknown,
+}
+
+impl Code {
+    pub const ALL: [Self; 30] = [
+        Self::Invalid,
+        Self::NotFound,
+        Self::Forbidden,
+        Self::RejectedByPolicy,
+        Self::TerminalItem,
+        Self::NotReady,
+        Self::Blocked,
+        Self::Reserved,
+        Self::QueuePaused,
+        Self::HeldByYourOtherSession,
+        Self::AlreadyClaimed,
+        Self::QueueFull,
+        Self::TooManyLeases,
+        Self::LineTooLong,
+        Self::WaitTimeout,
+        Self::LeaseLost,
+        Self::NotHolder,
+        Self::StaleToken,
+        Self::LeaseRequired,
+        Self::StaleWrite,
+        Self::AlreadyExists,
+        Self::WrongState,
+        Self::AllOrNone,
+        Self::WorkerDraining,
+        Self::SpaceFull,
+        Self::TooManyDependents,
+        Self::RequestIdReused,
+        Self::RequestForgotten,
+        Self::NotActivated,
+        Self::RestoreRefused,
+    ];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
+            Self::RejectedByPolicy => "rejected_by_policy",
+            Self::TerminalItem => "terminal_item",
+            Self::NotReady => "not_ready",
+            Self::Blocked => "blocked",
+            Self::Reserved => "reserved",
+            Self::QueuePaused => "queue_paused",
+            Self::HeldByYourOtherSession => "held_by_your_other_session",
+            Self::AlreadyClaimed => "already_claimed",
+            Self::QueueFull => "queue_full",
+            Self::TooManyLeases => "too_many_leases",
+            Self::LineTooLong => "line_too_long",
+            Self::WaitTimeout => "wait_timeout",
+            Self::LeaseLost => "lease_lost",
+            Self::NotHolder => "not_holder",
+            Self::StaleToken => "stale_token",
+            Self::LeaseRequired => "lease_required",
+            Self::StaleWrite => "stale_write",
+            Self::AlreadyExists => "already_exists",
+            Self::WrongState => "wrong_state",
+            Self::AllOrNone => "all_or_none",
+            Self::WorkerDraining => "worker_draining",
+            Self::SpaceFull => "space_full",
+            Self::TooManyDependents => "too_many_dependents",
+            Self::RequestIdReused => "request_id_reused",
+            Self::RequestForgotten => "request_forgotten",
+            Self::NotActivated => "not_activated",
+            Self::RestoreRefused => "restore_refused",
+        }
+    }
+
+    /// Whether the same wish, sent later under a new request id, may be granted without anything else being changed.
+    #[must_use]
+    pub fn may_retry(self) -> bool {
+        match self {
+            Self::NotReady
+            | Self::Reserved
+            | Self::QueuePaused
+            | Self::HeldByYourOtherSession
+            | Self::AlreadyClaimed
+            | Self::QueueFull
+            | Self::TooManyLeases
+            | Self::LineTooLong
+            | Self::WaitTimeout
+            | Self::AllOrNone
+            | Self::SpaceFull
+            | Self::TooManyDependents
+            | Self::NotActivated => true,
+            Self::Invalid
+            | Self::NotFound
+            | Self::Forbidden
+            | Self::RejectedByPolicy
+            | Self::TerminalItem
+            | Self::Blocked
+            | Self::LeaseLost
+            | Self::NotHolder
+            | Self::StaleToken
+            | Self::LeaseRequired
+            | Self::StaleWrite
+            | Self::AlreadyExists
+            | Self::WrongState
+            | Self::WorkerDraining
+            | Self::RequestIdReused
+            | Self::RequestForgotten
+            | Self::RestoreRefused => false,
+        }
+    }
+
+    #[must_use]
+    pub fn took_effect(self) -> TookEffect {
+        if self == Self::RequestForgotten { TookEffect::Unknown } else { TookEffect::No }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Refusal {
+    pub(crate) fn invalid(field: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Invalid { field: field.into(), why: why.into() }
+    }
+
+    pub(crate) fn check_span(field: &str, span: Span) -> Result<(), Self> {
+        if span == Span(0) {
+            return Err(Self::invalid(field, "must be more than zero"));
+        }
+        Self::check_span_or_zero(field, span)
+    }
+
+    pub(crate) fn check_span_or_zero(field: &str, span: Span) -> Result<(), Self> {
+        if span > crate::bounds::SPAN_MAX {
+            return Err(Self::invalid(field, "is longer than ten years: milliseconds are meant"));
+        }
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Invalid { .. } => Code::Invalid,
+            Self::NotFound => Code::NotFound,
+            Self::Forbidden { .. } => Code::Forbidden,
+            Self::RejectedByPolicy => Code::RejectedByPolicy,
+            Self::TerminalItem => Code::TerminalItem,
+            Self::NotReady(_) => Code::NotReady,
+            Self::Blocked => Code::Blocked,
+            Self::Reserved { .. } => Code::Reserved,
+            Self::QueuePaused => Code::QueuePaused,
+            Self::HeldByYourOtherSession => Code::HeldByYourOtherSession,
+            Self::AlreadyClaimed(_) => Code::AlreadyClaimed,
+            Self::QueueFull { .. } => Code::QueueFull,
+            Self::TooManyLeases { .. } => Code::TooManyLeases,
+            Self::LineTooLong { .. } => Code::LineTooLong,
+            Self::WaitTimeout => Code::WaitTimeout,
+            Self::LeaseLost { .. } => Code::LeaseLost,
+            Self::NotHolder => Code::NotHolder,
+            Self::StaleToken => Code::StaleToken,
+            Self::LeaseRequired => Code::LeaseRequired,
+            Self::StaleWrite { .. } => Code::StaleWrite,
+            Self::AlreadyExists => Code::AlreadyExists,
+            Self::WrongState { .. } => Code::WrongState,
+            Self::AllOrNone => Code::AllOrNone,
+            Self::WorkerDraining => Code::WorkerDraining,
+            Self::SpaceFull { .. } => Code::SpaceFull,
+            Self::TooManyDependents { .. } => Code::TooManyDependents,
+            Self::RequestIdReused => Code::RequestIdReused,
+            Self::RequestForgotten => Code::RequestForgotten,
+            Self::NotActivated => Code::NotActivated,
+            Self::RestoreRefused { .. } => Code::RestoreRefused,
+        }
+    }
+
+    /// When it makes sense to try again.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Span> {
+        match self {
+            Self::AlreadyClaimed(conflict) => Some(conflict.retry_after),
+            Self::NotReady(not_ready) => not_ready.retry_after,
+            Self::Reserved { retry_after } | Self::QueueFull { retry_after } => Some(*retry_after),
+            _ => None,
+        }
+    }
+}
+
+impl HolderView {
+    #[must_use]
+    pub fn actor(&self) -> Option<&ActorId> {
+        self.named.as_ref().map(|named| &named.holder.actor)
+    }
+}

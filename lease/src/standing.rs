@@ -1,0 +1,297 @@
+//! Where an item stands: its state, its assignment, its lease, and what is remembered of the leases before.
+
+use crate::caller::{ActorKind, Holder};
+use crate::item::FieldRevisions;
+use crate::names::{ActorId, SessionId};
+use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
+use crate::request_memory::RequestKey;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    pub state: ItemState,
+    pub revision: Revision,
+    /// The newest token minted for this item; zero before the first. Whoever shows a lower one is told so.
+    pub newest_token: Token,
+    /// Leases that ended in a lapse or a failure since the last reset.
+    pub attempts: u32,
+    /// How many activities were ever recorded.
+    pub activities: u32,
+    pub since: Time,
+    pub assignment: Option<Box<Assignment>>,
+    pub lease: Option<Box<Lease>>,
+    pub past: Option<Box<Past>>,
+    pub cancel: Option<Box<Cancel>>,
+    /// Its place in the queue's settle list: it has a line that a bar of the queue keeps from moving.
+    pub settle: Option<u64>,
+    pub changed: FieldRevisions,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ItemState {
+    Pending(Box<Waits>),
+    Queued,
+    Active,
+    AwaitingInput,
+    /// Its lease lapsed. Claimable.
+    Stale,
+    Reserved(Box<Reservation>),
+    Blocked(BlockedBy),
+    Complete,
+    Error,
+    Cancelled,
+}
+
+impl ItemState {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> StateKind {
+        match self {
+            Self::Pending(_) => StateKind::Pending,
+            Self::Queued => StateKind::Queued,
+            Self::Active => StateKind::Active,
+            Self::AwaitingInput => StateKind::AwaitingInput,
+            Self::Stale => StateKind::Stale,
+            Self::Reserved(_) => StateKind::Reserved,
+            Self::Blocked(_) => StateKind::Blocked,
+            Self::Complete => StateKind::Complete,
+            Self::Error => StateKind::Error,
+            Self::Cancelled => StateKind::Cancelled,
+        }
+    }
+
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Complete | Self::Error | Self::Cancelled)
+    }
+
+    #[must_use]
+    pub fn is_claimable(&self) -> bool {
+        matches!(self, Self::Queued | Self::Stale)
+    }
+}
+
+/// An item's state without what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum StateKind {
+    Pending,
+    Queued,
+    Active,
+    AwaitingInput,
+    Stale,
+    Reserved,
+    Blocked,
+    Complete,
+    Error,
+    Cancelled,
+}
+
+impl StateKind {
+    pub const ALL: [Self; 10] = [
+        Self::Pending,
+        Self::Queued,
+        Self::Active,
+        Self::AwaitingInput,
+        Self::Stale,
+        Self::Reserved,
+        Self::Blocked,
+        Self::Complete,
+        Self::Error,
+        Self::Cancelled,
+    ];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Queued => "queued",
+            Self::Active => "active",
+            Self::AwaitingInput => "awaiting_input",
+            Self::Stale => "stale",
+            Self::Reserved => "reserved",
+            Self::Blocked => "blocked",
+            Self::Complete => "complete",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What a pending item waits for; it is queued when nothing is left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// Dependencies not yet resolved.
+    pub dependencies: Vec<ItemNo>,
+    pub not_before: Option<Wall>,
+    /// The end of a delay or of a backoff.
+    pub until: Option<Time>,
+}
+
+impl Waits {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.dependencies.is_empty() && self.not_before.is_none() && self.until.is_none()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockedBy {
+    /// No attempts left.
+    Attempts,
+    /// A dependency that can no longer complete.
+    Dependency,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    pub until: Time,
+    /// It is the assignee's; kept here, too, so that a later assignment cannot move it silently.
+    pub actor: ActorId,
+}
+
+/// Durable: this item belongs to this actor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    pub actor: ActorId,
+    pub since: Time,
+}
+
+/// Ephemeral: this holder is working on the item now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    pub holder: Holder,
+    pub kind: ActorKind,
+    pub token: Token,
+    pub claimed_at: Time,
+    pub expires_at: Time,
+    /// What a renewal that names no length gets.
+    pub lease_for: Span,
+    pub action: Option<Box<str>>,
+    pub field: Option<Box<str>>,
+    /// Which mirrors this holder lets through.
+    pub mirrors: Mirrors,
+    /// A grant from the line that its holder has not answered yet, and what the item was before.
+    pub pickup: Option<Pickup>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pickup {
+    pub was_stale: bool,
+    /// The waiting claim that is answered when it is picked up or not.
+    pub request: Option<RequestKey>,
+}
+
+/// A set of transitions that are mirrored onto an item's target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirrors(u8);
+
+impl Mirrors {
+    pub const ALL: Self = Self(0b1111);
+    pub const NONE: Self = Self(0);
+
+    #[must_use]
+    pub fn with(self, transition: Transition) -> Self {
+        Self(self.0 | 1 << transition as u8)
+    }
+
+    #[must_use]
+    pub fn has(self, transition: Transition) -> bool {
+        self.0 & (1 << transition as u8) != 0
+    }
+}
+
+/// A step of an item that its target's phase may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Transition {
+    Claimed,
+    Completed,
+    AwaitingInput,
+    AttemptsExhausted,
+}
+
+/// What is remembered of the leases before this one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// Who held it last (picked up), and since when without another actor between.
+    pub origin: Option<(ActorId, Time)>,
+    /// Nobody but this actor may claim before then: the last lease ended uncleanly.
+    pub delay: Option<(ActorId, Time)>,
+    /// Whose lease lapsed, while nothing else happened since: may still complete or fail it.
+    pub late: Option<LateRight>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateRight {
+    pub actor: ActorId,
+    pub session: Option<SessionId>,
+    pub token: Token,
+}
+
+/// Asked for while held. It ends the lease soon, or at once when the lease ends by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    pub by: ActorId,
+    pub reason: Box<str>,
+    /// When a renewal showed it to the holder.
+    pub shown_at: Option<Time>,
+}
+
+impl Standing {
+    #[must_use]
+    pub fn new(state: ItemState, revision: Revision, since: Time) -> Self {
+        Self {
+            state,
+            revision,
+            newest_token: Token(0),
+            attempts: 0,
+            activities: 0,
+            since,
+            assignment: None,
+            lease: None,
+            past: None,
+            cancel: None,
+            settle: None,
+            changed: Box::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_assigned_to(&self, actor: &ActorId) -> bool {
+        self.assignment.as_ref().is_some_and(|assignment| assignment.actor == *actor)
+    }
+
+    pub(crate) fn past_mut(&mut self) -> &mut Past {
+        self.past.get_or_insert_default()
+    }
+
+    /// Something else happened to the item than the lapse of its last lease.
+    pub(crate) fn forget_late_right(&mut self) {
+        if let Some(past) = &mut self.past {
+            past.late = None;
+        }
+    }
+
+    /// The earliest moment of cluster time at which something happens to this item by itself.
+    #[must_use]
+    pub fn due_at(&self) -> Time {
+        if let Some(lease) = &self.lease {
+            return match self.cancel.as_ref().and_then(|cancel| cancel.shown_at) {
+                Some(shown) => lease.expires_at.min(shown.after(crate::bounds::CANCEL_GRACE)),
+                None => lease.expires_at,
+            };
+        }
+        let own = match &self.state {
+            ItemState::Pending(waits) => waits.until.unwrap_or(Time::NEVER),
+            ItemState::Reserved(reservation) => reservation.until,
+            _ => Time::NEVER,
+        };
+        match self.past.as_ref().and_then(|past| past.delay.as_ref()) {
+            Some((_, until)) => own.min(*until),
+            None => own,
+        }
+    }
+}

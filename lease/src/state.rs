@@ -1,0 +1,232 @@
+//! The state: everything that is alive, in ordered maps. What stands in a record is the truth; the indexes beside it
+//! are made from the records and can be made again.
+
+pub(crate) mod deadlines;
+pub(crate) mod holdings;
+pub(crate) mod items;
+pub(crate) mod keys;
+pub(crate) mod load;
+pub(crate) mod ready;
+
+use crate::bounds::RULES_VERSION;
+use crate::caller::Holder;
+use crate::hash::{Salt, StateHash};
+use crate::names::{ActorId, ItemId, QueueName, SpaceName};
+use crate::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
+use crate::queue::{Flow, Queue};
+use crate::request_memory::RequestMemory;
+use crate::space::Space;
+use crate::standing::StateKind;
+use crate::worker::Worker;
+use deadlines::Deadlines;
+use holdings::Holdings;
+use items::{Item, ItemKey, Items};
+use ready::Ready;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One replica's state machine.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(crate) meta: Meta,
+    pub(crate) hash: StateHash,
+    pub(crate) spaces: Vec<Space>,
+    pub(crate) space_numbers: BTreeMap<SpaceName, SpaceNo>,
+    pub(crate) queues: Vec<LiveQueue>,
+    pub(crate) queue_numbers: BTreeMap<(SpaceNo, QueueName), QueueNo>,
+    pub(crate) items: Items,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) holdings: BTreeMap<(SpaceNo, ActorId), Holdings>,
+    /// Who waits for the item of this number to end.
+    pub(crate) dependents: BTreeMap<ItemNo, BTreeSet<ItemKey>>,
+    pub(crate) children: BTreeMap<(SpaceNo, ItemId), BTreeSet<ItemKey>>,
+    /// Ended items whose dependents are being told.
+    pub(crate) wakes: BTreeMap<u64, Wake>,
+    pub(crate) workers: BTreeMap<(SpaceNo, Holder), Worker>,
+    pub(crate) requests: RequestMemory,
+    /// Queues with lines to settle or to send away now.
+    pub(crate) busy_queues: BTreeSet<QueueNo>,
+}
+
+/// The counters and the clock of the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Meta {
+    pub(crate) rules_version: u32,
+    pub(crate) salt: Salt,
+    pub(crate) now: Time,
+    /// The latest wall time any entry carried.
+    pub(crate) newest_wall: Wall,
+    pub(crate) epoch: Epoch,
+    /// After a restore nothing is granted until an operator says so.
+    pub(crate) activated: bool,
+    /// A restore's leases that have not ended yet are being ended.
+    pub(crate) voiding: bool,
+    pub(crate) last_token: Token,
+    pub(crate) last_item: ItemNo,
+    pub(crate) last_settle: u64,
+    pub(crate) last_request: u64,
+    pub(crate) last_wake: u64,
+    /// How far the retention list has been worked off.
+    pub(crate) purged_to: (Time, ItemNo),
+    /// Until when a repeat of an unknown request may be one that the cap pushed out.
+    pub(crate) requests_cut_until: Time,
+}
+
+/// An ended item whose dependents are told, one a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wake {
+    pub(crate) of: ItemNo,
+    pub(crate) completed: bool,
+}
+
+/// A queue with the indexes of its items.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveQueue {
+    pub(crate) queue: Queue,
+    /// Leases now.
+    pub(crate) leases: u32,
+    pub(crate) ready: Ready,
+    /// Items with a line.
+    pub(crate) lined: BTreeSet<ItemKey>,
+    /// Free items whose line a bar of this queue keeps from moving, oldest first.
+    pub(crate) settle: BTreeMap<u64, ItemKey>,
+    /// Live items by state.
+    pub(crate) counts: [u64; StateKind::ALL.len()],
+}
+
+impl State {
+    /// The state before the first entry. The salt is chosen once, when the cluster is born, and is the same on every
+    /// replica.
+    #[must_use]
+    pub fn new(salt: Salt) -> Self {
+        Self::from_meta(Meta {
+            rules_version: RULES_VERSION,
+            salt,
+            now: Time(0),
+            newest_wall: Wall(0),
+            epoch: Epoch(0),
+            activated: true,
+            voiding: false,
+            last_token: Token(0),
+            last_item: ItemNo(0),
+            last_settle: 0,
+            last_request: 0,
+            last_wake: 0,
+            purged_to: (Time(0), ItemNo(0)),
+            requests_cut_until: Time(0),
+        })
+    }
+
+    pub(crate) fn from_meta(meta: Meta) -> Self {
+        Self {
+            items: Items::new(meta.salt),
+            meta,
+            hash: StateHash::default(),
+            spaces: Vec::new(),
+            space_numbers: BTreeMap::new(),
+            queues: Vec::new(),
+            queue_numbers: BTreeMap::new(),
+            deadlines: Deadlines::default(),
+            holdings: BTreeMap::new(),
+            dependents: BTreeMap::new(),
+            children: BTreeMap::new(),
+            wakes: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            requests: RequestMemory::default(),
+            busy_queues: BTreeSet::new(),
+        }
+    }
+
+    /// Cluster time: the latest that any applied entry carried.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.meta.now
+    }
+
+    #[must_use]
+    pub fn hash(&self) -> StateHash {
+        self.hash
+    }
+
+    #[must_use]
+    pub fn rules_version(&self) -> u32 {
+        self.meta.rules_version
+    }
+
+    /// Whether leases are granted: not between a restore and its activation.
+    #[must_use]
+    pub fn is_activated(&self) -> bool {
+        self.meta.activated
+    }
+
+    #[must_use]
+    pub fn last_token(&self) -> Token {
+        self.meta.last_token
+    }
+
+    #[must_use]
+    pub fn live_items(&self) -> usize {
+        self.items.len()
+    }
+
+    #[must_use]
+    pub fn remembered_requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(crate) fn space(&self, no: SpaceNo) -> &Space {
+        &self.spaces[no.0 as usize]
+    }
+
+    pub(crate) fn space_mut(&mut self, no: SpaceNo) -> &mut Space {
+        &mut self.spaces[no.0 as usize]
+    }
+
+    pub(crate) fn queue(&self, no: QueueNo) -> &LiveQueue {
+        &self.queues[no.0 as usize]
+    }
+
+    pub(crate) fn queue_mut(&mut self, no: QueueNo) -> &mut LiveQueue {
+        &mut self.queues[no.0 as usize]
+    }
+
+    pub(crate) fn item(&self, key: ItemKey) -> &Item {
+        self.items.get(key)
+    }
+
+    /// The queue of an item.
+    pub(crate) fn queue_of(&self, key: ItemKey) -> &LiveQueue {
+        self.queue(self.item(key).queue)
+    }
+}
+
+impl LiveQueue {
+    pub(crate) fn new(queue: Queue) -> Self {
+        Self {
+            queue,
+            leases: 0,
+            ready: Ready::default(),
+            lined: BTreeSet::new(),
+            settle: BTreeMap::new(),
+            counts: [0; StateKind::ALL.len()],
+        }
+    }
+
+    /// How many more leases its concurrency allows to one that stands behind so many in the settle list.
+    pub(crate) fn room_behind(&self, ahead: usize) -> i64 {
+        match self.queue.policy.concurrency {
+            0 => i64::from(u32::MAX),
+            max => i64::from(max) - i64::from(self.leases) - i64::try_from(ahead).unwrap_or(i64::MAX / 2),
+        }
+    }
+
+    /// Whether time or a command has left it lines to settle or to send away.
+    pub(crate) fn has_work(&self, activated: bool) -> bool {
+        match self.queue.flow {
+            Flow::Open => activated && !self.settle.is_empty() && self.room_behind(0) > 0,
+            Flow::Paused => false,
+            Flow::Draining => !self.lined.is_empty() || self.leases == 0,
+            Flow::Drained => !self.lined.is_empty(),
+        }
+    }
+}

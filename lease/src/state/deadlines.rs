@@ -1,0 +1,45 @@
+//! What happens by itself, and when.
+//!
+//! An item stands once among the deadlines, at a time never later than its real one: a renewal, which only moves the
+//! real one later, leaves the index alone. Whoever finds an item too early puts it where it belongs. That costs no
+//! step, so that it does not matter how early it stood: replicas agree.
+
+use crate::caller::Holder;
+use crate::line::PlaceNo;
+use crate::numbers::{SpaceNo, Time, Wall};
+use crate::state::items::ItemKey;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deadlines {
+    pub(crate) items: BTreeSet<(Time, ItemKey)>,
+    pub(crate) places: BTreeSet<(Time, ItemKey, PlaceNo)>,
+    pub(crate) workers: BTreeSet<(Time, SpaceNo, Holder)>,
+    /// Items that wait for a date.
+    pub(crate) calendar: BTreeSet<(Wall, ItemKey)>,
+}
+
+/// The first of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Item(ItemKey),
+    Place(ItemKey, PlaceNo),
+    Worker(SpaceNo, Holder),
+}
+
+impl Deadlines {
+    /// What is due first; at the same time items before places before workers.
+    pub(crate) fn first(&self) -> Option<(Time, Due)> {
+        let item = self.items.first().map(|(time, key)| (*time, Due::Item(*key)));
+        let place = self.places.first().map(|(time, key, no)| (*time, Due::Place(*key, *no)));
+        let worker = self.workers.first().map(|(time, space, who)| (*time, Due::Worker(*space, who.clone())));
+        [item, place, worker].into_iter().flatten().min_by_key(|(time, _)| *time)
+    }
+
+    pub(crate) fn first_time(&self) -> Option<Time> {
+        let item = self.items.first().map(|(time, _)| *time);
+        let place = self.places.first().map(|(time, _, _)| *time);
+        let worker = self.workers.first().map(|(time, _, _)| *time);
+        [item, place, worker].into_iter().flatten().min()
+    }
+}

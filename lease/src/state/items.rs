@@ -1,0 +1,185 @@
+//! The live items: by number and by name.
+
+use crate::hash::Salt;
+use crate::item::Content;
+use crate::line::Line;
+use crate::names::ItemId;
+use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time};
+use crate::standing::Standing;
+use crate::state::ready::ClassNo;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A live item's number, and where this replica keeps it. Ordered by the number alone: slots differ between replicas.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemKey {
+    pub(crate) no: ItemNo,
+    slot: u32,
+}
+
+impl ItemKey {
+    /// Before every key, for ranges.
+    pub(crate) const FIRST: Self = Self { no: ItemNo(0), slot: 0 };
+    pub(crate) const LAST: Self = Self { no: ItemNo(u64::MAX), slot: 0 };
+
+    /// A position among keys: not to be looked up.
+    pub(crate) fn position(no: ItemNo) -> Self {
+        Self { no, slot: u32::MAX }
+    }
+}
+
+impl PartialEq for ItemKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.no == other.no
+    }
+}
+
+impl Eq for ItemKey {}
+
+impl PartialOrd for ItemKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ItemKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.no.cmp(&other.no)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) no: ItemNo,
+    pub(crate) id: ItemId,
+    pub(crate) space: SpaceNo,
+    pub(crate) queue: QueueNo,
+    pub(crate) content: Arc<Content>,
+    pub(crate) standing: Standing,
+    pub(crate) line: Option<Box<Line>>,
+    /// Its class among the ready items of its queue.
+    pub(crate) class: ClassNo,
+    /// Where it stands among the deadlines: never later than its real deadline.
+    pub(crate) indexed_due: Time,
+    pub(crate) touched: Touched,
+}
+
+/// Which of its records this step has to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Touched {
+    pub(crate) content: bool,
+    pub(crate) standing: bool,
+}
+
+impl Item {
+    pub(crate) fn line_len(&self) -> u32 {
+        self.line.as_ref().map_or(0, |line| u32::try_from(line.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn has_line(&self) -> bool {
+        self.line.is_some()
+    }
+}
+
+const PAGE: usize = 1024;
+
+/// Pages, so that growing never moves what is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Items {
+    salt: Salt,
+    pages: Vec<Vec<Option<Item>>>,
+    free: Vec<u32>,
+    /// By the hash of space and id; the second number tells apart ids of one hash.
+    by_name: BTreeMap<(u64, u32), u32>,
+    len: usize,
+}
+
+impl Items {
+    pub(crate) fn new(salt: Salt) -> Self {
+        Self { salt, pages: Vec::new(), free: Vec::new(), by_name: BTreeMap::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn slot(&self, slot: u32) -> &Option<Item> {
+        &self.pages[slot as usize / PAGE][slot as usize % PAGE]
+    }
+
+    fn slot_mut(&mut self, slot: u32) -> &mut Option<Item> {
+        &mut self.pages[slot as usize / PAGE][slot as usize % PAGE]
+    }
+
+    pub(crate) fn get(&self, key: ItemKey) -> &Item {
+        self.slot(key.slot).as_ref().expect("a key of a live item")
+    }
+
+    pub(crate) fn get_mut(&mut self, key: ItemKey) -> &mut Item {
+        self.slot_mut(key.slot).as_mut().expect("a key of a live item")
+    }
+
+    /// Whether the key's item is still there.
+    pub(crate) fn is_live(&self, key: ItemKey) -> bool {
+        self.pages
+            .get(key.slot as usize / PAGE)
+            .and_then(|page| page.get(key.slot as usize % PAGE))
+            .is_some_and(|item| item.as_ref().is_some_and(|item| item.no == key.no))
+    }
+
+    fn name_hash(&self, space: SpaceNo, id: &ItemId) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let hash = self.salt.hash(&[&space.0.to_le_bytes(), id.as_str().as_bytes()]) as u64;
+        hash
+    }
+
+    pub(crate) fn find(&self, space: SpaceNo, id: &ItemId) -> Option<ItemKey> {
+        let hash = self.name_hash(space, id);
+        self.by_name.range((hash, 0)..=(hash, u32::MAX)).find_map(|(_, slot)| {
+            let item = self.slot(*slot).as_ref()?;
+            (item.space == space && item.id == *id).then_some(ItemKey { no: item.no, slot: *slot })
+        })
+    }
+
+    pub(crate) fn insert(&mut self, item: Item) -> ItemKey {
+        let hash = self.name_hash(item.space, &item.id);
+        let no = item.no;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            if self.pages.last().is_none_or(|page| page.len() == PAGE) {
+                self.pages.push(Vec::with_capacity(PAGE));
+            }
+            let pages = self.pages.len();
+            let page = self.pages.last_mut().expect("a page");
+            page.push(None);
+            u32::try_from((pages - 1) * PAGE + page.len() - 1).expect("below four billion live items")
+        });
+        *self.slot_mut(slot) = Some(item);
+        let twin = self.by_name.range((hash, 0)..=(hash, u32::MAX)).next_back().map_or(0, |((_, twin), _)| twin + 1);
+        self.by_name.insert((hash, twin), slot);
+        self.len += 1;
+        ItemKey { no, slot }
+    }
+
+    pub(crate) fn remove(&mut self, key: ItemKey) -> Item {
+        let item = self.slot_mut(key.slot).take().expect("a key of a live item");
+        let hash = self.name_hash(item.space, &item.id);
+        let entry = self
+            .by_name
+            .range((hash, 0)..=(hash, u32::MAX))
+            .find_map(|(name, slot)| (*slot == key.slot).then_some(*name))
+            .expect("every live item is named");
+        self.by_name.remove(&entry);
+        self.free.push(key.slot);
+        self.len -= 1;
+        item
+    }
+
+    /// Every live item, in this replica's own order: sort before anything depends on it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ItemKey, &Item)> {
+        self.pages.iter().flatten().enumerate().filter_map(|(slot, item)| {
+            let item = item.as_ref()?;
+            Some((ItemKey { no: item.no, slot: u32::try_from(slot).expect("a slot") }, item))
+        })
+    }
+}

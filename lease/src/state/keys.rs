@@ -1,0 +1,274 @@
+//! Where an item stands in every index: a function of the item alone. Each change of an item goes through
+//! [`State::change`], which moves it where it now belongs.
+
+use crate::caller::Holder;
+use crate::item::Content;
+use crate::names::ActorId;
+use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
+use crate::standing::{ItemState, StateKind};
+use crate::state::State;
+use crate::state::holdings::Holdings;
+use crate::state::items::{Item, ItemKey};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) state: StateKind,
+    pub(crate) is_ready: bool,
+    pub(crate) own: Option<ActorId>,
+    pub(crate) lease: Option<(Holder, Token)>,
+    pub(crate) assigned: Option<ActorId>,
+    pub(crate) has_line: bool,
+    pub(crate) settle: Option<u64>,
+    pub(crate) calendar: Option<Wall>,
+    pub(crate) waits_for: Vec<ItemNo>,
+}
+
+impl Keys {
+    pub(crate) fn of(item: &Item) -> Self {
+        let standing = &item.standing;
+        let is_free = standing.state.is_claimable() && standing.lease.is_none() && !item.has_line();
+        let delayed_for = standing.past.as_ref().and_then(|past| past.delay.as_ref()).map(|(actor, _)| actor);
+        let assigned = standing.assignment.as_ref().map(|assignment| &assignment.actor);
+        let own = match &standing.state {
+            ItemState::Reserved(reservation) => Some(&reservation.actor),
+            _ if is_free => delayed_for.or(assigned),
+            _ => None,
+        };
+        Self {
+            state: standing.state.kind(),
+            is_ready: is_free && delayed_for.is_none(),
+            own: own.cloned(),
+            lease: standing.lease.as_ref().map(|lease| (lease.holder.clone(), lease.token)),
+            assigned: assigned.cloned(),
+            has_line: item.has_line(),
+            settle: standing.settle,
+            calendar: match &standing.state {
+                ItemState::Pending(waits) => waits.not_before,
+                _ => None,
+            },
+            waits_for: match &standing.state {
+                ItemState::Pending(waits) => waits.dependencies.clone(),
+                _ => Vec::new(),
+            },
+        }
+    }
+}
+
+impl State {
+    /// Changes where an item stands, and keeps every index in step.
+    pub(crate) fn change<R>(&mut self, key: ItemKey, change: impl FnOnce(&mut Item) -> R) -> R {
+        let item = self.items.get_mut(key);
+        let before = Keys::of(item);
+        let result = change(item);
+        let after = Keys::of(item);
+        self.move_keys(key, &before, &after);
+        self.keep_due(key);
+        result
+    }
+
+    /// Changes what an item says: its class and priority may be others afterwards.
+    pub(crate) fn change_content(&mut self, key: ItemKey, change: impl FnOnce(&mut Content)) {
+        self.unindex(key);
+        change(Arc::make_mut(&mut self.items.get_mut(key).content));
+        self.index(key);
+    }
+
+    /// A new or loaded item enters every index.
+    pub(crate) fn index(&mut self, key: ItemKey) {
+        let item = self.items.get(key);
+        let (queue, space, after) = (item.queue, item.space, Keys::of(item));
+        if let Some(parent) = item.content.parent() {
+            self.children.entry((space, parent.clone())).or_default().insert(key);
+        }
+        let content = Arc::clone(&item.content);
+        let live_queue = &mut self.queues[queue.0 as usize];
+        let class = live_queue.ready.join(&content);
+        live_queue.counts[after.state as usize] += 1;
+        self.items.get_mut(key).class = class;
+        self.move_keys(key, &Keys::none(after.state), &after);
+        self.keep_due(key);
+    }
+
+    /// An item leaves every index, before it leaves or becomes another.
+    pub(crate) fn unindex(&mut self, key: ItemKey) {
+        let item = self.items.get(key);
+        let (queue, space, before) = (item.queue, item.space, Keys::of(item));
+        let content = Arc::clone(&item.content);
+        if let Some(parent) = content.parent() {
+            let family = (space, parent.clone());
+            if let Some(children) = self.children.get_mut(&family) {
+                children.remove(&key);
+                if children.is_empty() {
+                    self.children.remove(&family);
+                }
+            }
+        }
+        self.move_keys(key, &before, &Keys::none(before.state));
+        let class = self.items.get(key).class;
+        let live_queue = &mut self.queues[queue.0 as usize];
+        live_queue.counts[before.state as usize] -= 1;
+        live_queue.ready.leave(class, &content);
+        let item = self.items.get_mut(key);
+        let indexed = std::mem::replace(&mut item.indexed_due, Time::NEVER);
+        self.deadlines.items.remove(&(indexed, key));
+    }
+
+    /// Puts the item among the deadlines where it is found in time.
+    pub(crate) fn keep_due(&mut self, key: ItemKey) {
+        let item = self.items.get_mut(key);
+        let due = item.standing.due_at();
+        if due < item.indexed_due {
+            let indexed = std::mem::replace(&mut item.indexed_due, due);
+            if indexed != Time::NEVER {
+                self.deadlines.items.remove(&(indexed, key));
+            }
+            self.deadlines.items.insert((due, key));
+        }
+    }
+
+    /// Called when the item was found at the head of the deadlines: stands it where it belongs, and says whether that
+    /// is where it was.
+    pub(crate) fn is_really_due(&mut self, key: ItemKey) -> bool {
+        let item = self.items.get_mut(key);
+        let due = item.standing.due_at();
+        let indexed = std::mem::replace(&mut item.indexed_due, due);
+        if due == indexed {
+            return true;
+        }
+        self.deadlines.items.remove(&(indexed, key));
+        if due != Time::NEVER {
+            self.deadlines.items.insert((due, key));
+        }
+        false
+    }
+
+    fn move_keys(&mut self, key: ItemKey, before: &Keys, after: &Keys) {
+        let item = self.items.get(key);
+        let (space, queue_no, class, priority) = (item.space, item.queue, item.class, item.content.priority);
+        let queue = &mut self.queues[queue_no.0 as usize];
+        if before.state != after.state {
+            queue.counts[before.state as usize] -= 1;
+            queue.counts[after.state as usize] += 1;
+        }
+        match (before.is_ready, after.is_ready) {
+            (false, true) => queue.ready.insert(class, priority, key),
+            (true, false) => queue.ready.remove(class, priority, key),
+            _ => {}
+        }
+        if before.has_line != after.has_line {
+            if after.has_line {
+                queue.lined.insert(key);
+            } else {
+                queue.lined.remove(&key);
+            }
+        }
+        if before.settle != after.settle {
+            if let Some(seq) = before.settle {
+                queue.settle.remove(&seq);
+            }
+            if let Some(seq) = after.settle {
+                queue.settle.insert(seq, key);
+            }
+        }
+        let leases_before = queue.leases;
+        queue.leases -= u32::from(before.lease.is_some());
+        queue.leases += u32::from(after.lease.is_some());
+        if leases_before != queue.leases || before.settle != after.settle || before.has_line != after.has_line {
+            self.note_work(queue_no);
+        }
+        if before.calendar != after.calendar {
+            if let Some(date) = before.calendar {
+                self.deadlines.calendar.remove(&(date, key));
+            }
+            if let Some(date) = after.calendar {
+                self.deadlines.calendar.insert((date, key));
+            }
+        }
+        if before.waits_for != after.waits_for {
+            for dependency in &before.waits_for {
+                if let Some(dependents) = self.dependents.get_mut(dependency) {
+                    dependents.remove(&key);
+                    if dependents.is_empty() {
+                        self.dependents.remove(dependency);
+                    }
+                }
+            }
+            for dependency in &after.waits_for {
+                self.dependents.entry(*dependency).or_default().insert(key);
+            }
+        }
+        if before.lease != after.lease {
+            if let Some((holder, token)) = &before.lease {
+                self.hold(space, &holder.actor, |holdings| {
+                    holdings.leases.remove(&(holder.session.clone(), *token));
+                    let left = holdings.leases_in(queue_no) - 1;
+                    if left == 0 {
+                        holdings.leases_per_queue.remove(&queue_no);
+                    } else {
+                        holdings.leases_per_queue.insert(queue_no, left);
+                    }
+                });
+            }
+            if let Some((holder, token)) = &after.lease {
+                self.hold(space, &holder.actor, |holdings| {
+                    holdings.leases.insert((holder.session.clone(), *token), (key, queue_no));
+                    *holdings.leases_per_queue.entry(queue_no).or_default() += 1;
+                });
+            }
+        }
+        if before.assigned != after.assigned {
+            if let Some(actor) = &before.assigned {
+                self.hold(space, actor, |holdings| holdings.assigned.remove(&key));
+            }
+            if let Some(actor) = &after.assigned {
+                self.hold(space, actor, |holdings| holdings.assigned.insert(key));
+            }
+        }
+        if before.own != after.own {
+            let position = (queue_no, Reverse(priority), key);
+            if let Some(actor) = &before.own {
+                self.hold(space, actor, |holdings| holdings.own.remove(&position));
+            }
+            if let Some(actor) = &after.own {
+                self.hold(space, actor, |holdings| holdings.own.insert(position));
+            }
+        }
+    }
+
+    fn hold<R>(&mut self, space: SpaceNo, actor: &ActorId, change: impl FnOnce(&mut Holdings) -> R) {
+        let whose = (space, actor.clone());
+        let holdings = self.holdings.entry(whose).or_default();
+        change(holdings);
+        if holdings.is_empty() {
+            self.holdings.remove(&(space, actor.clone()));
+        }
+    }
+
+    /// Whether a queue has lines to settle or to send away may have changed.
+    pub(crate) fn note_work(&mut self, queue: QueueNo) {
+        if self.queues[queue.0 as usize].has_work(self.meta.activated) {
+            self.busy_queues.insert(queue);
+        } else {
+            self.busy_queues.remove(&queue);
+        }
+    }
+}
+
+impl Keys {
+    /// In no index.
+    fn none(state: StateKind) -> Self {
+        Self {
+            state,
+            is_ready: false,
+            own: None,
+            lease: None,
+            assigned: None,
+            has_line: false,
+            settle: None,
+            calendar: None,
+            waits_for: Vec::new(),
+        }
+    }
+}

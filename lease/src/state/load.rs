@@ -1,0 +1,198 @@
+//! From records to a state and back.
+
+use crate::bounds::RULES_VERSION;
+use crate::changes::Changes;
+use crate::encoding::{DecodeError, decode};
+use crate::hash::StateHash;
+use crate::item::Content;
+use crate::line::{Line, Place};
+use crate::names::ItemId;
+use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time};
+use crate::record::{Key, StoredContent};
+use crate::standing::Standing;
+use crate::state::items::{Item, ItemKey, Touched};
+use crate::state::{LiveQueue, Meta, State};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why records are no state. The store they came from is damaged or of a later version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadError {
+    Decode {
+        key: Vec<u8>,
+        error: DecodeError,
+    },
+    /// Records came in another order than [`crate::record::LIVE`], or one that others need is missing.
+    Missing(String),
+    /// The rules it was written under are later than this build's.
+    Rules(u32),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decode { key, error } => write!(f, "record {key:02x?}: {error}"),
+            Self::Missing(what) => write!(f, "missing before it was needed: {what}"),
+            Self::Rules(version) => {
+                write!(f, "written under rules {version}; this build knows {RULES_VERSION}: upgrade this node")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl State {
+    /// A state from the live records of a store, in the order of [`crate::record::LIVE`]; `hash` is what
+    /// [`State::hash`] said when they were written.
+    ///
+    /// # Errors
+    /// When a record cannot be read or the set is not whole.
+    pub fn load<'a>(
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        hash: StateHash,
+    ) -> Result<Self, LoadError> {
+        let mut state: Option<Self> = None;
+        let mut contents: BTreeMap<ItemNo, StoredContent> = BTreeMap::new();
+        let mut keys: BTreeMap<ItemNo, ItemKey> = BTreeMap::new();
+        for (key_bytes, value) in records {
+            let bad = |error| LoadError::Decode { key: key_bytes.to_vec(), error };
+            let key = Key::decode(key_bytes).map_err(bad)?;
+            if key == Key::Meta {
+                let meta: Meta = decode(value).map_err(bad)?;
+                if meta.rules_version > RULES_VERSION {
+                    return Err(LoadError::Rules(meta.rules_version));
+                }
+                state = Some(Self::from_meta(meta));
+                continue;
+            }
+            let state = state.as_mut().ok_or_else(|| LoadError::Missing("the meta record".into()))?;
+            match key {
+                Key::Space(no) => {
+                    state.expect(no.0 as usize == state.spaces.len(), "a space")?;
+                    let space: crate::space::Space = decode(value).map_err(bad)?;
+                    state.space_numbers.insert(space.name.clone(), no);
+                    state.spaces.push(space);
+                }
+                Key::Queue(no) => {
+                    state.expect(no.0 as usize == state.queues.len(), "a queue")?;
+                    let queue: crate::queue::Queue = decode(value).map_err(bad)?;
+                    state.queue_numbers.insert((queue.space, queue.name.clone()), no);
+                    state.queues.push(LiveQueue::new(queue));
+                }
+                Key::Content(no) => {
+                    contents.insert(no, decode(value).map_err(bad)?);
+                }
+                Key::Standing(no) => {
+                    let StoredContent { id, space, queue, content } =
+                        contents.remove(&no).ok_or_else(|| LoadError::Missing(format!("the content of item {no}")))?;
+                    state.expect((queue.0 as usize) < state.queues.len(), "an item's queue")?;
+                    let standing = decode(value).map_err(bad)?;
+                    keys.insert(no, state.items.insert(Item::new(no, id, space, queue, content, standing)));
+                }
+                Key::Place(no, place_no) => {
+                    let key = *keys.get(&no).ok_or_else(|| LoadError::Missing(format!("item {no}")))?;
+                    let place: Place = decode(value).map_err(bad)?;
+                    state.deadlines.places.insert((place.ends_at(), key, place_no));
+                    state.items.get_mut(key).line.get_or_insert_default().insert(place_no, place);
+                }
+                Key::Worker(space, who) => {
+                    let worker: crate::worker::Worker = decode(value).map_err(bad)?;
+                    state.deadlines.workers.insert((worker.due_at(), space, who.clone()));
+                    state.workers.insert((space, who), worker);
+                }
+                Key::Request(request) => state.requests.insert(request, decode(value).map_err(bad)?),
+                Key::Wake(seq) => {
+                    state.wakes.insert(seq, decode(value).map_err(bad)?);
+                }
+                Key::Meta
+                | Key::Body(..)
+                | Key::Activity(..)
+                | Key::Archived(..)
+                | Key::Retention(..)
+                | Key::Event(..) => {}
+            }
+        }
+        let mut state = state.ok_or_else(|| LoadError::Missing("the meta record".into()))?;
+        if let Some((no, _)) = contents.first_key_value() {
+            return Err(LoadError::Missing(format!("the standing of item {no}")));
+        }
+        for key in keys.into_values() {
+            state.index(key);
+        }
+        for queue in 0..state.queues.len() {
+            state.note_work(QueueNo(u32::try_from(queue).expect("a queue number")));
+        }
+        state.hash = hash;
+        Ok(state)
+    }
+
+    fn expect(&self, holds: bool, what: &str) -> Result<(), LoadError> {
+        if holds { Ok(()) } else { Err(LoadError::Missing(what.into())) }
+    }
+
+    /// Every live record: what [`State::load`] makes this state from again.
+    #[must_use]
+    pub fn dump(&self) -> Changes {
+        let mut records = Changes::default();
+        records.put(&Key::Meta, &self.meta);
+        for space in &self.spaces {
+            records.put(&Key::Space(space.no), space);
+        }
+        for queue in &self.queues {
+            records.put(&Key::Queue(queue.queue.no), &queue.queue);
+        }
+        let mut items: Vec<_> = self.items.iter().collect();
+        items.sort_unstable_by_key(|(key, _)| *key);
+        for (key, item) in &items {
+            records.put(&Key::Content(key.no), &item.stored_content());
+        }
+        for (key, item) in &items {
+            records.put(&Key::Standing(key.no), &item.standing);
+        }
+        for (key, item) in &items {
+            for (place_no, place) in item.line.iter().flat_map(|line| line.iter()) {
+                records.put(&Key::Place(key.no, place_no), place);
+            }
+        }
+        for ((space, who), worker) in &self.workers {
+            records.put(&Key::Worker(*space, who.clone()), worker);
+        }
+        for (key, remembered) in self.requests.iter() {
+            records.put(&Key::Request(key), remembered);
+        }
+        for (seq, wake) in &self.wakes {
+            records.put(&Key::Wake(*seq), wake);
+        }
+        records
+    }
+}
+
+impl Item {
+    pub(crate) fn new(
+        no: ItemNo,
+        id: ItemId,
+        space: SpaceNo,
+        queue: QueueNo,
+        content: Arc<Content>,
+        standing: Standing,
+    ) -> Self {
+        Self {
+            no,
+            id,
+            space,
+            queue,
+            content,
+            standing,
+            line: None::<Box<Line>>,
+            class: crate::state::ready::ClassNo::default(),
+            indexed_due: Time::NEVER,
+            touched: Touched::default(),
+        }
+    }
+
+    pub(crate) fn stored_content(&self) -> StoredContent {
+        StoredContent { id: self.id.clone(), space: self.space, queue: self.queue, content: Arc::clone(&self.content) }
+    }
+}

@@ -1,0 +1,174 @@
+//! The items of a queue that `next` may hand out, by class: what a caller's phase, mode and capabilities decide is
+//! looked up, not searched.
+
+use crate::bounds::PRIORITY_MAX;
+use crate::command::{Cursor, Order};
+use crate::item::{Content, Mode};
+use crate::names::{Label, Phase};
+use crate::state::items::ItemKey;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+/// This replica's number of a class; says nothing on another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassNo(u32);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Class {
+    pub(crate) phase: Option<Phase>,
+    pub(crate) mode: Mode,
+    pub(crate) needs: Box<[Label]>,
+}
+
+impl Class {
+    fn of(content: &Content) -> Self {
+        Self { phase: content.phase.clone(), mode: content.mode.clone(), needs: content.needs.clone() }
+    }
+}
+
+/// Highest priority first, then oldest.
+pub(crate) type Position = (Reverse<u8>, ItemKey);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ready {
+    numbers: BTreeMap<Class, ClassNo>,
+    classes: Vec<ClassItems>,
+    free: Vec<ClassNo>,
+    len: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ClassItems {
+    /// Live items of this class, ready or not.
+    members: usize,
+    ready: BTreeSet<Position>,
+}
+
+impl Ready {
+    /// Ready items in all.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A live item belongs to this class from now on.
+    pub(crate) fn join(&mut self, content: &Content) -> ClassNo {
+        let class = Class::of(content);
+        let number = self.numbers.get(&class).copied().unwrap_or_else(|| {
+            let number = self.free.pop().unwrap_or_else(|| {
+                self.classes.push(ClassItems::default());
+                ClassNo(u32::try_from(self.classes.len() - 1).expect("a class number"))
+            });
+            self.numbers.insert(class, number);
+            number
+        });
+        self.classes[number.0 as usize].members += 1;
+        number
+    }
+
+    /// The item is gone, or of another class. It must not be ready.
+    pub(crate) fn leave(&mut self, number: ClassNo, content: &Content) {
+        let class = &mut self.classes[number.0 as usize];
+        class.members -= 1;
+        if class.members == 0 {
+            debug_assert!(class.ready.is_empty());
+            self.numbers.remove(&Class::of(content));
+            self.free.push(number);
+        }
+    }
+
+    pub(crate) fn insert(&mut self, class: ClassNo, priority: u8, key: ItemKey) {
+        self.len += usize::from(self.classes[class.0 as usize].ready.insert((Reverse(priority), key)));
+    }
+
+    pub(crate) fn remove(&mut self, class: ClassNo, priority: u8, key: ItemKey) {
+        self.len -= usize::from(self.classes[class.0 as usize].ready.remove(&(Reverse(priority), key)));
+    }
+
+    /// Ready items of the classes that the test lets through, in order, from behind the cursor.
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        order: Order,
+        cursor: Option<Cursor>,
+        is_wanted: impl Fn(&Class) -> bool,
+    ) -> Candidates<'a> {
+        let mut runs = Candidates { order, runs: Vec::new(), heads: BinaryHeap::new() };
+        for (class, number) in &self.numbers {
+            let ready = &self.classes[number.0 as usize].ready;
+            if ready.is_empty() || !is_wanted(class) {
+                continue;
+            }
+            match order {
+                Order::Priority => {
+                    let from = cursor.map_or(Unbounded, |cursor| {
+                        Excluded((Reverse(cursor.priority), ItemKey::position(cursor.item)))
+                    });
+                    runs.add(Box::new(ready.range((from, Unbounded)).copied()));
+                }
+                Order::Oldest | Order::Newest => {
+                    for priority in 0..=PRIORITY_MAX {
+                        let at = |key| (Reverse(priority), key);
+                        let cursor = cursor.map(|cursor| Excluded(at(ItemKey::position(cursor.item))));
+                        if order == Order::Oldest {
+                            let from = cursor.unwrap_or(Included(at(ItemKey::FIRST)));
+                            runs.add(Box::new(ready.range((from, Included(at(ItemKey::LAST)))).copied()));
+                        } else {
+                            let to = cursor.unwrap_or(Included(at(ItemKey::LAST)));
+                            runs.add(Box::new(ready.range((Included(at(ItemKey::FIRST)), to)).rev().copied()));
+                        }
+                    }
+                }
+            }
+        }
+        runs
+    }
+
+    #[cfg(test)]
+    pub(crate) fn class_count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ClassNo, u8, ItemKey)> {
+        self.numbers.values().flat_map(|number| {
+            self.classes[number.0 as usize].ready.iter().map(|(Reverse(priority), key)| (*number, *priority, *key))
+        })
+    }
+}
+
+/// Several sorted runs, merged.
+pub(crate) struct Candidates<'a> {
+    order: Order,
+    runs: Vec<Box<dyn Iterator<Item = Position> + 'a>>,
+    heads: BinaryHeap<Reverse<(Rank, ItemKey, u8, usize)>>,
+}
+
+/// Smaller comes first.
+type Rank = (u8, u64);
+
+impl<'a> Candidates<'a> {
+    fn add(&mut self, run: Box<dyn Iterator<Item = Position> + 'a>) {
+        self.runs.push(run);
+        self.refill(self.runs.len() - 1);
+    }
+
+    fn refill(&mut self, run: usize) {
+        if let Some((Reverse(priority), key)) = self.runs[run].next() {
+            let rank = match self.order {
+                Order::Priority => (u8::MAX - priority, key.no.0),
+                Order::Oldest => (0, key.no.0),
+                Order::Newest => (0, u64::MAX - key.no.0),
+            };
+            self.heads.push(Reverse((rank, key, priority, run)));
+        }
+    }
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = (u8, ItemKey);
+
+    fn next(&mut self) -> Option<(u8, ItemKey)> {
+        let Reverse((_, key, priority, run)) = self.heads.pop()?;
+        self.refill(run);
+        Some((priority, key))
+    }
+}
