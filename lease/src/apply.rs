@@ -379,7 +379,7 @@ impl Step<'_> {
     }
 }
 
-fn check_role_in(caller: &Caller, queue: &QueueName, roles: &[Role]) -> Result<(), Refusal> {
+pub(crate) fn check_role_in(caller: &Caller, queue: &QueueName, roles: &[Role]) -> Result<(), Refusal> {
     if roles.iter().any(|role| caller.has_role(*role, queue)) {
         Ok(())
     } else if caller.can_see(queue) {

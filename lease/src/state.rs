@@ -83,6 +83,8 @@ pub(crate) struct Wake {
 #[derive(Clone, Debug)]
 pub(crate) struct LiveQueue {
     pub(crate) queue: Queue,
+    /// Its live items, in the order of creation.
+    pub(crate) items: BTreeSet<ItemKey>,
     /// Leases now.
     pub(crate) leases: u32,
     pub(crate) ready: Ready,
@@ -204,6 +206,7 @@ impl LiveQueue {
     pub(crate) fn new(queue: Queue) -> Self {
         Self {
             queue,
+            items: BTreeSet::new(),
             leases: 0,
             ready: Ready::default(),
             lined: BTreeSet::new(),

@@ -1,1 +1,486 @@
-//! tmp
+//! Read-only views, cut to what the viewer may see. Every one is a function of the state and the viewer; none decides
+//! anything.
+
+use crate::apply::check_role_in;
+use crate::archive::Archive;
+use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT};
+use crate::caller::{ActorKind, Caller, Holder, Role};
+use crate::command::Next;
+use crate::disclose::{self, Sight};
+use crate::event::{Event, What};
+use crate::item::Content;
+use crate::names::{ActorId, ItemId, Label, QueueName, SessionId, SpaceName};
+use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo, Span, Time, Token, Wall};
+use crate::policy::{Policy, SpacePolicy};
+use crate::queue::{Flow, Queue};
+use crate::refusal::{HolderView, Refusal};
+use crate::space::Counts;
+use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
+use crate::state::State;
+use crate::state::items::ItemKey;
+use crate::worker::{Liveness, Worker};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An item as a viewer sees it. What is not the viewer's to see is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemView {
+    /// Under which the store keeps the parts of its body and its activities.
+    pub no: ItemNo,
+    pub id: ItemId,
+    pub queue: QueueName,
+    pub state: StateKind,
+    pub content: Arc<Content>,
+    pub revision: Revision,
+    pub attempts: u32,
+    pub since: Time,
+    pub claimed: bool,
+    pub holder: Option<HolderView>,
+    /// The viewer's own lease.
+    pub token: Option<Token>,
+    pub claimed_at: Option<Time>,
+    pub originally_claimed_at: Option<Time>,
+    pub assignee: Option<ActorId>,
+    pub line_length: u32,
+    pub cancel_requested: bool,
+    pub waits_for: Option<WaitsFor>,
+    pub blocked_by: Option<BlockedBy>,
+    pub reserved_until: Option<Time>,
+}
+
+/// What a pending item waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitsFor {
+    pub dependencies: u32,
+    pub not_before: Option<Wall>,
+    pub until: Option<Time>,
+}
+
+/// Which items a list shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    pub queue: Option<QueueName>,
+    pub state: Option<StateKind>,
+    pub labels: Vec<Label>,
+    pub parent: Option<ItemId>,
+    pub claim: Option<ClaimStatus>,
+    /// Part of the id or of the title, without regard to ASCII case.
+    pub text: Option<String>,
+    /// Items after this one, in the order of creation.
+    pub after: Option<ItemNo>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimStatus {
+    Claimed,
+    Unclaimed,
+    /// Its lease lapsed and nobody has taken it since.
+    Expired,
+}
+
+/// A part of a list; `next` is where to go on, which stays true whatever changes meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub next: Option<ItemNo>,
+}
+
+/// What a person carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carrying {
+    pub assigned: Vec<ItemView>,
+    pub leased: Vec<ItemView>,
+    pub reserved: Vec<ItemView>,
+}
+
+/// A waiter, head first; 0 is next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceView {
+    pub place: u32,
+    pub is_yours: bool,
+    pub joined_at: Time,
+    pub kind: Option<ActorKind>,
+    pub waiter: Option<Holder>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStats {
+    pub queue: QueueName,
+    pub flow: Flow,
+    pub version: u64,
+    pub policy: Policy,
+    pub by_state: BTreeMap<StateKind, u64>,
+    pub leases: u32,
+    /// Items that `next` could hand out.
+    pub ready: u64,
+    pub oldest_ready_since: Option<Time>,
+    pub items_with_line: u64,
+    /// Items whose line waits for the queue itself.
+    pub unsettled: u64,
+    pub claims: ClaimSummary,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimSummary {
+    pub active: u64,
+    pub expired: u64,
+    pub unclaimed: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpaceStats {
+    pub space: SpaceName,
+    pub counts: Counts,
+    pub policy: SpacePolicy,
+    pub version: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerView {
+    pub worker: Worker,
+    pub liveness: Liveness,
+    pub leases: u32,
+}
+
+/// How a reader takes an item that somebody holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfClaimed {
+    /// Reading is never blocked.
+    #[default]
+    Return,
+    /// Answer `already_claimed`. A reader that waits asks so again after each event of the item.
+    Fail,
+}
+
+impl State {
+    /// # Errors
+    /// `not_found`, also for what the viewer may not see; `already_claimed` when that was asked for.
+    pub fn view_item(
+        &self,
+        archive: &dyn Archive,
+        viewer: &Caller,
+        space: &SpaceName,
+        id: &ItemId,
+        if_claimed: IfClaimed,
+    ) -> Result<ItemView, Refusal> {
+        let space = self.space_numbers.get(space).copied().ok_or(Refusal::NotFound)?;
+        let Some(key) = self.items.find(space, id) else {
+            let archived = archive.item(space, id).ok_or(Refusal::NotFound)?;
+            let queue = &self.queue(archived.queue).queue;
+            let view = Shown { viewer, queue, id, no: archived.no, line_length: 0 };
+            return view.of(&archived.content, &archived.standing).ok_or(Refusal::NotFound);
+        };
+        let view = self.show(viewer, key).ok_or(Refusal::NotFound)?;
+        if view.claimed && if_claimed == IfClaimed::Fail {
+            let item = self.item(key);
+            let lease = item.standing.lease.as_ref();
+            let retry_after = lease.map_or(Span(1), |lease| self.now().until(lease.expires_at).max(Span(1)));
+            let holder = lease.map(|lease| disclose::full_view(lease));
+            return Err(disclose::conflict(retry_after, holder, viewer, &self.queue(item.queue).queue));
+        }
+        Ok(view)
+    }
+
+    fn show(&self, viewer: &Caller, key: ItemKey) -> Option<ItemView> {
+        let item = self.item(key);
+        let queue = &self.queue(item.queue).queue;
+        let view = Shown { viewer, queue, id: &item.id, no: item.no, line_length: item.line_len() };
+        view.of(&item.content, &item.standing)
+    }
+
+    /// Live items in the order of creation. Terminal ones are in the store's archive.
+    #[must_use]
+    pub fn list(&self, viewer: &Caller, space: &SpaceName, query: &Query) -> Page<ItemView> {
+        let mut page = Page { items: Vec::new(), next: None };
+        let Some(space) = self.space_numbers.get(space).copied() else { return page };
+        let after = query.after.map_or(ItemKey::FIRST, ItemKey::position);
+        let behind = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        let queues = self.queues.iter().filter(|queue| {
+            queue.queue.space == space
+                && viewer.can_see(&queue.queue.name)
+                && query.queue.as_ref().is_none_or(|name| *name == queue.queue.name)
+        });
+        let mut runs: Vec<_> = queues.map(|queue| queue.items.range(behind).copied().peekable()).collect();
+        for examined in 0.. {
+            let first = runs.iter_mut().filter_map(|run| run.peek().copied()).min();
+            let Some(key) = first else { return page };
+            if page.items.len() >= query.limit.max(1) || examined == LIST_EXAMINED {
+                return page;
+            }
+            for run in &mut runs {
+                run.next_if_eq(&key);
+            }
+            page.next = Some(key.no);
+            page.items.extend(self.show(viewer, key).filter(|view| query.matches(view)));
+        }
+        page
+    }
+
+    /// What the viewer carries in this space, at most `limit` of each.
+    #[must_use]
+    pub fn carrying(&self, viewer: &Caller, space: &SpaceName, limit: usize) -> Carrying {
+        let Some(holdings) =
+            self.space_numbers.get(space).and_then(|space| self.holdings.get(&(*space, viewer.actor.clone())))
+        else {
+            return Carrying::default();
+        };
+        let show = |keys: &mut dyn Iterator<Item = ItemKey>| {
+            keys.filter_map(|key| self.show(viewer, key)).take(limit).collect::<Vec<_>>()
+        };
+        Carrying {
+            assigned: show(&mut holdings.assigned.iter().copied()),
+            leased: show(&mut holdings.leases.values().map(|(key, _)| *key)),
+            reserved: show(
+                &mut holdings
+                    .own
+                    .iter()
+                    .map(|(_, _, key)| *key)
+                    .filter(|key| matches!(self.item(*key).standing.state, ItemState::Reserved(_))),
+            ),
+        }
+    }
+
+    /// The waiters of an item without its holder.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn line(&self, viewer: &Caller, space: &SpaceName, id: &ItemId) -> Result<Vec<PlaceView>, Refusal> {
+        let space = self.space_numbers.get(space).copied().ok_or(Refusal::NotFound)?;
+        let key = self.items.find(space, id).ok_or(Refusal::NotFound)?;
+        self.show(viewer, key).ok_or(Refusal::NotFound)?;
+        let item = self.item(key);
+        let sight = disclose::sight_of_list(viewer, &self.queue(item.queue).queue);
+        let places = item.line.iter().flat_map(|line| line.iter()).zip(0..).map(|((_, place), number)| {
+            let is_yours = place.holder.actor == viewer.actor;
+            let is_shown = is_yours || sight == Sight::All;
+            PlaceView {
+                place: number,
+                is_yours,
+                joined_at: place.joined_at,
+                kind: is_shown.then_some(place.kind),
+                waiter: is_shown.then(|| place.holder.clone()),
+            }
+        });
+        Ok(places.collect())
+    }
+
+    /// What `next` would hand out, without granting it.
+    ///
+    /// # Errors
+    /// `not_found` or `forbidden`.
+    pub fn peek(&self, viewer: &Caller, space: &SpaceName, next: &Next) -> Result<Vec<ItemView>, Refusal> {
+        check_role_in(viewer, &next.queue, &[Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator])?;
+        let queue =
+            self.space_numbers.get(space).and_then(|space| self.queue_numbers.get(&(*space, next.queue.clone())));
+        let Some(queue) = queue else { return Ok(Vec::new()) };
+        let search = self.search(viewer, *queue, next, next.count as usize);
+        Ok(search.found.into_iter().filter_map(|key| self.show(viewer, key)).collect())
+    }
+
+    /// The queues of a space that the viewer may see.
+    #[must_use]
+    pub fn queues(&self, viewer: &Caller, space: &SpaceName) -> Vec<QueueStats> {
+        let Some(space) = self.space_numbers.get(space) else { return Vec::new() };
+        self.queue_numbers
+            .iter()
+            .filter(|((of, name), _)| of == space && viewer.can_see(name))
+            .map(|(_, no)| self.queue_stats(*no))
+            .collect()
+    }
+
+    fn queue_stats(&self, no: QueueNo) -> QueueStats {
+        let queue = self.queue(no);
+        let count = |kind: StateKind| queue.counts[kind as usize];
+        let oldest = queue.ready.candidates(crate::command::Order::Oldest, None, |_| true).next();
+        let live: u64 = queue.counts.iter().sum();
+        QueueStats {
+            queue: queue.queue.name.clone(),
+            flow: queue.queue.flow,
+            version: queue.queue.version,
+            policy: queue.queue.policy.clone(),
+            by_state: StateKind::ALL.into_iter().map(|kind| (kind, count(kind))).collect(),
+            leases: queue.leases,
+            ready: queue.ready.len() as u64,
+            oldest_ready_since: oldest.map(|(_, key)| self.item(key).standing.since),
+            items_with_line: queue.lined.len() as u64,
+            unsettled: queue.settle.len() as u64,
+            claims: ClaimSummary {
+                active: u64::from(queue.leases),
+                expired: count(StateKind::Stale),
+                unclaimed: live - u64::from(queue.leases) - count(StateKind::Stale),
+            },
+        }
+    }
+
+    /// The claims on an item and on everything below it that is live and that the viewer may see.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn claims_under(&self, viewer: &Caller, space: &SpaceName, root: &ItemId) -> Result<ClaimSummary, Refusal> {
+        let space = self.space_numbers.get(space).copied().ok_or(Refusal::NotFound)?;
+        let root = self.items.find(space, root).filter(|key| self.show(viewer, *key).is_some());
+        let mut level: Vec<ItemKey> = vec![root.ok_or(Refusal::NotFound)?];
+        let mut summary = ClaimSummary::default();
+        for _ in 0..=ANCESTORS {
+            let mut below = Vec::new();
+            for key in level {
+                let item = self.item(key);
+                below.extend(self.children.get(&(space, item.id.clone())).into_iter().flatten().copied());
+                if self.show(viewer, key).is_none() {
+                    continue;
+                }
+                match item.standing.state {
+                    _ if item.standing.lease.is_some() => summary.active += 1,
+                    ItemState::Stale => summary.expired += 1,
+                    _ => summary.unclaimed += 1,
+                }
+            }
+            level = below;
+        }
+        Ok(summary)
+    }
+
+    #[must_use]
+    pub fn spaces(&self) -> Vec<SpaceStats> {
+        let stats = |space: &crate::space::Space| SpaceStats {
+            space: space.name.clone(),
+            counts: space.counts,
+            policy: space.policy.clone(),
+            version: space.version,
+        };
+        self.spaces.iter().map(stats).collect()
+    }
+
+    /// The registered workers: all for those who run the space, oneself for a worker.
+    #[must_use]
+    pub fn workers(&self, viewer: &Caller, space: &SpaceName) -> Vec<WorkerView> {
+        let Some(space) = self.space_numbers.get(space).copied() else { return Vec::new() };
+        let sees_all = viewer.rights.iter().any(|right| right.role >= Role::Operator);
+        self.workers
+            .iter()
+            .filter(|((of, who), _)| *of == space && (sees_all || who.actor == viewer.actor))
+            .map(|((_, who), worker)| WorkerView {
+                worker: worker.clone(),
+                liveness: worker.liveness(self.now()),
+                leases: self.leases_of(space, who),
+            })
+            .collect()
+    }
+
+    fn leases_of(&self, space: SpaceNo, who: &Holder) -> u32 {
+        let session: &Option<SessionId> = &who.session;
+        let holdings = self.holdings.get(&(space, who.actor.clone()));
+        holdings.map_or(0, |holdings| u32::try_from(holdings.of_session(session).count()).unwrap_or(u32::MAX))
+    }
+
+    /// The queue that an event names, for [`disclose::event`].
+    #[must_use]
+    pub fn queue_of_event(&self, event: &Event) -> Option<&Queue> {
+        let space = *self.space_numbers.get(&event.space)?;
+        let no = self.queue_numbers.get(&(space, event.queue.clone()?))?;
+        Some(&self.queue(*no).queue)
+    }
+}
+
+/// Items one call of `list` looks at before it answers with where it stopped.
+const LIST_EXAMINED: u32 = 10 * EXAMINED_PER_NEXT;
+
+/// An item on its way to a viewer.
+struct Shown<'a> {
+    viewer: &'a Caller,
+    queue: &'a Queue,
+    id: &'a ItemId,
+    no: ItemNo,
+    line_length: u32,
+}
+
+impl Shown<'_> {
+    fn of(&self, content: &Arc<Content>, standing: &Standing) -> Option<ItemView> {
+        let is_operator = self.viewer.has_role(Role::Operator, &self.queue.name);
+        if !self.viewer.can_see(&self.queue.name) || !(is_operator || content.mode.is_open_to(self.viewer)) {
+            return None;
+        }
+        let sight = disclose::sight_of_list(self.viewer, self.queue);
+        let lease = standing.lease.as_deref();
+        let is_own = lease.is_some_and(|lease| lease.holder.actor == self.viewer.actor);
+        let sees_lease = is_own || sight == Sight::All;
+        let seen = lease.filter(|_| sees_lease);
+        let origin = standing.past.as_ref().and_then(|past| past.origin.as_ref());
+        let assignee = standing.assignment.as_ref().map(|assignment| &assignment.actor);
+        Some(ItemView {
+            no: self.no,
+            id: self.id.clone(),
+            queue: self.queue.name.clone(),
+            state: standing.state.kind(),
+            content: Arc::clone(content),
+            revision: standing.revision,
+            attempts: standing.attempts,
+            since: standing.since,
+            claimed: lease.is_some(),
+            holder: seen.map(disclose::full_view),
+            token: seen.filter(|lease| lease.holder.is(self.viewer)).map(|lease| lease.token),
+            claimed_at: seen.map(|lease| lease.claimed_at),
+            originally_claimed_at: origin.filter(|_| seen.is_some()).map(|(_, since)| *since),
+            assignee: assignee.filter(|actor| sight == Sight::All || **actor == self.viewer.actor).cloned(),
+            line_length: self.line_length,
+            cancel_requested: standing.cancel.is_some(),
+            waits_for: match &standing.state {
+                ItemState::Pending(waits) => Some(WaitsFor {
+                    dependencies: u32::try_from(waits.dependencies.len()).unwrap_or(u32::MAX),
+                    not_before: waits.not_before,
+                    until: waits.until,
+                }),
+                _ => None,
+            },
+            blocked_by: match &standing.state {
+                ItemState::Blocked(by) => Some(*by),
+                _ => None,
+            },
+            reserved_until: match &standing.state {
+                ItemState::Reserved(reservation) => Some(reservation.until),
+                _ => None,
+            },
+        })
+    }
+}
+
+impl Query {
+    /// Whether a view belongs in the list; the store uses it for archived items, too.
+    #[must_use]
+    pub fn matches(&self, view: &ItemView) -> bool {
+        let text = self.text.as_ref().map(|text| text.to_ascii_lowercase());
+        self.queue.as_ref().is_none_or(|queue| *queue == view.queue)
+            && self.state.is_none_or(|state| state == view.state)
+            && self.labels.iter().all(|label| view.content.labels.contains(label))
+            && (self.parent.is_none() || self.parent.as_ref() == view.content.parent())
+            && self.claim.is_none_or(|status| match status {
+                ClaimStatus::Claimed => view.claimed,
+                ClaimStatus::Unclaimed => !view.claimed && view.state != StateKind::Stale,
+                ClaimStatus::Expired => view.state == StateKind::Stale,
+            })
+            && text.is_none_or(|text| {
+                view.id.as_str().to_ascii_lowercase().contains(&text)
+                    || view.content.title.to_ascii_lowercase().contains(&text)
+            })
+    }
+}
+
+/// Who held an item at a moment of cluster time, from the events of its space in order.
+#[must_use]
+pub fn holder_at<'a>(
+    events: impl IntoIterator<Item = &'a Event>,
+    item: &ItemId,
+    at: Time,
+) -> Option<(&'a Holder, Token)> {
+    let mut held = None;
+    for event in events.into_iter().filter(|event| event.at <= at && event.item.as_ref() == Some(item)) {
+        if event.what.ended_lease().is_some() {
+            held = None;
+        }
+        if let What::Granted { holder, token, .. } = &event.what {
+            held = Some((holder, *token));
+        }
+    }
+    held
+}

@@ -86,6 +86,7 @@ impl State {
         let live_queue = &mut self.queues[queue.0 as usize];
         let class = live_queue.ready.join(&content);
         live_queue.counts[after.state as usize] += 1;
+        live_queue.items.insert(key);
         self.items.get_mut(key).class = class;
         self.move_keys(key, &Keys::none(after.state), &after);
         self.keep_due(key);
@@ -109,6 +110,7 @@ impl State {
         let class = self.items.get(key).class;
         let live_queue = &mut self.queues[queue.0 as usize];
         live_queue.counts[before.state as usize] -= 1;
+        live_queue.items.remove(&key);
         live_queue.ready.leave(class, &content);
         let item = self.items.get_mut(key);
         let indexed = std::mem::replace(&mut item.indexed_due, Time::NEVER);

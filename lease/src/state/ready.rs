@@ -123,14 +123,9 @@ impl Ready {
         runs
     }
 
-    #[cfg(test)]
-    pub(crate) fn class_count(&self) -> usize {
-        self.numbers.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ClassNo, u8, ItemKey)> {
-        self.numbers.values().flat_map(|number| {
-            self.classes[number.0 as usize].ready.iter().map(|(Reverse(priority), key)| (*number, *priority, *key))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Class, u8, ItemKey)> {
+        self.numbers.iter().flat_map(|(class, number)| {
+            self.classes[number.0 as usize].ready.iter().map(move |(Reverse(priority), key)| (class, *priority, *key))
         })
     }
 }
