@@ -7,7 +7,7 @@ pub use witness::Witness;
 
 use crate::bounds::{REQUESTS_MAX, TOKEN_LIMIT};
 use crate::numbers::{ItemNo, QueueNo, SpaceNo};
-use crate::standing::{ItemState, StateKind};
+use crate::standing::ItemState;
 use crate::state::State;
 use crate::state::items::{Item, ItemKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,16 +160,13 @@ impl State {
         picture
     }
 
-    fn queue_picture(&self) -> Vec<(QueueNo, u32, Vec<ItemNo>, Vec<(u64, ItemNo)>, Vec<(StateKind, u64)>, usize)> {
+    fn queue_picture(&self) -> Vec<String> {
         let picture = |queue: &crate::state::LiveQueue| {
-            (
-                queue.queue.no,
-                queue.leases,
-                queue.lined.iter().map(|key| key.no).collect(),
-                queue.settle.iter().map(|(seq, key)| (*seq, key.no)).collect(),
-                StateKind::ALL.into_iter().map(|kind| (kind, queue.counts[kind as usize])).collect(),
-                queue.ready.len(),
-            )
+            let items: Vec<_> = queue.items.iter().map(|key| key.no).collect();
+            let lined: Vec<_> = queue.lined.iter().map(|key| key.no).collect();
+            let settle: Vec<_> = queue.settle.iter().map(|(seq, key)| (*seq, key.no)).collect();
+            let ready = queue.ready.len();
+            format!("{:?}: {items:?} {} {lined:?} {settle:?} {:?} {ready}", queue.queue.no, queue.leases, queue.counts)
         };
         self.queues.iter().map(picture).collect()
     }

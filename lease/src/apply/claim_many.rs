@@ -2,6 +2,7 @@
 
 use super::claim::{Decision, Plan};
 use super::{Ask, Found, Step};
+use crate::caller::Role;
 use crate::command::{ClaimMany, OnConflict, Release};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
@@ -35,14 +36,21 @@ impl Step<'_> {
         let mut decisions = Vec::with_capacity(many.claims.len());
         for claim in &many.claims {
             debug_assert_eq!(claim.on_conflict, OnConflict::Fail, "validated");
-            let decision = self.decide_claim(ask, claim, &plan);
-            if let Ok(Decision::Grant { key, evict }) = &decision {
-                plan.granted.insert(*key);
-                if let Some(evicted) = evict {
-                    plan.evicted.insert(*evicted);
-                } else {
-                    *plan.taken.entry(self.item(*key).queue).or_default() += 1;
+            let mut decision = self.decide_claim(ask, claim, &plan);
+            match decision {
+                Ok(Decision::Grant { key, evict }) => {
+                    plan.granted.insert(key);
+                    match evict {
+                        Some(evicted) => _ = plan.evicted.insert(evicted),
+                        None => *plan.taken.entry(self.item(key).queue).or_default() += 1,
+                    }
                 }
+                // Wanted, and given for an earlier entry of this very batch.
+                Ok(Decision::Renew(key)) if plan.evicted.contains(&key) => {
+                    decision = Err(Refusal::TooManyLeases { max: self.policy(key).max_leases });
+                }
+                Ok(Decision::Renew(key) | Decision::TakeOver(key)) => _ = plan.granted.insert(key),
+                Ok(Decision::Join(_)) | Err(_) => {}
             }
             decisions.push(decision);
         }
@@ -83,6 +91,7 @@ impl Step<'_> {
         let Found::Live(key) = self.find_visible(ask, &release.item).ok()? else { return None };
         let lease = self.item(key).standing.lease.as_ref()?;
         let names_it = release.token.is_none_or(|token| token == lease.token);
+        self.check_role(ask, self.item(key).queue, &[Role::Worker]).ok()?;
         (lease.holder.is(ask.caller) && names_it).then_some(key)
     }
 }

@@ -82,10 +82,7 @@ impl Step<'_> {
             standing.state = ItemState::Active;
             standing.since = now;
             standing.settle = None;
-            if let Some(past) = &mut standing.past {
-                past.late = None;
-                past.delay = None;
-            }
+            standing.forget_late_right();
         });
         self.emit_of(key, What::Granted { holder, token, expires_at, from_line, was_assigned_to });
     }
@@ -98,7 +95,9 @@ impl Step<'_> {
             if !standing.is_assigned_to(&holder.actor) {
                 standing.assignment = Some(Box::new(Assignment { actor: holder.actor.clone(), since: now }));
             }
-            let origin = &mut standing.past_mut().origin;
+            let past = standing.past_mut();
+            past.delay = None;
+            let origin = &mut past.origin;
             if origin.as_ref().is_none_or(|(actor, _)| *actor != holder.actor) {
                 *origin = Some((holder.actor.clone(), now));
             }

@@ -135,9 +135,9 @@ impl Step<'_> {
                 self.leave_line(key, number, Err(Refusal::WaitTimeout));
                 continue;
             }
+            // The end of a delay is a deadline of the item's own; one that has passed bars nobody.
             let delay = standing.past.as_ref().and_then(|past| past.delay.as_ref());
             if delay.is_some_and(|(actor, until)| *actor != place.holder.actor && *until > now) {
-                // The end of the delay is a deadline of the item's own.
                 return self.set_settle(key, false);
             }
             let queue = self.state.queue(item.queue);

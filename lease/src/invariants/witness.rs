@@ -146,18 +146,18 @@ impl Witness {
                 seen.line.sort_by_key(|waiter| rank(waiter).unwrap_or(usize::MAX));
             }
             What::Expired { token, .. } => seen.lapsed = Some(*token),
-            What::Completed { token, late, .. } | What::Failed { token, late, .. } if *late => {
-                if seen.lapsed != Some(*token) {
-                    return Err("I7: a late end needs a lapse with nothing since");
-                }
+            What::Completed { token, late: true, .. } | What::Failed { token, late: true, .. }
+                if seen.lapsed != Some(*token) =>
+            {
+                return Err("I7: a late end needs a lapse with nothing since");
             }
             What::AwaitedInput { token }
             | What::Resumed { token }
             | What::PickedUp { token, .. }
-            | What::Extended { token, .. } => {
-                if seen.lease.as_ref().map(|(open, _)| open) != Some(token) {
-                    return Err("I1: a write carries the token of the live lease");
-                }
+            | What::Extended { token, .. }
+                if seen.lease.as_ref().map(|(open, _)| open) != Some(token) =>
+            {
+                return Err("I1: a write carries the token of the live lease");
             }
             What::Released { .. }
             | What::Revoked { .. }
