@@ -130,3 +130,42 @@ impl SpaceName {
         Self(Arc::from("default"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_when_they_are_made() {
+        assert!(Label::new("a").is_ok());
+        assert!(Label::new("späte Prüfung/1, 2").is_ok());
+        assert!(Label::new(&"x".repeat(64)).is_ok());
+        assert_eq!(Label::new(""), Err(BadName::Empty));
+        assert_eq!(Label::new(&"x".repeat(65)), Err(BadName::TooLong { bytes: 65, max: 64 }));
+        assert_eq!(Label::new(&"ä".repeat(33)), Err(BadName::TooLong { bytes: 66, max: 64 }), "bytes count");
+        assert_eq!(Label::new("a\tb"), Err(BadName::ControlCharacter));
+        assert_eq!(Label::new("a\u{85}b"), Err(BadName::ControlCharacter));
+        assert_eq!(Label::new(" a"), Err(BadName::SpaceAtEnd));
+        assert_eq!(Label::new("a "), Err(BadName::SpaceAtEnd));
+        let limits = [
+            ItemId::new(&"x".repeat(129)).is_err() && ItemId::new(&"x".repeat(128)).is_ok(),
+            SpaceName::new(&"x".repeat(65)).is_err() && SpaceName::new(&"x".repeat(64)).is_ok(),
+            QueueName::new(&"x".repeat(65)).is_err() && QueueName::new(&"x".repeat(64)).is_ok(),
+            ActorId::new(&"x".repeat(257)).is_err() && ActorId::new(&"x".repeat(256)).is_ok(),
+            SessionId::new(&"x".repeat(257)).is_err() && SessionId::new(&"x".repeat(256)).is_ok(),
+            RequestId::new(&"x".repeat(65)).is_err() && RequestId::new(&"x".repeat(64)).is_ok(),
+            Phase::new(&"x".repeat(65)).is_err() && Phase::new(&"x".repeat(64)).is_ok(),
+        ];
+        assert!(limits.into_iter().all(|holds| holds), "{limits:?}");
+        assert_eq!(SpaceName::fallback().as_str(), "default");
+    }
+
+    #[test]
+    fn a_bad_name_says_what_is_wrong() {
+        let say = |bad: BadName| bad.to_string();
+        assert_eq!(say(BadName::Empty), "must not be empty");
+        assert_eq!(say(BadName::TooLong { bytes: 9, max: 8 }), "has 9 bytes, at most 8 are allowed");
+        assert_eq!(say(BadName::ControlCharacter), "must not contain control characters");
+        assert_eq!(say(BadName::SpaceAtEnd), "must not begin or end with white space");
+    }
+}

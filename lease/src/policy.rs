@@ -263,3 +263,60 @@ pub enum IdentityPolicy {
     /// Only a caller verified now.
     RequireChecked,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_grows_by_its_factor_up_to_its_maximum() {
+        let backoff = Backoff { first: Span(1_000), factor_percent: 200, max: Span(5_000) };
+        assert_eq!([1, 2, 3, 4, 5, 1_000_000].map(|n| backoff.after(n).0), [1_000, 2_000, 4_000, 5_000, 5_000, 5_000]);
+        let slow = Backoff { first: Span(1_000), factor_percent: 150, max: Span(10_000) };
+        assert_eq!([1, 2, 3].map(|n| slow.after(n).0), [1_000, 1_500, 2_250]);
+        let flat = Backoff { first: Span(700), factor_percent: 100, max: Span(10_000) };
+        assert_eq!([0, 1, 90].map(|n| flat.after(n).0), [700, 700, 700]);
+        let none = Backoff { first: Span(0), factor_percent: 200, max: Span(10_000) };
+        assert_eq!(none.after(9), Span(0));
+    }
+
+    #[test]
+    fn a_lease_is_as_long_as_asked_within_the_policy() {
+        let policy = Policy::default();
+        assert_eq!(policy.lease_length(None), (Span::secs(900), false));
+        assert_eq!(policy.lease_length(Some(Span(1))), (Span::secs(1), false), "raised to the minimum");
+        assert_eq!(policy.lease_length(Some(Span::secs(86_400))), (Span::secs(86_400), false));
+        assert_eq!(policy.lease_length(Some(Span::secs(86_401))), (Span::secs(86_400), true), "cut to the ceiling");
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_one_another_are_refused_by_name() {
+        let refused = |settings: &[Setting]| match Policy::default().with(settings) {
+            Err(Refusal::Invalid { field, .. }) => field,
+            other => panic!("{other:?}"),
+        };
+        let phase = |name: &str| Phase::new(name).unwrap();
+        assert_eq!(refused(&[Setting::LeaseFor(Span::secs(86_401))]), "lease_for");
+        assert_eq!(refused(&[Setting::LeaseMin(Span::secs(901))]), "lease_min");
+        assert_eq!(refused(&[Setting::Pickup(Span::secs(86_401))]), "pickup");
+        assert_eq!(refused(&[Setting::LineMax(10_001)]), "line_max");
+        let backoff = |first, factor_percent, max| {
+            Setting::Backoff(Backoff { first: Span(first), factor_percent, max: Span(max) })
+        };
+        assert_eq!(refused(&[backoff(1, 99, 2)]), "backoff.factor");
+        assert_eq!(refused(&[backoff(3, 100, 2)]), "backoff.first");
+        assert_eq!(refused(&[Setting::Phases(vec![phase("a"), phase("b"), phase("a")])]), "phases");
+        assert_eq!(refused(&[Setting::Phases((0..33).map(|n| phase(&n.to_string())).collect())]), "phases");
+        let twice = vec![(Transition::Claimed, phase("a")), (Transition::Claimed, phase("b"))];
+        assert_eq!(refused(&[Setting::Mirrors(twice)]), "mirrors");
+        let at_the_bounds = [
+            Setting::LeaseMax(Span::secs(900)),
+            Setting::LeaseMin(Span::secs(900)),
+            Setting::Pickup(Span::secs(900)),
+            Setting::LineMax(10_000),
+            backoff(2, 100, 2),
+            Setting::Phases((0..32).map(|n| phase(&n.to_string())).collect()),
+        ];
+        assert!(Policy::default().with(&at_the_bounds).is_ok());
+    }
+}

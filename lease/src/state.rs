@@ -6,6 +6,7 @@ pub(crate) mod holdings;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
+pub(crate) mod name_index;
 pub(crate) mod ready;
 
 use crate::bounds::RULES_VERSION;

@@ -3,11 +3,14 @@
 //! `golden/v1.txt` holds one line per encoded value: its type, and its bytes in hex. A line is never changed or
 //! removed; a new shape is a new type with a line of its own.
 
-use lease::caller::{ActorKind, Caller, Holder, QueuePrefix, Right, Role, Verified};
+#[path = "support/names.rs"]
+mod names;
+
+use lease::caller::{ActorKind, Holder, Role, Verified};
 use lease::command::*;
 use lease::encoding::{DecodeError, decode, encode};
 use lease::item::{ActivityKind, Edit, Mode, NewItem, Part, RunsIn};
-use lease::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SessionId, SpaceName};
+use lease::names::{ItemId, SessionId, SpaceName};
 use lease::numbers::{Epoch, EventNumber, ItemNo, Span, Time, Token, Wall};
 use lease::policy::{
     AtMaxLeases, Backoff, Disclosure, IdentityPolicy, OnDependencyFailed, RequireLease, Setting, SpacePolicy,
@@ -15,6 +18,7 @@ use lease::policy::{
 use lease::record::Key;
 use lease::standing::{Mirrors, Transition};
 use lease::{Applied, Command, Entry, Outcome, Records, Request, Salt, State};
+use names::{actor, item, label, phase, queue};
 use std::fmt::Write as _;
 
 const GOLDEN: &str = include_str!("golden/v1.txt");
@@ -319,20 +323,18 @@ impl Book {
             "root" => Role::Admin,
             _ => Role::Worker,
         };
-        Request {
-            space: SpaceName::new("acme").unwrap(),
-            caller: Caller {
-                actor: actor(who),
-                kind: if role == Role::Worker { ActorKind::Agent } else { ActorKind::User },
-                parent: (role == Role::Worker).then(|| actor("dee")),
-                session: (who == "ada").then(|| SessionId::new("s1").unwrap()),
-                verified: Verified::FromCache,
-                rights: vec![Right { role, queues: QueuePrefix::default() }],
-            },
-            request_id: RequestId::new(&format!("r-{}", self.requests)).unwrap(),
-            retry: self.requests.is_multiple_of(2),
-            command,
+        let mut caller = names::caller(who, &[role]);
+        caller.session = (who == "ada").then(|| SessionId::new("s1").unwrap());
+        caller.verified = Verified::FromCache;
+        if role == Role::Worker {
+            caller.parent = Some(actor("dee"));
+        } else {
+            caller.kind = ActorKind::User;
         }
+        let mut request = names::request(caller, self.requests, command);
+        request.space = SpaceName::new("acme").unwrap();
+        request.retry = self.requests.is_multiple_of(2);
+        request
     }
 }
 
@@ -357,26 +359,6 @@ fn settings() -> Vec<Setting> {
         Setting::Phases(vec![phase("work"), phase("review"), phase("in_progress")]),
         Setting::Mirrors(vec![(Transition::Completed, phase("review"))]),
     ]
-}
-
-fn item(id: &str) -> ItemId {
-    ItemId::new(id).unwrap()
-}
-
-fn actor(id: &str) -> ActorId {
-    ActorId::new(id).unwrap()
-}
-
-fn queue(name: &str) -> QueueName {
-    QueueName::new(name).unwrap()
-}
-
-fn label(name: &str) -> Label {
-    Label::new(name).unwrap()
-}
-
-fn phase(name: &str) -> Phase {
-    Phase::new(name).unwrap()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,10 +1,13 @@
 //! beads4657: eight racers asked for the next item, and two to seven of them won the same one. Here every
 //! interleaving of a small model is played, and exactly one wins each item.
 
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+#[path = "support/names.rs"]
+mod names;
+
+use lease::caller::Role;
 use lease::command::{Complete, Next, Write};
 use lease::item::NewItem;
-use lease::names::{ActorId, ItemId, QueueName, RequestId, SpaceName};
+use lease::names::{ItemId, QueueName};
 use lease::numbers::{Time, Token, Wall};
 use lease::{Command, Entry, Outcome, Records, Request, Salt, State};
 use std::collections::BTreeMap;
@@ -161,27 +164,13 @@ fn visit_interleavings(
 }
 
 fn request(racer: usize, number: u32, command: Command) -> Request {
-    let rights = [Role::Worker, Role::Dispatcher].map(|role| Right { role, queues: QueuePrefix::default() });
-    Request {
-        space: SpaceName::fallback(),
-        caller: Caller {
-            actor: ActorId::new(&format!("racer-{racer}")).unwrap(),
-            kind: ActorKind::Agent,
-            parent: None,
-            session: None,
-            verified: Verified::Checked,
-            rights: rights.to_vec(),
-        },
-        request_id: RequestId::new(&number.to_string()).unwrap(),
-        retry: false,
-        command,
-    }
+    names::request(names::caller(&format!("racer-{racer}"), &[Role::Worker, Role::Dispatcher]), number, command)
 }
 
 fn item_id(item: usize) -> ItemId {
-    ItemId::new(&format!("item-{item}")).unwrap()
+    names::item(&format!("item-{item}"))
 }
 
 fn queue() -> QueueName {
-    QueueName::new("work").unwrap()
+    names::queue("work")
 }

@@ -6,9 +6,9 @@ use crate::line::Line;
 use crate::names::ItemId;
 use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time};
 use crate::standing::Standing;
+use crate::state::name_index::NameIndex;
 use crate::state::ready::ClassNo;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A live item's number, and where this replica keeps it. Ordered by the number alone: slots differ between replicas.
@@ -90,14 +90,14 @@ pub(crate) struct Items {
     salt: Salt,
     pages: Vec<Vec<Option<Item>>>,
     free: Vec<u32>,
-    /// By the hash of space and id; the second number tells apart ids of one hash.
-    by_name: BTreeMap<(u64, u32), u32>,
+    /// By the hash of space and id.
+    by_name: NameIndex,
     len: usize,
 }
 
 impl Items {
     pub(crate) fn new(salt: Salt) -> Self {
-        Self { salt, pages: Vec::new(), free: Vec::new(), by_name: BTreeMap::new(), len: 0 }
+        Self { salt, pages: Vec::new(), free: Vec::new(), by_name: NameIndex::default(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -135,11 +135,9 @@ impl Items {
     }
 
     pub(crate) fn find(&self, space: SpaceNo, id: &ItemId) -> Option<ItemKey> {
-        let hash = self.name_hash(space, id);
-        self.by_name.range((hash, 0)..=(hash, u32::MAX)).find_map(|(_, slot)| {
-            let item = self.slot(*slot).as_ref()?;
-            (item.space == space && item.id == *id).then_some(ItemKey { no: item.no, slot: *slot })
-        })
+        let is_it = |slot| self.slot(slot).as_ref().is_some_and(|item| item.space == space && item.id == *id);
+        let slot = self.by_name.find(self.name_hash(space, id), is_it)?;
+        Some(ItemKey { no: self.slot(slot).as_ref()?.no, slot })
     }
 
     pub(crate) fn insert(&mut self, item: Item) -> ItemKey {
@@ -155,8 +153,7 @@ impl Items {
             u32::try_from((pages - 1) * PAGE + page.len() - 1).expect("below four billion live items")
         });
         *self.slot_mut(slot) = Some(item);
-        let twin = self.by_name.range((hash, 0)..=(hash, u32::MAX)).next_back().map_or(0, |((_, twin), _)| twin + 1);
-        self.by_name.insert((hash, twin), slot);
+        self.by_name.insert(hash, slot);
         self.len += 1;
         ItemKey { no, slot }
     }
@@ -164,12 +161,7 @@ impl Items {
     pub(crate) fn remove(&mut self, key: ItemKey) -> Item {
         let item = self.slot_mut(key.slot).take().expect("a key of a live item");
         let hash = self.name_hash(item.space, &item.id);
-        let entry = self
-            .by_name
-            .range((hash, 0)..=(hash, u32::MAX))
-            .find_map(|(name, slot)| (*slot == key.slot).then_some(*name))
-            .expect("every live item is named");
-        self.by_name.remove(&entry);
+        self.by_name.remove(hash, key.slot);
         self.free.push(key.slot);
         self.len -= 1;
         item

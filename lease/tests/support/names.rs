@@ -1,0 +1,49 @@
+//! Short words for the names that tests give.
+
+#![allow(dead_code, reason = "each test uses some of them")]
+
+use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
+use lease::{Command, Request};
+
+pub(crate) fn item(id: &str) -> ItemId {
+    ItemId::new(id).unwrap()
+}
+
+pub(crate) fn actor(id: &str) -> ActorId {
+    ActorId::new(id).unwrap()
+}
+
+pub(crate) fn queue(name: &str) -> QueueName {
+    QueueName::new(name).unwrap()
+}
+
+pub(crate) fn label(name: &str) -> Label {
+    Label::new(name).unwrap()
+}
+
+pub(crate) fn phase(name: &str) -> Phase {
+    Phase::new(name).unwrap()
+}
+
+/// An agent with these roles in every queue.
+pub(crate) fn caller(name: &str, roles: &[Role]) -> Caller {
+    Caller {
+        actor: actor(name),
+        kind: ActorKind::Agent,
+        parent: None,
+        session: None,
+        verified: Verified::Checked,
+        rights: roles.iter().map(|role| Right { role: *role, queues: QueuePrefix::default() }).collect(),
+    }
+}
+
+pub(crate) fn request(caller: Caller, number: u32, command: Command) -> Request {
+    Request {
+        space: SpaceName::fallback(),
+        caller,
+        request_id: RequestId::new(&format!("r-{number}")).unwrap(),
+        retry: false,
+        command,
+    }
+}

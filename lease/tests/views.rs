@@ -1,0 +1,354 @@
+//! The views, and what they show to whom.
+
+#[path = "support/names.rs"]
+mod names;
+
+use lease::caller::{Caller, QueuePrefix, Right, Role};
+use lease::command::{Claim, Next, OnConflict, Registration, Release, Renew, Reserve, SetPolicy};
+use lease::disclose;
+use lease::item::{Mode, NewItem, RunsIn};
+use lease::names::{ItemId, SpaceName};
+use lease::numbers::{Span, Time, Token, Wall};
+use lease::policy::{Disclosure, Setting};
+use lease::standing::StateKind;
+use lease::views::{ClaimStatus, ClaimSummary, IfClaimed, ItemView, Query, holder_at};
+use lease::worker::Liveness;
+use lease::{Applied, Code, Command, Entry, Event, Outcome, Records, Refusal, Salt, State};
+use names::{actor, caller, item, label, queue};
+
+struct Story {
+    state: State,
+    records: Records,
+    events: Vec<Event>,
+    requests: u32,
+}
+
+impl Story {
+    fn new() -> Self {
+        Self { state: State::new(Salt([5, 6])), records: Records::default(), events: Vec::new(), requests: 0 }
+    }
+
+    fn at(&mut self, at: u64, caller: &Caller, command: Command) -> Outcome {
+        self.requests += 1;
+        let commands = vec![names::request(caller.clone(), self.requests, command)];
+        let mut applied = self.step(Entry { at: Time(at), wall: Wall(at), commands });
+        applied.outcomes.remove(0)
+    }
+
+    fn step(&mut self, entry: Entry) -> Applied {
+        let applied = self.state.apply(&entry, &self.records);
+        self.records.write(&applied.changes);
+        self.events.extend(applied.events.clone());
+        applied
+    }
+
+    fn create(&mut self, id: &str, change: impl FnOnce(&mut NewItem)) {
+        let mut new = NewItem::new(item(id), queue("ops"));
+        change(&mut new);
+        let outcome = self.at(0, &dee(), Command::Create(Box::new(new)));
+        assert!(matches!(outcome, Outcome::Created { created: true, .. }), "{outcome:?}");
+    }
+
+    fn claim(&mut self, at: u64, who: &Caller, id: &str) -> Token {
+        let outcome = self.at(at, who, Command::Claim(Claim::new(item(id))));
+        outcome.grant().unwrap_or_else(|| panic!("{outcome:?}")).token
+    }
+
+    fn wait(&mut self, at: u64, who: &Caller, id: &str) -> Outcome {
+        let mut claim = Claim::new(item(id));
+        claim.action = Some("canary action".into());
+        claim.on_conflict = OnConflict::Wait { wait_for: None, line_max: None };
+        self.at(at, who, Command::Claim(claim))
+    }
+
+    fn view(&self, viewer: &Caller, id: &str) -> Result<ItemView, Refusal> {
+        self.state.view_item(&self.records, viewer, &space(), &item(id), IfClaimed::Return)
+    }
+
+    fn list(&self, viewer: &Caller, query: &Query) -> Vec<ItemId> {
+        self.state.list(viewer, &space(), query).items.into_iter().map(|view| view.id).collect()
+    }
+}
+
+fn dee() -> Caller {
+    caller("dee", &[Role::Dispatcher])
+}
+
+fn op() -> Caller {
+    caller("op", &[Role::Operator])
+}
+
+fn worker(name: &str) -> Caller {
+    caller(name, &[Role::Worker])
+}
+
+fn space() -> SpaceName {
+    SpaceName::fallback()
+}
+
+fn everything() -> Query {
+    Query { limit: 100, ..Query::default() }
+}
+
+#[test]
+fn a_list_is_filtered_and_paged_and_survives_changes() {
+    let mut story = Story::new();
+    for n in 0..6 {
+        story.create(&format!("item-{n}"), |new| {
+            new.title = format!("Title {n}");
+            new.labels = if n % 2 == 0 { vec![label("even")] } else { vec![] };
+            new.parent = (n > 2).then(|| item("item-0"));
+        });
+    }
+    story.claim(1, &worker("ada"), "item-1");
+    let ids = |ids: &[usize]| ids.iter().map(|n| item(&format!("item-{n}"))).collect::<Vec<_>>();
+    let all = everything();
+    assert_eq!(story.list(&dee(), &all), ids(&[0, 1, 2, 3, 4, 5]));
+    assert_eq!(story.list(&dee(), &Query { labels: vec![label("even")], ..all.clone() }), ids(&[0, 2, 4]));
+    assert_eq!(story.list(&dee(), &Query { parent: Some(item("item-0")), ..all.clone() }), ids(&[3, 4, 5]));
+    assert_eq!(story.list(&dee(), &Query { state: Some(StateKind::Active), ..all.clone() }), ids(&[1]));
+    assert_eq!(story.list(&dee(), &Query { text: Some("TLE 4".into()), ..all.clone() }), ids(&[4]));
+    assert_eq!(story.list(&dee(), &Query { text: Some("M-5".into()), ..all.clone() }), ids(&[5]));
+    assert_eq!(story.list(&dee(), &Query { queue: Some(queue("other")), ..all.clone() }), ids(&[]));
+    let by_claim = |claim| Query { claim: Some(claim), ..everything() };
+    assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Claimed)), ids(&[1]));
+    assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Unclaimed)), ids(&[0, 2, 3, 4, 5]));
+    assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Expired)), ids(&[]));
+
+    let first = story.state.list(&dee(), &space(), &Query { limit: 2, ..everything() });
+    assert_eq!(first.items.iter().map(|view| view.id.clone()).collect::<Vec<_>>(), ids(&[0, 1]));
+    let cancel = lease::command::Cancel { item: item("item-0"), reason: String::new(), force: false };
+    story.at(2, &dee(), Command::Cancel(cancel));
+    story.create("item-6", |_| {});
+    let rest = story.state.list(&dee(), &space(), &Query { after: first.next, ..everything() });
+    assert_eq!(rest.items.iter().map(|view| view.id.clone()).collect::<Vec<_>>(), ids(&[2, 3, 4, 5, 6]));
+    assert_eq!(story.state.list(&dee(), &space(), &Query { after: rest.next, ..everything() }).items, []);
+
+    story.step(Entry { at: Time(901_000), ..Entry::default() });
+    assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Expired)), ids(&[1]));
+    assert_eq!(story.state.list(&dee(), &SpaceName::new("elsewhere").unwrap(), &everything()).items, []);
+}
+
+#[test]
+fn an_item_in_the_archive_is_still_seen() {
+    let mut story = Story::new();
+    story.create("done", |_| {});
+    let cancel = lease::command::Cancel { item: item("done"), reason: String::new(), force: false };
+    story.at(1, &dee(), Command::Cancel(cancel));
+    assert_eq!(story.view(&dee(), "done").unwrap().state, StateKind::Cancelled);
+    assert_eq!(story.view(&dee(), "never"), Err(Refusal::NotFound));
+}
+
+#[test]
+fn who_may_not_see_an_item_hears_that_there_is_none() {
+    let mut story = Story::new();
+    story.create("public", |_| {});
+    story.create("mine", |new| new.mode = Mode::Local { owner: actor("dee") });
+    let mut elsewhere = worker("eve");
+    elsewhere.rights = vec![Right { role: Role::Worker, queues: QueuePrefix("other".into()) }];
+    assert_eq!(story.view(&elsewhere, "public"), Err(Refusal::NotFound));
+    assert_eq!(story.list(&elsewhere, &everything()), []);
+    assert_eq!(story.state.line(&elsewhere, &space(), &item("public")), Err(Refusal::NotFound));
+    assert_eq!(story.state.queues(&elsewhere, &space()), []);
+    assert_eq!(story.state.claims_under(&elsewhere, &space(), &item("public")), Err(Refusal::NotFound));
+    assert_eq!(story.state.peek(&elsewhere, &space(), &Next::new(queue("ops"))), Err(Refusal::NotFound));
+
+    let outsider = worker("eve");
+    assert_eq!(story.list(&outsider, &everything()), [item("public")], "a local item is listed for its owner only");
+    let mut hers = worker("dees-agent");
+    hers.parent = Some(actor("dee"));
+    assert_eq!(story.list(&hers, &everything()), [item("public"), item("mine")]);
+    assert_eq!(story.list(&op(), &everything()), [item("public"), item("mine")], "the operator sees all");
+}
+
+#[test]
+fn a_reader_may_ask_to_fail_when_somebody_works_on_it() {
+    let mut story = Story::new();
+    story.create("disk", |_| {});
+    let read = |story: &Story| story.state.view_item(&story.records, &dee(), &space(), &item("disk"), IfClaimed::Fail);
+    assert!(read(&story).is_ok());
+    story.claim(1_000, &worker("ada"), "disk");
+    let refusal = read(&story).unwrap_err();
+    assert_eq!((refusal.code(), refusal.retry_after()), (Code::AlreadyClaimed, Some(Span(900_000))));
+    assert!(story.view(&dee(), "disk").unwrap().claimed, "reading is never blocked");
+}
+
+#[test]
+fn a_person_sees_what_it_carries() {
+    let mut story = Story::new();
+    for id in ["held", "kept", "given", "others"] {
+        story.create(id, |_| {});
+    }
+    let ada = worker("ada");
+    story.claim(1, &ada, "held");
+    let token = story.claim(2, &ada, "kept");
+    story.at(3, &ada, Command::Reserve(Reserve { item: item("kept"), token, span: None }));
+    story.at(4, &dee(), Command::Assign { item: item("given"), actor: actor("ada") });
+    story.claim(5, &worker("bob"), "others");
+    let carrying = story.state.carrying(&ada, &space(), 10);
+    let ids = |views: Vec<ItemView>| views.into_iter().map(|view| view.id).collect::<Vec<_>>();
+    assert_eq!(ids(carrying.leased), [item("held")]);
+    assert_eq!(ids(carrying.reserved), [item("kept")]);
+    assert_eq!(ids(carrying.assigned), [item("held"), item("kept"), item("given")]);
+    assert_eq!(ids(story.state.carrying(&ada, &space(), 1).assigned), [item("held")]);
+    assert_eq!(story.state.carrying(&worker("eve"), &space(), 10), Default::default());
+    let view = story.view(&ada, "held").unwrap();
+    assert_eq!((view.token, view.claimed_at, view.assignee), (Some(Token(1)), Some(Time(1)), Some(actor("ada"))));
+    assert_eq!(story.view(&op(), "held").unwrap().token, None, "a token is its holder's alone");
+}
+
+#[test]
+fn stats_count_by_state_and_by_claim() {
+    let mut story = Story::new();
+    for id in ["root", "a", "b", "c"] {
+        story.create(id, |new| new.parent = (id != "root").then(|| item("root")));
+    }
+    story.create("below", |new| new.parent = Some(item("c")));
+    let ada = worker("ada");
+    story.claim(1_000, &ada, "a");
+    story.wait(2_000, &worker("bob"), "a");
+    let mut short = Claim::new(item("b"));
+    short.lease_for = Some(Span(1_000));
+    story.at(2_000, &ada, Command::Claim(short));
+    story.step(Entry { at: Time(4_000), ..Entry::default() });
+    let [stats] = story.state.queues(&dee(), &space()).try_into().unwrap();
+    assert_eq!(stats.claims, ClaimSummary { active: 1, expired: 1, unclaimed: 3 });
+    assert_eq!((stats.leases, stats.ready, stats.items_with_line, stats.unsettled), (1, 4, 1, 0));
+    assert_eq!(stats.by_state[&StateKind::Queued], 3);
+    assert_eq!(stats.oldest_ready_since, Some(Time(0)));
+    let under = |id: &str| story.state.claims_under(&dee(), &space(), &item(id)).unwrap();
+    assert_eq!(under("root"), ClaimSummary { active: 1, expired: 1, unclaimed: 3 });
+    assert_eq!(under("c"), ClaimSummary { active: 0, expired: 0, unclaimed: 2 });
+    let [space_stats] = story.state.spaces().try_into().unwrap();
+    assert_eq!((space_stats.counts.created, space_stats.counts.live), (5, 5));
+}
+
+#[test]
+fn workers_are_alive_then_quiet_then_gone() {
+    let mut story = Story::new();
+    let ada = worker("ada");
+    let registration =
+        Registration { capabilities: vec![], labels: vec![], mode: RunsIn::Any, alive_for: Span::secs(60) };
+    story.at(0, &ada, Command::RegisterWorker(registration));
+    story.create("disk", |_| {});
+    story.claim(0, &ada, "disk");
+    let see = |story: &Story, viewer: &Caller| {
+        story.state.workers(viewer, &space()).into_iter().map(|view| (view.liveness, view.leases)).collect::<Vec<_>>()
+    };
+    assert_eq!(see(&story, &op()), [(Liveness::Alive, 1)]);
+    assert_eq!(see(&story, &ada), [(Liveness::Alive, 1)], "a worker sees itself");
+    assert_eq!(see(&story, &worker("eve")), []);
+    for (at, liveness) in [(59_999, Liveness::Alive), (60_000, Liveness::Quiet), (659_999, Liveness::Quiet)] {
+        story.step(Entry { at: Time(at), ..Entry::default() });
+        assert_eq!(see(&story, &op()), [(liveness, 1)], "at {at}");
+    }
+    story.step(Entry { at: Time(660_000), ..Entry::default() });
+    assert_eq!(see(&story, &op()), [(Liveness::Gone, 1)]);
+    story.step(Entry { at: Time(660_000 + 24 * 3_600_000), ..Entry::default() });
+    assert_eq!(see(&story, &op()), []);
+}
+
+#[test]
+fn an_auditor_learns_who_held_it_when() {
+    let mut story = Story::new();
+    story.create("disk", |_| {});
+    let token = story.claim(1_000, &worker("ada"), "disk");
+    story.at(
+        5_000,
+        &worker("ada"),
+        Command::Release(Release { item: item("disk"), token: Some(token), keep_assignment: false }),
+    );
+    story.claim(7_000, &worker("bob"), "disk");
+    let at =
+        |time: u64| holder_at(&story.events, &item("disk"), Time(time)).map(|(holder, _)| holder.actor.to_string());
+    assert_eq!(at(999), None);
+    assert_eq!(at(1_000).as_deref(), Some("ada"));
+    assert_eq!(at(4_999).as_deref(), Some("ada"));
+    assert_eq!(at(5_000), None);
+    assert_eq!(at(7_000).as_deref(), Some("bob"));
+}
+
+/// I15. Holders and waiters are called canaries; nothing an outsider can get from this crate sings.
+#[test]
+fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
+    for policy in [Disclosure::Fleet, Disclosure::CrossOrg, Disclosure::Open] {
+        let (mut story, canary) = canaries(policy);
+        let eve = worker("eve");
+        let mut seen = Vec::new();
+        seen.push(format!("{:?}", story.view(&eve, "disk")));
+        seen.push(format!("{:?}", story.view(&eve, "lapsed")));
+        seen.push(format!("{:?}", story.view(&eve, "reserved")));
+        seen.push(format!("{:?}", story.state.list(&eve, &space(), &everything())));
+        seen.push(format!("{:?}", story.state.line(&eve, &space(), &item("disk"))));
+        seen.push(format!("{:?}", story.state.queues(&eve, &space())));
+        seen.push(format!("{:?}", story.state.claims_under(&eve, &space(), &item("disk"))));
+        seen.push(format!("{:?}", story.state.workers(&eve, &space())));
+        seen.push(format!("{:?}", story.state.peek(&eve, &space(), &Next::new(queue("ops")))));
+        seen.push(format!("{:?}", story.state.carrying(&eve, &space(), 10)));
+        let if_claimed = story.state.view_item(&story.records, &eve, &space(), &item("disk"), IfClaimed::Fail);
+        seen.push(format!("{if_claimed:?}"));
+        for event in &story.events {
+            seen.push(format!("{:?}", disclose::event(event, &eve, story.state.queue_of_event(event))));
+        }
+        let renew = Command::Renew(Renew { item: item("disk"), token: Token(1), lease_for: None });
+        let release = Command::Release(Release { item: item("disk"), token: None, keep_assignment: false });
+        for command in
+            [Command::Claim(Claim::new(item("disk"))), renew, release, Command::Claim(Claim::new(item("reserved")))]
+        {
+            let outcome = story.at(10_000, &eve, command);
+            seen.push(format!("{outcome:?}"));
+        }
+        let outcome = story.wait(10_001, &eve, "disk");
+        seen.push(format!("{outcome:?}"));
+        let sings = seen.iter().filter(|text| text.contains("canary")).count();
+        if policy == Disclosure::Open {
+            assert!(sings > 5, "an open queue shows its holders, so this test can fail");
+        } else {
+            let singer = seen.iter().find(|text| text.contains("canary"));
+            assert_eq!(singer, None, "under {policy:?}");
+        }
+        // The holder itself and the operator see all of it.
+        assert!(format!("{:?}", story.view(&canary, "disk")).contains("canary"));
+        assert!(format!("{:?}", story.view(&op(), "disk")).contains("canary"));
+        assert!(format!("{:?}", story.state.line(&op(), &space(), &item("disk"))).contains("canary-2"));
+        let granted = story.events.iter().find(|event| event.what.kind() == "granted").unwrap();
+        let shown = disclose::event(granted, &canary, story.state.queue_of_event(granted)).unwrap();
+        assert_eq!(shown.what.as_ref(), Some(&granted.what), "one's own lease is seen");
+    }
+}
+
+/// A queue in which canaries hold, wait, lapsed, reserved, and did everything that makes events.
+fn canaries(policy: Disclosure) -> (Story, Caller) {
+    let mut story = Story::new();
+    let settings = vec![Setting::Disclosure(policy)];
+    story.at(0, &op(), Command::SetPolicy(SetPolicy { queue: queue("ops"), settings, version: None }));
+    for id in ["disk", "lapsed", "reserved", "free"] {
+        story.create(id, |_| {});
+    }
+    let (canary, second) = (worker("canary-1"), worker("canary-2"));
+    let registration =
+        Registration { capabilities: vec![], labels: vec![], mode: RunsIn::Any, alive_for: Span::secs(60) };
+    story.at(0, &canary, Command::RegisterWorker(registration));
+    story.claim(1, &canary, "disk");
+    story.at(
+        2,
+        &op(),
+        Command::Revoke(lease::command::Revoke {
+            item: item("disk"),
+            reason: "canary was wrong".into(),
+            assign_to: Some(actor("canary-1")),
+        }),
+    );
+    let mut claim = Claim::new(item("disk"));
+    claim.action = Some("canary action".into());
+    story.at(3, &canary, Command::Claim(claim));
+    story.wait(4, &second, "disk");
+    let mut short = Claim::new(item("lapsed"));
+    short.lease_for = Some(Span(1_000));
+    story.at(5, &canary, Command::Claim(short));
+    let token = story.claim(6, &canary, "reserved");
+    story.at(7, &canary, Command::Reserve(Reserve { item: item("reserved"), token, span: None }));
+    story.at(8, &dee(), Command::Assign { item: item("free"), actor: actor("canary-1") });
+    story.step(Entry { at: Time(2_000), ..Entry::default() });
+    (story, canary)
+}
