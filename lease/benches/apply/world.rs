@@ -2,12 +2,13 @@
 //! and decoded before the clock starts, so that every name in it is an allocation of its own, as after the log.
 
 use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
-use lease::command::{Claim, Release, Renew, RenewAll};
+use lease::command::{Claim, Release, Renew};
 use lease::item::{NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, QueueName, RequestId, SessionId, SpaceName};
 use lease::numbers::{Span, Time, Token, Wall};
 use lease::record::Key;
 use lease::{Applied, Command, Entry, Outcome, Records, Request, Salt, State, encoding};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 pub(crate) const ACTORS: usize = 10_000;
@@ -22,8 +23,8 @@ pub(crate) struct World {
     now_us: u64,
     /// How much of it passes per command.
     pub(crate) us_per_command: u64,
-    /// What apply has taken since it was last asked for.
-    spent: Duration,
+    /// What apply has taken for each entry since this was last asked for.
+    spent: Vec<Duration>,
     requests: u64,
 }
 
@@ -43,7 +44,7 @@ impl World {
             archive: Records::default(),
             now_us: 1_000_000,
             us_per_command: 0,
-            spent: Duration::ZERO,
+            spent: Vec::new(),
             requests: 0,
         };
         // Leases may lapse again and again, and be as long as a measurement needs.
@@ -62,21 +63,12 @@ impl World {
         world
     }
 
-    /// The items in an order of no pattern, the first `leased` of them held by [`ACTORS`] actors in turn.
-    pub(crate) fn with_leased(items: usize, leased: usize, lease_for: Span) -> (Self, Vec<Held>, Vec<usize>) {
-        let mut world = Self::with_queued(items);
-        let mut free = shuffled(items);
-        let taken: Vec<_> = free.drain(..leased).enumerate().map(|(n, item)| (item, n % ACTORS)).collect();
-        let held = world.claim_each(&taken, lease_for);
-        (world, held, free)
-    }
-
-    pub(crate) fn create(&mut self, items: std::ops::Range<usize>) {
+    pub(crate) fn create(&mut self, items: Range<usize>) {
         let all: Vec<_> = items.collect();
         for batch in all.chunks(1_000) {
             let new = batch.iter().map(|item| new_item(*item)).collect();
             let outcomes = self.apply_all(vec![(0, Command::CreateMany(new))]).outcomes;
-            let Outcome::CreatedMany(created) = &outcomes[0] else { panic!("{:?}", outcomes[0]) };
+            let Outcome::CreatedMany(created) = &outcomes[0] else { panic!("{outcomes:?}") };
             assert!(created.iter().all(|one| matches!(one, Outcome::Created { created: true, .. })));
             // A batch is remembered with all of its answers: let none of them count as memory of items.
             self.pass(Span::secs(if self.us_per_command == 0 { 121 } else { 0 }));
@@ -111,7 +103,8 @@ impl World {
         let entry: Entry = encoding::decode(&encoding::encode(&entry)).expect("its own encoding");
         let begin = Instant::now();
         let applied = self.state.apply(&entry, &self.archive);
-        self.spent += begin.elapsed();
+        self.spent.push(begin.elapsed());
+        assert!(applied.outcomes.iter().all(|outcome| outcome.refusal().is_none()), "{:?}", applied.outcomes);
         applied
     }
 
@@ -126,7 +119,7 @@ impl World {
         }
     }
 
-    pub(crate) fn take_spent(&mut self) -> Duration {
+    pub(crate) fn take_spent(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.spent)
     }
 
@@ -187,10 +180,6 @@ impl Held {
     }
 }
 
-pub(crate) fn renew_all() -> Command {
-    Command::RenewAll(RenewAll::default())
-}
-
 pub(crate) fn queue() -> QueueName {
     QueueName::new(QUEUE).expect("a name")
 }
@@ -207,6 +196,11 @@ fn new_item(item: usize) -> NewItem {
         body: vec![(Part::Instructions, "Read the ticket, then say which team it is for.".into())],
         ..NewItem::new(item_id(item), queue())
     }
+}
+
+/// Each item with the actor who is to have it.
+pub(crate) fn in_turn(items: &[usize], actors: Range<usize>) -> Vec<(usize, usize)> {
+    items.iter().copied().zip(actors.cycle()).collect()
 }
 
 /// 0 to `count` in an order of no pattern, the same in every run.

@@ -1,0 +1,160 @@
+//! Who may see whom: rules.md section 10.
+
+use super::check::scenarios;
+use expect_test::expect;
+
+scenarios! {
+    open_shows_the_holder_and_its_expiry:
+    "kind bot agent
+     0s   op sets ops, disclosure open
+     0s   ada creates disk in ops
+     0s   bot/s1 claims disk for 60s, doing rewrite, to the title
+     1s   bob claims disk
+     1s   bob updates disk, reading r2, title x
+     1s   bob assigns disk to cid" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: disk r2, queued
+         0s   granted: bot/s1 holds disk, token 1, until 60s
+         1s   refused: already_claimed, retry after 59s, held by bot/s1 until 60s doing rewrite to the title
+         1s   refused: already_claimed, retry after 59s, held by bot/s1 until 60s doing rewrite to the title
+         1s   refused: already_claimed, retry after 59s, held by bot/s1 until 60s doing rewrite to the title
+     "#]];
+
+    fleet_shows_the_kind_of_the_holder:
+    "kind bot agent
+     kind cron system
+     0s   ada creates many in ops: a; b; c
+     0s   bot claims a for 60s
+     0s   cron claims b for 60s
+     0s   ada claims c for 60s
+     1s   bob claims a
+     1s   bob claims b
+     1s   bob claims c" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued, created: c r3, queued
+         0s   granted: bot holds a, token 1, until 60s
+         0s   granted: cron holds b, token 2, until 60s
+         0s   granted: ada holds c, token 3, until 60s
+         1s   refused: already_claimed, retry after 59s, held by an agent
+         1s   refused: already_claimed, retry after 59s, held by a system
+         1s   refused: already_claimed, retry after 59s, held by a user
+     "#]];
+
+    cross_org_shows_only_when_to_retry:
+    "0s   op sets ops, disclosure cross_org
+     0s   ada creates disk in ops
+     0s   ada claims disk for 60s
+     1s   bob claims disk
+     1s   bob renews disk with token 1" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: disk r2, queued
+         0s   granted: ada holds disk, token 1, until 60s
+         1s   refused: already_claimed, retry after 59s
+         1s   refused: not_holder
+     "#]];
+
+    a_lost_lease_tells_of_the_new_holder_as_disclosure_allows:
+    "0s   ada creates many in open: a
+     0s   ada creates many in fleet: b
+     0s   ada creates many in cross: c
+     0s   op sets open, disclosure open
+     0s   op sets cross, disclosure cross_org
+     0s   ada claims all: a for 10s; b for 10s; c for 10s
+     10s  bob claims all: a for 10s; b for 10s; c for 10s
+     11s  ada renews a with token 1
+     11s  ada renews b with token 2
+     11s  ada renews c with token 3" => expect![[r#"
+         0s   created: a r1, queued
+         0s   created: b r2, queued
+         0s   created: c r3, queued
+         0s   policy of open: version 1; policy_changed: version 1
+         0s   policy of cross: version 1; policy_changed: version 1
+         0s   [granted: ada holds a, token 1, until 10s, granted: ada holds b, token 2, until 10s, granted: ada holds c, token 3, until 10s]
+         10s  [granted: bob holds a, token 4, until 20s, granted: bob holds b, token 5, until 20s, granted: bob holds c, token 6, until 20s]; expired: ada's a, token 1, an attempt; expired: ada's b, token 2, an attempt; expired: ada's c, token 3, an attempt
+         11s  refused: lease_lost, held by bob until 20s
+         11s  refused: lease_lost, held by a user
+         11s  refused: lease_lost
+     "#]];
+
+    an_operator_sees_all_and_ones_own_is_always_seen:
+    "roles opal operator + worker
+     0s   op sets ops, disclosure cross_org
+     0s   ada creates disk in ops
+     0s   ada/s1 claims disk for 60s
+     1s   opal claims disk
+     2s   ada/s2 takes next of ops
+     3s   ada/s2 claims disk for 60s, taking over
+     4s   ada/s1 renews disk with token 1" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: disk r2, queued
+         0s   granted: ada/s1 holds disk, token 1, until 60s
+         1s   refused: already_claimed, retry after 59s, held by ada/s1 until 60s
+         2s   empty: nothing queued, retry after 1s
+         3s   granted: ada/s2 holds disk, token 2, until 63s, first at 0s; taken_over: ada/s1's disk, token 1
+         4s   refused: lease_lost, held by ada/s2 until 63s
+     "#]];
+
+    no_refusal_carries_a_token_and_a_line_names_nobody:
+    "0s   op sets ops, disclosure open
+     0s   ada creates disk in ops
+     0s   ada claims disk for 60s
+     1s   bob claims disk, waiting
+     2s   ada releases disk
+     3s   cid completes disk with token 1
+     3s   cid renews disk with token 1
+     3s   cid completes disk with token 99" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: disk r2, queued
+         0s   granted: ada holds disk, token 1, until 60s
+         1s   waiting: place 0 of 1
+         2s   released: disk, unassigned, active; granted from the line: bob holds disk, token 2, until 12s
+         3s   refused: stale_token
+         3s   refused: lease_lost, held by bob until 12s
+         3s   refused: not_holder
+     "#]];
+
+    events_name_others_only_where_disclosure_allows:
+    "roles dee reader
+     0s   ada creates disk in ops
+     0s   ada claims disk for 60s
+     1s   bob claims disk, waiting
+     2s   ada cancels disk, because bob is slow, by force
+     3s   ada watches
+     3s   bob watches
+     3s   dee watches
+     3s   op watches" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 60s
+         1s   waiting: place 0 of 1
+         2s   now: disk cancelled; cancelled: ada's disk, token 1, by ada: bob is slow; left_line: bob (terminal_item)
+         3s   created: disk by ada; granted: ada holds disk, token 1, until 60s by ada; joined of disk; cancelled: ada's disk, token 1, by ada: bob is slow by ada; left_line of disk
+         3s   created: disk by ?; granted of disk; joined: bob at place 0 by bob; cancelled of disk; left_line: bob (terminal_item) by ?
+         3s   created: disk by ?; granted of disk; joined of disk; cancelled of disk; left_line of disk
+         3s   created: disk by ada; granted: ada holds disk, token 1, until 60s by ada; joined: bob at place 0 by bob; cancelled: ada's disk, token 1, by ada: bob is slow by ada; left_line: bob (terminal_item) by ada
+     "#]];
+
+    an_open_queue_shows_its_events_to_its_readers:
+    "roles dee reader
+     roles eve reader dev/
+     0s   op sets ops, disclosure open
+     0s   ada creates disk in ops
+     0s   ada claims disk for 60s
+     3s   dee watches
+     3s   eve watches" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: disk r2, queued
+         0s   granted: ada holds disk, token 1, until 60s
+         3s   policy_changed: version 1 by op; created: disk by ada; granted: ada holds disk, token 1, until 60s by ada
+         3s   nothing
+     "#]];
+
+    events_of_workers_are_for_operators_and_for_themselves:
+    "0s   ada/s1 registers
+     0s   bob/s1 registers
+     1s   ada watches
+     1s   op watches" => expect![[r#"
+         0s   registered for 60s; worker_registered: ada/s1
+         0s   registered for 60s; worker_registered: bob/s1
+         1s   worker_registered: ada/s1 by ada
+         1s   worker_registered: ada/s1 by ada; worker_registered: bob/s1 by bob
+     "#]];
+}

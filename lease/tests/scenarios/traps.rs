@@ -1,0 +1,310 @@
+//! The traps and the bugs of others in safety.md section 4, as far as the pure core decides them.
+
+use super::check::scenarios;
+use expect_test::expect;
+
+scenarios! {
+    /// A leader stuck on its disk must not revoke every lease when it comes back: only what is due lapses.
+    etcd15247_a_long_silence_ends_only_the_leases_that_are_due:
+    "0s   ada creates many in ops: a; b
+     0s   ada claims all: a for 30s; b for 10m
+     5m   tick
+     5m   ada renews b with token 2" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued
+         0s   [granted: ada holds a, token 1, until 30s, granted: ada holds b, token 2, until 10m]
+         5m   expired: ada's a, token 1, an attempt
+         5m   renewed: b until 15m, renew after 200s
+     "#]];
+
+    /// The entry of a deposed leader carries an older time: nothing lapses by it.
+    etcd12528_an_entry_stamped_by_an_old_leader_ends_nothing:
+    "100s ada creates disk in ops
+     100s ada claims disk for 30s
+     20s  tick
+     20s  bob claims disk
+     129s ada renews disk with token 1" => expect![[r#"
+         100s created: disk r1, queued
+         100s granted: ada holds disk, token 1, until 130s
+         20s  nothing
+         20s  refused: already_claimed, retry after 30s, held by a user
+         129s renewed: disk until 159s, renew after 10s
+     "#]];
+
+    /// Expiry is in the log: a new leader's first entry changes nothing about it. (Every step here is reloaded.)
+    etcd9395_leases_do_not_restart_at_full_length:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 30s
+     10s  tick
+     20s  tick
+     29s  tick
+     30s  tick" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 30s
+         10s  nothing
+         20s  nothing
+         29s  nothing
+         30s  expired: ada's disk, token 1, an attempt
+     "#]];
+
+    etcd9360_mass_expiry_is_spread_over_entries:
+    "0s   ada creates many in ops: n1..n1000
+     0s   ada creates many in ops: m1..m500
+     0s   ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     10s  tick
+     10s  tick
+     10s  tick" => expect![[r#"
+         0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
+         0s   created: m1 r1001, queued, ... 498 more ..., created: m500 r1500, queued
+         0s   granted: ada holds n1, token 1, until 10s, ... 98 more ..., granted: ada holds n100, token 100, until 10s | ... 10 more ... | granted: ada holds m101, token 1101, until 10s, ... 98 more ..., granted: ada holds m200, token 1200, until 10s
+         10s  1000 x expired (n1 to n1000)
+         10s  200 x expired (m1 to m200)
+         10s  nothing
+     "#]];
+
+    a_due_lease_is_not_renewed_however_much_lapsed_before_it:
+    "0s   ada creates many in ops: n1..n1000
+     0s   ada creates many in ops: m1..m500
+     0s   ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     10s  ada renews m100 with token 1100
+     &    bob claims m99 for 10s" => expect![[r#"
+         0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
+         0s   created: m1 r1001, queued, ... 498 more ..., created: m500 r1500, queued
+         0s   granted: ada holds n1, token 1, until 10s, ... 98 more ..., granted: ada holds n100, token 100, until 10s | ... 9 more ... | granted: ada holds m1, token 1001, until 10s, ... 98 more ..., granted: ada holds m100, token 1100, until 10s
+         10s  refused: lease_lost | granted: bob holds m99, token 1101, until 20s; 1002 x expired (m100 to n1000)
+     "#]];
+
+    a_due_lease_is_not_renewed_by_renew_all_either:
+    "0s   ada creates many in ops: n1..n1000
+     0s   ada creates many in ops: m1..m500
+     0s   ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     &    ada takes next of ops for 10s, count 100
+     10s  ada renews all, expecting m100=1100" => expect![[r#"
+         0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
+         0s   created: m1 r1001, queued, ... 498 more ..., created: m500 r1500, queued
+         0s   granted: ada holds n1, token 1, until 10s, ... 98 more ..., granted: ada holds n100, token 100, until 10s | ... 9 more ... | granted: ada holds m1, token 1001, until 10s, ... 98 more ..., granted: ada holds m100, token 1100, until 10s
+         10s  renewed all: 0, lost: m100; 1100 x expired (m100 to m99)
+     "#]];
+
+    /// A lost reply to a renewal must not cost the lease.
+    dynamolock280_a_renewal_is_repeated_without_loss:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 30s
+     10s  ada renews disk with token 1 as r1
+     12s  ada renews disk with token 1 as r1 again
+     14s  ada renews disk with token 1 as r2" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 30s
+         10s  renewed: disk until 40s, renew after 10s
+         12s  renewed: disk until 42s, renew after 10s
+         14s  renewed: disk until 44s, renew after 10s
+     "#]];
+
+    taskorch151_claiming_b_after_a_keeps_both:
+    "0s   ada creates many in ops: a; b
+     0s   ada claims a for 60s
+     1s   ada claims b for 60s
+     2s   ada renews all, expecting a=1+b=2" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued
+         0s   granted: ada holds a, token 1, until 60s
+         1s   granted: ada holds b, token 2, until 61s
+         2s   renewed all: 2, 60s left, renew after 20s
+     "#]];
+
+    taskorch151_the_request_memory_belongs_to_the_verified_actor:
+    "0s   ada creates many in ops: a; b
+     0s   ada claims a as same
+     0s   bob claims b as same
+     1s   bob claims a as same" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued
+         0s   granted: ada holds a, token 1, until 15m
+         0s   granted: bob holds b, token 2, until 15m
+         1s   refused: request_id_reused
+     "#]];
+
+    taskorch197_a_release_of_a_stolen_claim_says_that_nothing_was_released:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 10s
+     10s  bob claims disk for 60s
+     11s  ada releases disk with token 1
+     11s  ada releases disk
+     12s  bob renews disk with token 2" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 10s
+         10s  granted: bob holds disk, token 2, until 70s; expired: ada's disk, token 1, an attempt
+         11s  held nothing: disk, active
+         11s  refused: not_holder
+         12s  renewed: disk until 72s, renew after 20s
+     "#]];
+
+    beads4657_eight_racers_get_eight_items_or_none:
+    "0s   ada creates many in ops: a; b; c
+     1s   r1 takes next of ops
+     &    r2 takes next of ops
+     &    r3 takes next of ops
+     &    r4 takes next of ops
+     &    r5 takes next of ops
+     &    r6 takes next of ops
+     &    r7 takes next of ops
+     &    r8 takes next of ops" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued, created: c r3, queued
+         1s   granted: r1 holds a, token 1, until 901s | granted: r2 holds b, token 2, until 901s | granted: r3 holds c, token 3, until 901s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s
+     "#]];
+
+    a_stale_token_answer_teaches_no_token_that_a_stranger_could_use:
+    "0s   op sets ops, disclosure open
+     0s   ada creates disk in ops
+     0s   ada claims disk for 10s
+     10s  bob claims disk for 60s
+     11s  ada completes disk with token 1
+     11s  ada completes disk with token 2
+     11s  cid renews disk with token 2
+     11s  cid releases disk with token 2" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: disk r2, queued
+         0s   granted: ada holds disk, token 1, until 10s
+         10s  granted: bob holds disk, token 2, until 70s; expired: ada's disk, token 1, an attempt
+         11s  refused: stale_token
+         11s  refused: not_holder
+         11s  refused: not_holder
+         11s  refused: not_holder
+     "#]];
+
+    an_old_token_is_stale_also_when_nobody_holds_the_item_now:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 10s
+     10s  bob claims disk for 10s
+     11s  bob releases disk
+     12s  ada completes disk with token 1
+     12s  ada updates disk with token 1, reading r1, title x
+     12s  ada renews disk with token 1" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 10s
+         10s  granted: bob holds disk, token 2, until 20s; expired: ada's disk, token 1, an attempt
+         11s  released: disk, unassigned, queued
+         12s  refused: stale_token
+         12s  refused: stale_token
+         12s  refused: lease_lost
+     "#]];
+
+    a_laptop_that_slept_through_its_lease_learns_it_from_its_next_call:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 30s
+     30s  bob claims disk for 60s
+     1h   ada renews disk with token 1
+     1h   ada completes disk with token 1
+     1h   ada renews all, expecting disk=1" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 30s
+         30s  granted: bob holds disk, token 2, until 90s; expired: ada's disk, token 1, an attempt
+         1h   refused: lease_lost; expired: bob's disk, token 2, an attempt
+         1h   refused: stale_token
+         1h   renewed all: 0, lost: disk
+     "#]];
+
+    renew_all_does_not_keep_a_crashed_twins_leases_alive:
+    "0s   ada creates many in ops: a; b
+     0s   ada/s1 claims a for 30s
+     0s   ada/s2 claims b for 30s
+     20s  ada/s2 renews all
+     20s  ada renews all
+     30s  tick" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued
+         0s   granted: ada/s1 holds a, token 1, until 30s
+         0s   granted: ada/s2 holds b, token 2, until 30s
+         20s  renewed all: 1, 30s left, renew after 10s
+         20s  renewed all: 0
+         30s  expired: ada/s1's a, token 1, an attempt
+     "#]];
+
+    a_line_whose_head_cannot_be_granted_is_not_forgotten:
+    "0s   op sets ops, concurrency 1, lock_delay 15s
+     0s   ada creates many in ops: a; b
+     0s   ada claims a for 10s
+     1s   bob claims a for 60s, waiting
+     5s   op pauses ops
+     10s  tick
+     20s  bob claims a for 60s, waiting
+     25s  tick
+     26s  op unpauses ops" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued
+         0s   granted: ada holds a, token 1, until 10s
+         1s   waiting: place 0 of 1
+         5s   ops is paused; paused: ops
+         10s  expired: ada's a, token 1, an attempt
+         20s  still waiting: place 0 of 1
+         25s  nothing
+         26s  ops is open; unpaused: ops; granted from the line: bob holds a, token 2, until 36s, was ada's
+     "#]];
+
+    a_waiter_dies_at_the_instant_of_its_promotion:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 31s
+     1s   bob claims disk, waiting
+     31s  tick" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 31s
+         1s   waiting: place 0 of 1
+         31s  expired: ada's disk, token 1, an attempt; left_line: bob (wait_timeout)
+     "#]];
+
+    a_duplicate_delivered_a_minute_later_has_no_effect:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 30s as r1
+     1s   ada releases disk as r2
+     2s   bob claims disk for 5m
+     60s  ada claims disk for 30s as r1 again
+     61s  ada releases disk as r2 again
+     62s  bob renews disk with token 2" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 30s
+         1s   released: disk, unassigned, queued
+         2s   granted: bob holds disk, token 2, until 302s
+         60s  again granted: ada holds disk, token 1, until 30s, 0s left
+         61s  again released: disk, unassigned, queued
+         62s  renewed: disk until 362s, renew after 100s
+     "#]];
+
+    the_wall_clock_moves_no_lease:
+    "0s   wall 12:00 ada creates disk in ops
+     0s   wall 12:00 ada claims disk for 30s
+     10s  wall 23:00 tick
+     20s  wall 02:00 ada renews disk with token 1
+     50s  wall 02:00 tick" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 30s
+         10s  nothing
+         20s  renewed: disk until 50s, renew after 10s
+         50s  expired: ada's disk, token 1, an attempt
+     "#]];
+}
