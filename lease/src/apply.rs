@@ -43,7 +43,7 @@ use crate::refusal::Refusal;
 use crate::request_memory::RequestKey;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
-use crate::state::items::{Item, ItemKey};
+use crate::state::items::{Item, ItemKey, Touched};
 use crate::state::{LiveQueue, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,8 @@ impl State {
             by: None,
             steps_left: STEPS_PER_ENTRY,
             events: Vec::new(),
-            changes: Changes::default(),
+            changes: Changes::with_room_for(entry.commands.len()),
+            scratch: Vec::new(),
             touched: Vec::new(),
             touched_spaces: BTreeSet::new(),
             touched_queues: BTreeSet::new(),
@@ -87,8 +88,7 @@ impl State {
         step.state.meta.now = step.state.meta.now.max(entry.at);
         step.state.meta.newest_wall = step.state.meta.newest_wall.max(entry.wall);
         step.forget_requests(entry.commands.len());
-        step.expire_named(&entry.commands);
-        step.work_off_due();
+        step.work_off_due(&entry.commands);
         let outcomes = entry.commands.iter().map(|request| step.answer(request)).collect();
         step.work_off_backlog();
         step.finish(outcomes)
@@ -97,7 +97,7 @@ impl State {
     /// When something will happen by itself. May name a moment at which nothing does; never one too late.
     #[must_use]
     pub fn next_deadlines(&self, archive: &dyn Archive) -> NextDeadlines {
-        let left_over = !self.wakes.is_empty() || !self.busy_queues.is_empty() || self.meta.voiding;
+        let left_over = !self.wakes.is_empty() || !self.busy_queues.is_empty() || self.meta.voiding.is_some();
         let purge = archive.retained_after(self.meta.purged_to).map(|retained| retained.purge_at);
         let time =
             if left_over { Some(self.meta.now) } else { self.deadlines.first_time().into_iter().chain(purge).min() };
@@ -117,6 +117,7 @@ pub(crate) struct Step<'a> {
     steps_left: u32,
     events: Vec<Event>,
     changes: Changes,
+    scratch: Vec<u8>,
     touched: Vec<ItemKey>,
     touched_spaces: BTreeSet<SpaceNo>,
     touched_queues: BTreeSet<QueueNo>,
@@ -198,6 +199,12 @@ impl Step<'_> {
             if touched.standing {
                 self.changes.put(&Key::Standing(key.no), &item.standing);
             }
+            if touched.expiry {
+                match &item.standing.lease {
+                    Some(lease) => self.changes.put(&Key::Expiry(key.no), &lease.expires_at),
+                    None => self.changes.remove(&Key::Expiry(key.no)),
+                }
+            }
         }
         for queue in std::mem::take(&mut self.touched_queues) {
             self.changes.put(&Key::Queue(queue), &self.state.queue(queue).queue);
@@ -233,16 +240,23 @@ impl Step<'_> {
     }
 
     fn touch(&mut self, key: ItemKey) {
-        let touched = &mut self.state.items.get_mut(key).touched;
-        if !touched.content && !touched.standing {
-            self.touched.push(key);
-        }
-        touched.standing = true;
+        self.touch_records(key, |touched| touched.standing = true);
     }
 
     fn touch_content(&mut self, key: ItemKey) {
-        self.touch(key);
-        self.state.items.get_mut(key).touched.content = true;
+        self.touch_records(key, |touched| (touched.content, touched.standing) = (true, true));
+    }
+
+    fn touch_expiry(&mut self, key: ItemKey) {
+        self.touch_records(key, |touched| touched.expiry = true);
+    }
+
+    fn touch_records(&mut self, key: ItemKey, touch: impl FnOnce(&mut Touched)) {
+        let touched = &mut self.state.items.get_mut(key).touched;
+        if !touched.is_any() {
+            self.touched.push(key);
+        }
+        touch(touched);
     }
 
     fn set_state(&mut self, key: ItemKey, state: ItemState) {

@@ -42,6 +42,11 @@ pub enum Change<'a> {
 }
 
 impl Changes {
+    /// Room for what so many commands usually change.
+    pub(crate) fn with_room_for(commands: usize) -> Self {
+        Self { bytes: Vec::with_capacity(256 + 512 * commands), marks: Vec::with_capacity(4 + 4 * commands) }
+    }
+
     pub(crate) fn put<T: Serialize>(&mut self, key: &Key, value: &T) {
         let start = self.begin(Kind::Put);
         key.encode_into(&mut self.bytes);

@@ -49,8 +49,8 @@ pub(crate) fn full_view(lease: &Lease) -> HolderView {
         named: Some(NamedHolder {
             holder: lease.holder.clone(),
             expires_at: lease.expires_at,
-            action: lease.action.as_ref().map(ToString::to_string),
-            field: lease.field.as_ref().map(ToString::to_string),
+            action: lease.doing.as_ref().and_then(|doing| doing.action.as_ref()).map(ToString::to_string),
+            field: lease.doing.as_ref().and_then(|doing| doing.field.as_ref()).map(ToString::to_string),
         }),
     }
 }

@@ -2,6 +2,8 @@
 //! as new types under a new version; golden files keep every version readable.
 
 use bincode::config::{Configuration, Limit};
+use bincode::enc::write::Writer;
+use bincode::error::EncodeError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -43,7 +45,17 @@ impl std::error::Error for DecodeError {}
 /// Appends the value to `bytes`.
 pub fn encode_into<T: Serialize>(bytes: &mut Vec<u8>, value: &T) {
     bytes.push(VERSION);
-    bincode::serde::encode_into_std_write(value, bytes, config()).expect("our own types encode into memory");
+    bincode::serde::encode_into_writer(value, Appender(bytes), config()).expect("our own types encode into memory");
+}
+
+struct Appender<'a>(&'a mut Vec<u8>);
+
+impl Writer for Appender<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
 }
 
 #[must_use]

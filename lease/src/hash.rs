@@ -1,5 +1,7 @@
 //! Hashing: keyed SipHash, the same on every machine and in every version.
 
+use crate::bounds;
+use crate::numbers::SpaceNo;
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::fmt;
@@ -10,19 +12,27 @@ use std::hash::Hasher;
 pub struct Salt(pub [u64; 2]);
 
 impl Salt {
-    pub(crate) fn hasher(self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self.0[0], self.0[1])
+    /// Of one value.
+    pub(crate) fn hash(self, bytes: &[u8]) -> u128 {
+        SipHasher13::new_with_keys(self.0[0], self.0[1]).hash(bytes).as_u128()
     }
 
-    pub(crate) fn hash(self, parts: &[&[u8]]) -> u128 {
-        let mut hasher = self.hasher();
-        for part in parts {
-            hasher.write(&(part.len() as u64).to_le_bytes());
-            hasher.write(part);
-        }
-        hasher.finish128().as_u128()
+    /// Of a name within a space.
+    pub(crate) fn hash_name(self, space: SpaceNo, name: &str) -> u64 {
+        // Names are bounded: none is longer than this buffer holds behind the number.
+        let mut bytes = [0; size_of::<SpaceNo>() + LONGEST_NAME];
+        let (number, rest) = bytes.split_at_mut(size_of::<SpaceNo>());
+        number.copy_from_slice(&space.0.to_le_bytes());
+        rest[..name.len()].copy_from_slice(name.as_bytes());
+        let hash = self.hash(&bytes[..size_of::<SpaceNo>() + name.len()]);
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let half = hash as u64;
+        half
     }
 }
+
+const LONGEST_NAME: usize = bounds::ACTOR_ID_BYTES;
+const _: () = assert!(bounds::ITEM_ID_BYTES <= LONGEST_NAME);
 
 /// The hash of everything that ever changed: equal on two replicas that applied the same entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +42,10 @@ impl StateHash {
     /// The hash after a step that wrote these changes. Changes carry the new `now` and the events, too.
     #[must_use]
     pub fn then(self, changes: &[u8]) -> Self {
-        Self(Salt::default().hash(&[&self.0.to_le_bytes(), changes]))
+        let mut hasher = SipHasher13::new();
+        hasher.write(&self.0.to_le_bytes());
+        hasher.write(changes);
+        Self(hasher.finish128().as_u128())
     }
 }
 

@@ -6,9 +6,11 @@ mod witness;
 pub use witness::Witness;
 
 use crate::bounds::{REQUESTS_MAX, TOKEN_LIMIT};
+use crate::names::ActorId;
 use crate::numbers::{ItemNo, QueueNo, SpaceNo};
 use crate::standing::ItemState;
 use crate::state::State;
+use crate::state::holdings::Holdings;
 use crate::state::items::{Item, ItemKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -53,8 +55,7 @@ impl State {
                 lease.pickup.is_some() || standing.is_assigned_to(&lease.holder.actor),
                 "a picked-up lease is assigned to its holder",
             );
-            let late = standing.past.as_ref().and_then(|past| past.late.as_ref());
-            must(late.is_none(), "a grant ends the late right");
+            must(standing.late_right().is_none(), "a grant ends the late right");
         }
         match &standing.state {
             ItemState::Reserved(reservation) => {
@@ -64,7 +65,7 @@ impl State {
             ItemState::Blocked(_) => must(!item.has_line(), "the line of a blocked item is answered"),
             _ => {}
         }
-        if let Some(late) = standing.past.as_ref().and_then(|past| past.late.as_ref()) {
+        if let Some(late) = standing.late_right() {
             must(standing.is_assigned_to(&late.actor), "the assignment outlives the lapse");
             must(late.token == standing.newest_token, "no grant since the lapse");
         }
@@ -74,7 +75,7 @@ impl State {
             return;
         };
         let is_free = standing.state.is_claimable() && standing.lease.is_none();
-        let delay = standing.past.as_ref().and_then(|past| past.delay.as_ref());
+        let delay = standing.delay();
         let is_delayed = delay.is_some_and(|(actor, until)| *actor != head.holder.actor && *until > now);
         let has_overdue_delay = delay.is_some_and(|(_, until)| *until <= now);
         must(standing.settle.is_none() || is_free, "only a free item stands in the settle list");
@@ -172,16 +173,13 @@ impl State {
     }
 
     fn holdings_picture(&self) -> Vec<String> {
-        self.holdings
-            .iter()
-            .map(|(whose, holdings)| {
-                let leases: Vec<_> = holdings.leases.iter().map(|(of, (key, queue))| (of, key.no, queue)).collect();
-                let assigned: Vec<_> = holdings.assigned.iter().map(|key| key.no).collect();
-                let own: Vec<_> =
-                    holdings.own.iter().map(|(queue, priority, key)| (queue, priority.0, key.no)).collect();
-                format!("{whose:?}: {leases:?} {:?} {assigned:?} {own:?}", holdings.leases_per_queue)
-            })
-            .collect()
+        let picture = |(space, actor, holdings): (SpaceNo, &ActorId, &Holdings)| {
+            let leases: Vec<_> = holdings.leases().map(|(session, token, key)| (session, token, key.no)).collect();
+            let assigned: Vec<_> = holdings.assigned.iter().map(|key| key.no).collect();
+            let own: Vec<_> = holdings.own.iter().map(|(queue, priority, key)| (queue, priority.0, key.no)).collect();
+            format!("{space} {actor}: {leases:?} {:?} {assigned:?} {own:?}", holdings.leases_per_queue)
+        };
+        self.holdings.sorted().into_iter().map(picture).collect()
     }
 }
 

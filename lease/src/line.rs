@@ -4,7 +4,7 @@ use crate::caller::{ActorKind, Holder};
 use crate::names::ActorId;
 use crate::numbers::{Span, Time};
 use crate::request_memory::RequestKey;
-use crate::standing::Mirrors;
+use crate::standing::{Doing, Mirrors};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,8 +26,7 @@ pub struct Place {
     /// When the caller no longer wants it.
     pub wait_until: Option<Time>,
     pub lease_for: Span,
-    pub action: Option<Box<str>>,
-    pub field: Option<Box<str>>,
+    pub doing: Option<Box<Doing>>,
     pub mirrors: Mirrors,
 }
 

@@ -46,6 +46,7 @@ pub enum Outcome {
         expires_at: Time,
         expires_in: Span,
         capped_to: Option<Span>,
+        cancel_requested: bool,
     },
     Released {
         item: ItemId,

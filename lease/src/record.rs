@@ -21,6 +21,8 @@ pub enum Key {
     Content(ItemNo),
     /// Where a live item stands.
     Standing(ItemNo),
+    /// When the lease on a live item ends.
+    Expiry(ItemNo),
     Place(ItemNo, PlaceNo),
     Body(ItemNo, Part),
     /// The last activities, in a ring.
@@ -40,6 +42,7 @@ pub const SPACE: u8 = b'S';
 pub const QUEUE: u8 = b'Q';
 pub const CONTENT: u8 = b'C';
 pub const STANDING: u8 = b'I';
+pub const EXPIRY: u8 = b'X';
 pub const PLACE: u8 = b'L';
 pub const BODY: u8 = b'B';
 pub const ACTIVITY: u8 = b'A';
@@ -51,7 +54,7 @@ pub const RETENTION: u8 = b'T';
 pub const EVENT: u8 = b'E';
 
 /// The kinds that are held in memory, in the order in which they load. The others are read from the store.
-pub const LIVE: [u8; 9] = [META, SPACE, QUEUE, CONTENT, STANDING, PLACE, WORKER, REQUEST, WAKE];
+pub const LIVE: [u8; 10] = [META, SPACE, QUEUE, CONTENT, STANDING, EXPIRY, PLACE, WORKER, REQUEST, WAKE];
 
 impl Key {
     pub fn encode_into(&self, bytes: &mut Vec<u8>) {
@@ -61,6 +64,7 @@ impl Key {
             Self::Queue(no) => put(bytes, QUEUE, &no.0.to_be_bytes()),
             Self::Content(no) => put(bytes, CONTENT, &no.0.to_be_bytes()),
             Self::Standing(no) => put(bytes, STANDING, &no.0.to_be_bytes()),
+            Self::Expiry(no) => put(bytes, EXPIRY, &no.0.to_be_bytes()),
             Self::Place(no, place) => {
                 put(bytes, PLACE, &no.0.to_be_bytes());
                 bytes.extend_from_slice(&(place.0 ^ i64::MIN).to_be_bytes());
@@ -113,6 +117,7 @@ impl Key {
             QUEUE => Self::Queue(QueueNo(rest.u32()?)),
             CONTENT => Self::Content(ItemNo(rest.u64()?)),
             STANDING => Self::Standing(ItemNo(rest.u64()?)),
+            EXPIRY => Self::Expiry(ItemNo(rest.u64()?)),
             PLACE => Self::Place(ItemNo(rest.u64()?), PlaceNo(i64::from_be_bytes(rest.take()?) ^ i64::MIN)),
             BODY => {
                 let no = ItemNo(rest.u64()?);

@@ -2,8 +2,9 @@
 
 use crate::bounds::{REQUEST_MEMORY, REQUESTS_MAX};
 use crate::numbers::Time;
+use crate::state::hash_index::HashIndex;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// A keyed hash of (space, actor, session, request id): whose request it is was resolved before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,47 +29,103 @@ pub enum Answer {
     Given(Box<[u8]>),
 }
 
-/// Every remembered request.
+const PAGE: u64 = 64;
+
+/// Every remembered request, by key and in the order of remembering. Pages, so that growing never moves what is there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestMemory {
-    by_key: BTreeMap<RequestKey, Remembered>,
-    by_seq: BTreeMap<u64, RequestKey>,
+    /// By half of the key, to the low half of the sequence number.
+    by_key: HashIndex,
+    pages: VecDeque<Vec<Option<(RequestKey, Remembered)>>>,
+    /// The number of the first page.
+    first_page: u64,
+    /// None that is remembered has a lower sequence number.
+    oldest: u64,
+    len: usize,
     weight: u64,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash; of a sequence, where it stands")]
+fn low(key: RequestKey) -> u64 {
+    key.0 as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "no more than four billion are remembered at a time")]
+fn short(seq: u64) -> u32 {
+    seq as u32
 }
 
 impl RequestMemory {
     pub(crate) fn get(&self, key: RequestKey) -> Option<&Remembered> {
-        self.by_key.get(&key)
+        let is_it = |number| self.at(number).is_some_and(|(of, _)| *of == key);
+        let number = self.by_key.find(low(key), is_it)?;
+        self.at(number).map(|(_, remembered)| remembered)
     }
 
+    fn at(&self, number: u32) -> Option<&(RequestKey, Remembered)> {
+        let first = self.first_page * PAGE;
+        let index = u64::from(number.wrapping_sub(short(first)));
+        self.pages.get(usize::try_from(index / PAGE).ok()?)?.get((index % PAGE) as usize)?.as_ref()
+    }
+
+    /// Adds the newest, in place of what was remembered under its key.
     pub(crate) fn insert(&mut self, key: RequestKey, remembered: Remembered) {
-        self.weight += remembered.weight;
-        self.by_seq.insert(remembered.seq, key);
-        if let Some(earlier) = self.by_key.insert(key, remembered) {
-            self.weight -= earlier.weight;
-            self.by_seq.remove(&earlier.seq);
+        if let Some(earlier) = self.get(key) {
+            let seq = earlier.seq;
+            self.take(seq);
         }
+        self.weight += remembered.weight;
+        self.len += 1;
+        self.by_key.insert(low(key), short(remembered.seq));
+        let page = remembered.seq / PAGE;
+        if self.pages.is_empty() {
+            self.first_page = page;
+            self.oldest = remembered.seq;
+        }
+        self.oldest = self.oldest.min(remembered.seq);
+        while self.first_page > page {
+            self.pages.push_front(empty_page());
+            self.first_page -= 1;
+        }
+        while self.first_page + self.pages.len() as u64 <= page {
+            self.pages.push_back(empty_page());
+        }
+        let slot = (remembered.seq % PAGE) as usize;
+        self.pages[(page - self.first_page) as usize][slot] = Some((key, remembered));
     }
 
-    /// Takes out the oldest request whose time is over, or that the cap pushes out.
-    pub(crate) fn forget_one(&mut self, now: Time) -> Option<(RequestKey, Remembered)> {
-        let (_, key) = self.by_seq.first_key_value()?;
-        let oldest = &self.by_key[key];
-        if oldest.forgotten_at() > now && self.weight <= REQUESTS_MAX {
+    fn take(&mut self, seq: u64) -> Option<(RequestKey, Remembered)> {
+        let page = usize::try_from((seq / PAGE).checked_sub(self.first_page)?).ok()?;
+        let (key, remembered) = self.pages.get_mut(page)?[(seq % PAGE) as usize].take()?;
+        self.by_key.remove(low(key), short(seq));
+        self.weight -= remembered.weight;
+        self.len -= 1;
+        Some((key, remembered))
+    }
+
+    /// Takes out the oldest request whose time is over by `until`, or that the cap pushes out.
+    pub(crate) fn forget_one(&mut self, until: Time) -> Option<(RequestKey, Remembered)> {
+        while self.at(short(self.oldest)).is_none() {
+            self.pages.front()?;
+            self.oldest += 1;
+            if self.oldest.is_multiple_of(PAGE) {
+                self.pages.pop_front();
+                self.first_page += 1;
+            }
+        }
+        let (_, oldest) = self.at(short(self.oldest))?;
+        if oldest.forgotten_at() > until && self.weight <= REQUESTS_MAX {
             return None;
         }
-        let (_, key) = self.by_seq.pop_first()?;
-        let forgotten = self.by_key.remove(&key)?;
-        self.weight -= forgotten.weight;
-        Some((key, forgotten))
+        self.take(self.oldest)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RequestKey, &Remembered)> {
-        self.by_key.iter().map(|(key, remembered)| (*key, remembered))
+        self.pages.iter().flatten().flatten().map(|(key, remembered)| (*key, remembered))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_key.len()
+        self.len
     }
 
     pub(crate) fn weight(&self) -> u64 {
@@ -76,8 +133,69 @@ impl RequestMemory {
     }
 }
 
+fn empty_page() -> Vec<Option<(RequestKey, Remembered)>> {
+    vec![None; PAGE as usize]
+}
+
 impl Remembered {
     pub(crate) fn forgotten_at(&self) -> Time {
         self.at.after(REQUEST_MEMORY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remembered(seq: u64, at: u64) -> Remembered {
+        Remembered { seq, at: Time(at), body: seq, weight: 1, answer: Answer::Waiting }
+    }
+
+    fn key(n: u64) -> RequestKey {
+        // Keys of one half are told apart by the other.
+        RequestKey(u128::from(n) << 64 | u128::from(n % 3))
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten_first_and_in_order() {
+        let mut memory = RequestMemory::default();
+        for n in 1..=5_000 {
+            memory.insert(key(n), remembered(n, n));
+        }
+        // One is answered anew, and so remembered longer.
+        memory.insert(key(7), remembered(5_001, 5_001));
+        assert_eq!((memory.len(), memory.weight()), (5_000, 5_000));
+        assert_eq!(memory.get(key(7)).map(|of| of.seq), Some(5_001));
+        assert_eq!(memory.forget_one(Time(0)), None);
+        let until = Time(4_000).after(REQUEST_MEMORY);
+        let forgotten: Vec<u64> = std::iter::from_fn(|| memory.forget_one(until)).map(|(_, of)| of.seq).collect();
+        assert_eq!(forgotten, (1..=4_000).filter(|n| *n != 7).collect::<Vec<_>>());
+        assert_eq!(memory.get(key(4_000)), None);
+        assert_eq!(memory.get(key(4_001)).map(|of| of.seq), Some(4_001));
+        assert_eq!(memory.iter().count(), 1_001);
+        assert_eq!(std::iter::from_fn(|| memory.forget_one(Time::NEVER)).count(), 1_001);
+        assert_eq!((memory.len(), memory.weight(), memory.forget_one(Time::NEVER)), (0, 0, None));
+        memory.insert(key(1), remembered(9_000_000, 1));
+        assert_eq!(memory.get(key(1)).map(|of| of.seq), Some(9_000_000));
+    }
+
+    #[test]
+    fn it_may_be_filled_in_any_order() {
+        let mut memory = RequestMemory::default();
+        for n in [5_000, 10, 2_500, 7_777, 11] {
+            memory.insert(key(n), remembered(n, n));
+        }
+        let seqs: Vec<u64> = std::iter::from_fn(|| memory.forget_one(Time::NEVER)).map(|(_, of)| of.seq).collect();
+        assert_eq!(seqs, [10, 11, 2_500, 5_000, 7_777]);
+    }
+
+    #[test]
+    fn the_cap_pushes_out_what_is_still_young() {
+        let mut memory = RequestMemory::default();
+        for n in 1..=3 {
+            memory.insert(key(n), Remembered { weight: REQUESTS_MAX / 2, ..remembered(n, 0) });
+        }
+        assert_eq!(memory.forget_one(Time(0)).map(|(_, of)| of.seq), Some(1));
+        assert_eq!(memory.forget_one(Time(0)), None);
     }
 }

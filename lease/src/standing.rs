@@ -167,17 +167,33 @@ pub struct Lease {
     pub kind: ActorKind,
     pub token: Token,
     pub claimed_at: Time,
+    /// Has a record of its own: a renewal, which is most of what happens, writes nothing else.
+    #[serde(skip)]
     pub expires_at: Time,
     /// What a renewal that names no length gets.
     pub lease_for: Span,
-    pub action: Option<Box<str>>,
-    pub field: Option<Box<str>>,
+    pub doing: Option<Box<Doing>>,
     /// Which mirrors this holder lets through.
     pub mirrors: Mirrors,
-    /// A grant from the line that its holder has not answered yet, and what the item was before.
-    pub pickup: Option<Pickup>,
+    /// A grant from the line that its holder has not answered yet.
+    pub pickup: Option<Box<Pickup>>,
 }
 
+/// What the holder says it is doing, and to which part. Only tells observers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doing {
+    pub action: Option<Box<str>>,
+    pub field: Option<Box<str>>,
+}
+
+impl Doing {
+    pub(crate) fn new(action: Option<&str>, field: Option<&str>) -> Option<Box<Self>> {
+        let doing = Self { action: action.map(Into::into), field: field.map(Into::into) };
+        (action.is_some() || field.is_some()).then(|| Box::new(doing))
+    }
+}
+
+/// What the item was before the grant, and whom to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pickup {
     pub was_stale: bool,
@@ -219,9 +235,9 @@ pub struct Past {
     /// Who held it last (picked up), and since when without another actor between.
     pub origin: Option<(ActorId, Time)>,
     /// Nobody but this actor may claim before then: the last lease ended uncleanly.
-    pub delay: Option<(ActorId, Time)>,
+    pub delay: Option<Box<(ActorId, Time)>>,
     /// Whose lease lapsed, while nothing else happened since: may still complete or fail it.
-    pub late: Option<LateRight>,
+    pub late: Option<Box<LateRight>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,12 +245,13 @@ pub struct LateRight {
     pub actor: ActorId,
     pub session: Option<SessionId>,
     pub token: Token,
+    /// What its lease let through; a late word lets through no more.
+    pub mirrors: Mirrors,
 }
 
 /// Asked for while held. It ends the lease soon, or at once when the lease ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
-    pub by: ActorId,
     pub reason: Box<str>,
     /// When a renewal showed it to the holder.
     pub shown_at: Option<Time>,
@@ -289,9 +306,15 @@ impl Standing {
             ItemState::Reserved(reservation) => reservation.until,
             _ => Time::NEVER,
         };
-        match self.past.as_ref().and_then(|past| past.delay.as_ref()) {
-            Some((_, until)) => own.min(*until),
-            None => own,
-        }
+        self.delay().map_or(own, |(_, until)| own.min(*until))
+    }
+
+    /// Who alone may claim, and until when.
+    pub(crate) fn delay(&self) -> Option<&(ActorId, Time)> {
+        self.past.as_ref()?.delay.as_deref()
+    }
+
+    pub(crate) fn late_right(&self) -> Option<&LateRight> {
+        self.past.as_ref()?.late.as_deref()
     }
 }

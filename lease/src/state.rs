@@ -2,17 +2,17 @@
 //! are made from the records and can be made again.
 
 pub(crate) mod deadlines;
+pub(crate) mod hash_index;
 pub(crate) mod holdings;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
-pub(crate) mod name_index;
 pub(crate) mod ready;
 
 use crate::bounds::RULES_VERSION;
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
-use crate::names::{ActorId, ItemId, QueueName, SpaceName};
+use crate::names::{ItemId, QueueName, SpaceName};
 use crate::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
 use crate::queue::{Flow, Queue};
 use crate::request_memory::RequestMemory;
@@ -20,7 +20,7 @@ use crate::space::Space;
 use crate::standing::StateKind;
 use crate::worker::Worker;
 use deadlines::Deadlines;
-use holdings::Holdings;
+use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
 use ready::Ready;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct State {
     pub(crate) queue_numbers: BTreeMap<(SpaceNo, QueueName), QueueNo>,
     pub(crate) items: Items,
     pub(crate) deadlines: Deadlines,
-    pub(crate) holdings: BTreeMap<(SpaceNo, ActorId), Holdings>,
+    pub(crate) holdings: AllHoldings,
     /// Who waits for the item of this number to end.
     pub(crate) dependents: BTreeMap<ItemNo, BTreeSet<ItemKey>>,
     pub(crate) children: BTreeMap<(SpaceNo, ItemId), BTreeSet<ItemKey>>,
@@ -60,8 +60,8 @@ pub(crate) struct Meta {
     pub(crate) epoch: Epoch,
     /// After a restore nothing is granted until an operator says so.
     pub(crate) activated: bool,
-    /// A restore's leases that have not ended yet are being ended.
-    pub(crate) voiding: bool,
+    /// A restore's leases are being ended: those behind this item of this queue have yet to.
+    pub(crate) voiding: Option<(QueueNo, ItemNo)>,
     pub(crate) last_token: Token,
     pub(crate) last_item: ItemNo,
     pub(crate) last_settle: u64,
@@ -78,6 +78,8 @@ pub(crate) struct Meta {
 pub(crate) struct Wake {
     pub(crate) of: ItemNo,
     pub(crate) completed: bool,
+    /// Whoever was created later waits for another end of it: it was reopened.
+    pub(crate) up_to: ItemNo,
 }
 
 /// A queue with the indexes of its items.
@@ -109,7 +111,7 @@ impl State {
             newest_wall: Wall(0),
             epoch: Epoch(0),
             activated: true,
-            voiding: false,
+            voiding: None,
             last_token: Token(0),
             last_item: ItemNo(0),
             last_settle: 0,
@@ -123,6 +125,7 @@ impl State {
     pub(crate) fn from_meta(meta: Meta) -> Self {
         Self {
             items: Items::new(meta.salt),
+            holdings: AllHoldings::new(meta.salt),
             meta,
             hash: StateHash::default(),
             spaces: Vec::new(),
@@ -130,7 +133,7 @@ impl State {
             queues: Vec::new(),
             queue_numbers: BTreeMap::new(),
             deadlines: Deadlines::default(),
-            holdings: BTreeMap::new(),
+
             dependents: BTreeMap::new(),
             children: BTreeMap::new(),
             wakes: BTreeMap::new(),
@@ -243,8 +246,8 @@ mod tests {
     #[test]
     fn the_bytes_of_a_wake_stay() {
         // Stands only while one entry ends more dependencies than it may tell of: too large for the golden history.
-        let wake = Wake { of: ItemNo(7), completed: true };
-        assert_eq!(encode(&wake), [1, 7, 1]);
-        assert_eq!(decode(&[1, 7, 1]), Ok(wake));
+        let wake = Wake { of: ItemNo(7), completed: true, up_to: ItemNo(9) };
+        assert_eq!(encode(&wake), [1, 7, 1, 9]);
+        assert_eq!(decode(&[1, 7, 1, 9]), Ok(wake));
     }
 }

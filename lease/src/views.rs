@@ -220,8 +220,7 @@ impl State {
     /// What the viewer carries in this space, at most `limit` of each.
     #[must_use]
     pub fn carrying(&self, viewer: &Caller, space: &SpaceName, limit: usize) -> Carrying {
-        let Some(holdings) =
-            self.space_numbers.get(space).and_then(|space| self.holdings.get(&(*space, viewer.actor.clone())))
+        let Some(holdings) = self.space_numbers.get(space).and_then(|space| self.holdings.get(*space, &viewer.actor))
         else {
             return Carrying::default();
         };
@@ -230,7 +229,7 @@ impl State {
         };
         Carrying {
             assigned: show(&mut holdings.assigned.iter().copied()),
-            leased: show(&mut holdings.leases.values().map(|(key, _)| *key)),
+            leased: show(&mut holdings.leases().map(|(_, _, key)| key)),
             reserved: show(
                 &mut holdings
                     .own
@@ -269,12 +268,18 @@ impl State {
     ///
     /// # Errors
     /// `not_found` or `forbidden`.
-    pub fn peek(&self, viewer: &Caller, space: &SpaceName, next: &Next) -> Result<Vec<ItemView>, Refusal> {
+    pub fn peek(
+        &self,
+        archive: &dyn Archive,
+        viewer: &Caller,
+        space: &SpaceName,
+        next: &Next,
+    ) -> Result<Vec<ItemView>, Refusal> {
         check_role_in(viewer, &next.queue, &[Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator])?;
-        let queue =
-            self.space_numbers.get(space).and_then(|space| self.queue_numbers.get(&(*space, next.queue.clone())));
-        let Some(queue) = queue else { return Ok(Vec::new()) };
-        let search = self.search(viewer, *queue, next, next.count as usize);
+        let Some(space) = self.space_numbers.get(space).copied() else { return Ok(Vec::new()) };
+        let Some(queue) = self.queue_numbers.get(&(space, next.queue.clone())) else { return Ok(Vec::new()) };
+        let parent_in_archive = |id: &ItemId| archive.item(space, id)?.content.parent().cloned();
+        let search = self.search(viewer, *queue, next, next.count as usize, &parent_in_archive);
         Ok(search.found.into_iter().filter_map(|key| self.show(viewer, key)).collect())
     }
 
@@ -370,7 +375,7 @@ impl State {
 
     fn leases_of(&self, space: SpaceNo, who: &Holder) -> u32 {
         let session: &Option<SessionId> = &who.session;
-        let holdings = self.holdings.get(&(space, who.actor.clone()));
+        let holdings = self.holdings.get(space, &who.actor);
         holdings.map_or(0, |holdings| u32::try_from(holdings.of_session(session).count()).unwrap_or(u32::MAX))
     }
 

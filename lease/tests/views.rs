@@ -151,7 +151,10 @@ fn who_may_not_see_an_item_hears_that_there_is_none() {
     assert_eq!(story.state.line(&elsewhere, &space(), &item("public")), Err(Refusal::NotFound));
     assert_eq!(story.state.queues(&elsewhere, &space()), []);
     assert_eq!(story.state.claims_under(&elsewhere, &space(), &item("public")), Err(Refusal::NotFound));
-    assert_eq!(story.state.peek(&elsewhere, &space(), &Next::new(queue("ops"))), Err(Refusal::NotFound));
+    assert_eq!(
+        story.state.peek(&story.records, &elsewhere, &space(), &Next::new(queue("ops"))),
+        Err(Refusal::NotFound)
+    );
 
     let outsider = worker("eve");
     assert_eq!(story.list(&outsider, &everything()), [item("public")], "a local item is listed for its owner only");
@@ -283,7 +286,7 @@ fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
         seen.push(format!("{:?}", story.state.queues(&eve, &space())));
         seen.push(format!("{:?}", story.state.claims_under(&eve, &space(), &item("disk"))));
         seen.push(format!("{:?}", story.state.workers(&eve, &space())));
-        seen.push(format!("{:?}", story.state.peek(&eve, &space(), &Next::new(queue("ops")))));
+        seen.push(format!("{:?}", story.state.peek(&story.records, &eve, &space(), &Next::new(queue("ops")))));
         seen.push(format!("{:?}", story.state.carrying(&eve, &space(), 10)));
         let if_claimed = story.state.view_item(&story.records, &eve, &space(), &item("disk"), IfClaimed::Fail);
         seen.push(format!("{if_claimed:?}"));

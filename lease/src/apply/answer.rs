@@ -5,7 +5,7 @@ use crate::bounds::{REQUESTS_MAX, STEPS_PER_ENTRY};
 use crate::caller::{Caller, Verified};
 use crate::command::{Command, Request};
 use crate::disclose;
-use crate::encoding::{decode, encode};
+use crate::encoding::{decode, encode_into};
 use crate::event::Who;
 use crate::names::{ItemId, SpaceName};
 use crate::numbers::{Span, Time};
@@ -27,14 +27,11 @@ impl Step<'_> {
         if !identity.accepts(request.caller.verified) {
             return Outcome::Refused(Refusal::RejectedByPolicy);
         }
-        if !self.state.meta.activated && !request.command.is_of_cluster() {
-            return Outcome::Refused(Refusal::NotActivated);
-        }
         let key = self.request_key(&request.space, &request.caller, request);
         let known = self.state.requests.get(key).is_some();
         let body = if known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
         let mut is_poll = false;
-        if let Some(remembered) = self.state.requests.get(key) {
+        if let Some(remembered) = self.state.requests.get(key).filter(|_| known) {
             if remembered.body != body {
                 return Outcome::Refused(Refusal::RequestIdReused);
             }
@@ -48,35 +45,38 @@ impl Step<'_> {
         } else if request.retry && !request.command.is_renewal() && self.now() < self.state.meta.requests_cut_until {
             return Outcome::Refused(Refusal::RequestForgotten);
         }
+        if !self.state.meta.activated && !request.command.is_of_cluster() {
+            return Outcome::Refused(Refusal::NotActivated);
+        }
 
         let ask = Ask { caller: &request.caller, space_name: &request.space, space, request: Some(key), is_poll };
         self.by = Some(Who::from(&request.caller));
-        let outcome = Outcome::from(self.run(ask, &request.command));
+        let mut outcome = Outcome::from(self.run(ask, &request.command));
         self.by = None;
         if !request.command.is_renewal() {
-            self.remember(key, body, request.command.weight(), &outcome);
+            self.remember(key, body, request.command.weight(), &mut outcome);
         }
         outcome
     }
 
-    fn request_key(&self, space: &SpaceName, caller: &Caller, request: &Request) -> RequestKey {
-        let (tag, session) = caller.session.as_ref().map_or((0, ""), |session| (1, session.as_str()));
-        RequestKey(self.state.meta.salt.hash(&[
-            space.as_str().as_bytes(),
-            caller.actor.as_str().as_bytes(),
-            &[tag],
-            session.as_bytes(),
-            request.request_id.as_str().as_bytes(),
-        ]))
+    fn request_key(&mut self, space: &SpaceName, caller: &Caller, request: &Request) -> RequestKey {
+        RequestKey(self.hash_of(&(space, &caller.actor, &caller.session, &request.request_id)))
     }
 
-    pub(super) fn fingerprint(&self, value: &impl serde::Serialize) -> u64 {
+    pub(super) fn fingerprint(&mut self, value: &impl serde::Serialize) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-        let hash = self.state.meta.salt.hash(&[&encode(value)]) as u64;
-        hash
+        let half = self.hash_of(value) as u64;
+        half
     }
 
-    fn remember(&mut self, key: RequestKey, body: u64, weight: u64, outcome: &Outcome) {
+    /// Of a value's encoding, which is unambiguous.
+    fn hash_of(&mut self, value: &impl serde::Serialize) -> u128 {
+        self.scratch.clear();
+        encode_into(&mut self.scratch, value);
+        self.state.meta.salt.hash(&self.scratch)
+    }
+
+    fn remember(&mut self, key: RequestKey, body: u64, weight: u64, outcome: &mut Outcome) {
         let answer = match outcome {
             Outcome::Waiting { .. } => Answer::Waiting,
             Outcome::Empty { .. } => return,
@@ -89,9 +89,20 @@ impl Step<'_> {
             {
                 return;
             }
-            _ => Answer::Given(encode(&without_snapshots(outcome)).into()),
+            _ => self.given(outcome),
         };
         self.write_memory(key, body, weight, answer);
+    }
+
+    /// An outcome as it is remembered: without the items it shows.
+    fn given(&mut self, outcome: &mut Outcome) -> Answer {
+        let snapshots: Vec<_> = outcome.grants_mut().into_iter().map(|grant| grant.snapshot.take()).collect();
+        self.scratch.clear();
+        encode_into(&mut self.scratch, outcome);
+        for (grant, snapshot) in outcome.grants_mut().into_iter().zip(snapshots) {
+            grant.snapshot = snapshot;
+        }
+        Answer::Given(self.scratch.as_slice().into())
     }
 
     fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: Answer) {
@@ -105,12 +116,12 @@ impl Step<'_> {
     }
 
     /// A waiting claim's request gets its answer, so that its next poll hears it.
-    pub(super) fn answer_waiting(&mut self, request: Option<RequestKey>, outcome: &Outcome) {
+    pub(super) fn answer_waiting(&mut self, request: Option<RequestKey>, mut outcome: Outcome) {
         let Some(key) = request else { return };
         let Some(remembered) = self.state.requests.get(key) else { return };
         if remembered.answer == Answer::Waiting {
             let (body, weight) = (remembered.body, remembered.weight);
-            let answer = Answer::Given(encode(&without_snapshots(outcome)).into());
+            let answer = self.given(&mut outcome);
             self.write_memory(key, body, weight, answer);
         }
     }
@@ -189,7 +200,7 @@ impl Step<'_> {
     pub(super) fn conflict(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
         let item = self.item(key);
         let now = self.now();
-        let delay = item.standing.past.as_ref().and_then(|past| past.delay.as_ref()).map(|(_, until)| *until);
+        let delay = item.standing.delay().map(|(_, until)| *until);
         let until = item.standing.lease.as_ref().map(|lease| lease.expires_at).or(delay);
         let retry_after = until.map_or(crate::bounds::RETRY_HINT, |until| now.until(until).max(Span(1)));
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
@@ -204,14 +215,6 @@ impl Step<'_> {
         let queue = &self.state.queue(item.queue).queue;
         Refusal::LeaseLost { holder: holder.and_then(|view| disclose::holder(view, ask.caller, queue)) }
     }
-}
-
-fn without_snapshots(outcome: &Outcome) -> Outcome {
-    let mut outcome = outcome.clone();
-    for grant in outcome.grants_mut() {
-        grant.snapshot = None;
-    }
-    outcome
 }
 
 impl IdentityPolicy {

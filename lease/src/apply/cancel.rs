@@ -18,11 +18,7 @@ impl Step<'_> {
             return Ok(Outcome::Cancelled { item: cancel.item.clone(), state: StateKind::Cancelled, ends_by: None });
         }
         if self.item(key).standing.cancel.is_none() {
-            let asked = standing::Cancel {
-                by: ask.caller.actor.clone(),
-                reason: cancel.reason.as_str().into(),
-                shown_at: None,
-            };
+            let asked = standing::Cancel { reason: cancel.reason.as_str().into(), shown_at: None };
             self.change(key, |item| item.standing.cancel = Some(Box::new(asked)));
             self.emit_of(key, What::CancelRequested { reason: cancel.reason.clone() });
         }

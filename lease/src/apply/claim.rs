@@ -4,12 +4,14 @@ use super::{Ask, Found, Step};
 use crate::bounds::RETRY_HINT;
 use crate::caller::Role;
 use crate::command::{Claim, OnConflict};
+use crate::names::SessionId;
 use crate::numbers::{QueueNo, Span};
 use crate::outcome::Outcome;
 use crate::policy::AtMaxLeases;
 use crate::queue::Flow;
 use crate::refusal::{NotReady, Refusal};
 use crate::standing::{ItemState, Waits};
+use crate::state::holdings::Holdings;
 use crate::state::items::ItemKey;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,15 +73,19 @@ impl Step<'_> {
         if ask.is_poll && place.is_none() {
             return Err(Refusal::WaitTimeout);
         }
-
-        let mut is_own_reservation = false;
+        let waits = claim.on_conflict != OnConflict::Fail;
+        let is_own_reservation =
+            matches!(&item.standing.state, ItemState::Reserved(reservation) if reservation.actor == ask.caller.actor);
+        if place.is_some() && waits && !claim.takeover && !is_own_reservation {
+            // A place outlives whatever keeps the item from being granted: asking again keeps it.
+            return Ok(Decision::Join(key));
+        }
         match &item.standing.state {
             ItemState::Pending(waits) => return Err(Refusal::NotReady(self.not_ready(waits))),
             ItemState::Blocked(_) => return Err(Refusal::Blocked),
-            ItemState::Reserved(reservation) if reservation.actor != ask.caller.actor => {
+            ItemState::Reserved(reservation) if !is_own_reservation => {
                 return Err(Refusal::Reserved { retry_after: self.now().until(reservation.until).max(Span(1)) });
             }
-            ItemState::Reserved(_) => is_own_reservation = true,
             _ => {}
         }
         if !item.content.mode.is_open_to(ask.caller) {
@@ -90,7 +96,6 @@ impl Step<'_> {
         }
 
         let queue = self.state.queue(item.queue);
-        let waits = claim.on_conflict != OnConflict::Fail;
         if queue.queue.flow.is_draining() || (queue.queue.flow == Flow::Paused && !waits) {
             return Err(Refusal::QueuePaused);
         }
@@ -148,16 +153,32 @@ impl Step<'_> {
     ) -> Result<Option<ItemKey>, Refusal> {
         let queue = &self.state.queue(queue_no).queue;
         let max = queue.policy.max_leases;
-        let holdings = self.state.holdings.get(&(queue.space, ask.caller.actor.clone()));
-        let leases = holdings.map_or(0, |holdings| i64::from(holdings.leases_in(queue_no)));
+        let holdings = self.state.holdings.get(queue.space, &ask.caller.actor);
+        let leases = holdings.map_or(0, |holdings| holdings.leases_in(queue_no).all());
         if max == 0 || leases - plan.room_in(queue_no) < i64::from(max) {
             return Ok(None);
         }
         let is_oldest = |key: &ItemKey| !plan.evicted.contains(key) && !plan.granted.contains(key);
         let oldest = holdings
             .filter(|_| queue.policy.at_max_leases == AtMaxLeases::ReleaseOldest)
-            .and_then(|holdings| holdings.oldest_of(&ask.caller.session, queue_no, is_oldest));
+            .and_then(|holdings| self.oldest_of(holdings, &ask.caller.session, queue_no, is_oldest));
         oldest.map(Some).ok_or(Refusal::TooManyLeases { max })
+    }
+
+    /// The oldest lease that a session has taken up in a queue, and that the test lets through.
+    pub(super) fn oldest_of(
+        &self,
+        holdings: &Holdings,
+        session: &Option<SessionId>,
+        queue: QueueNo,
+        is_wanted: impl Fn(&ItemKey) -> bool,
+    ) -> Option<ItemKey> {
+        let is_taken = |key: &ItemKey| {
+            let item = self.item(*key);
+            item.queue == queue && item.standing.lease.as_ref().is_some_and(|lease| lease.pickup.is_none())
+        };
+        let mut leases = holdings.of_session(session).map(|(_, key)| key);
+        leases.find(|key| is_taken(key) && is_wanted(key))
     }
 
     pub(super) fn carry_out_claim(
@@ -169,10 +190,11 @@ impl Step<'_> {
         match decision {
             Decision::Renew(key) => {
                 let (length, cut) = self.policy(key).lease_length(claim.lease_for);
-                self.confirm(key);
+                let is_pickup = self.item(key).standing.lease.as_ref().is_some_and(|lease| lease.pickup.is_some());
+                let released = self.confirm(key);
                 self.prolong(key, length);
                 self.show_cancel(key);
-                Ok(Outcome::Granted(self.grant_of(key, true, cut, None)))
+                Ok(Outcome::Granted(self.grant_of(key, !is_pickup, cut, released)))
             }
             Decision::Join(key) => Ok(self.join(ask, claim, key)),
             Decision::TakeOver(key) => {

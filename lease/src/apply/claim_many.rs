@@ -21,8 +21,14 @@ impl Step<'_> {
         let mut claims = Vec::with_capacity(many.claims.len());
         for claim in &many.claims {
             let outcome = self.decide_claim(ask, claim, &plan).and_then(|decision| {
-                if let Decision::Grant { evict: Some(evicted), .. } = decision {
-                    plan.evicted.insert(evicted);
+                // What one entry was given or renewed is not given away for a later one.
+                match decision {
+                    Decision::Grant { key, evict } => {
+                        plan.granted.insert(key);
+                        plan.evicted.extend(evict);
+                    }
+                    Decision::Renew(key) | Decision::TakeOver(key) => _ = plan.granted.insert(key),
+                    Decision::Join(_) => {}
                 }
                 self.carry_out_claim(ask, claim, decision)
             });

@@ -4,7 +4,7 @@ use super::{Ask, Step};
 use crate::bounds::{EPOCH_ORIGIN_MS, EPOCH_SHIFT, RETRY_HINT, RULES_VERSION, TOKEN_LIMIT};
 use crate::caller::Role;
 use crate::event::What;
-use crate::numbers::{Epoch, QueueNo, SpaceNo, Token};
+use crate::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Token};
 use crate::outcome::Outcome;
 use crate::refusal::{NotReady, Refusal};
 
@@ -34,7 +34,7 @@ impl Step<'_> {
         self.state.meta.epoch = epoch;
         self.state.meta.last_token = tokens_above;
         self.state.meta.activated = false;
-        self.state.meta.voiding = true;
+        self.state.meta.voiding = Some((QueueNo(0), ItemNo(0)));
         self.note_work_everywhere();
         self.emit_everywhere(&What::EpochBegun { epoch });
         Ok(Outcome::EpochBegun { epoch, tokens_above })
@@ -43,7 +43,7 @@ impl Step<'_> {
     /// From now on leases are granted again.
     pub(super) fn activate(&mut self, ask: Ask<'_>) -> Result<Outcome, Refusal> {
         check_admin(ask)?;
-        if self.state.meta.voiding {
+        if self.state.meta.voiding.is_some() {
             return Err(Refusal::NotReady(NotReady { retry_after: Some(RETRY_HINT), ..NotReady::default() }));
         }
         if !self.state.meta.activated {

@@ -27,14 +27,14 @@ impl Step<'_> {
 
     pub(super) fn create(&mut self, ask: Ask<'_>, new: &NewItem) -> Result<Outcome, Refusal> {
         check_role_in(ask.caller, &new.queue, &[Role::Dispatcher])?;
-        let fingerprint = self.fingerprint(new);
-        if let Some(existing) = ask.space.and_then(|space| self.find(space, &new.id)) {
-            return self.created_before(new, &existing, fingerprint);
-        }
         if let Mode::Local { owner } = &new.mode
             && *owner != ask.caller.actor
         {
             return Err(Refusal::invalid("mode", "only its owner may make an item local"));
+        }
+        let fingerprint = self.fingerprint(new);
+        if let Some(existing) = ask.space.and_then(|space| self.find(space, &new.id)) {
+            return self.created_before(new, &existing, fingerprint);
         }
         let policy = self.find_queue(ask, &new.queue).map(|no| self.state.queue(no).queue.policy.clone());
         let policy = policy.unwrap_or_default();

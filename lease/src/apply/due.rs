@@ -10,13 +10,9 @@ use crate::state::deadlines::Due;
 use crate::state::items::ItemKey;
 
 impl Step<'_> {
-    /// What is due on the items that this entry's commands are about happens first, whatever else is due: a renewal
-    /// that comes too late is too late, however much lapsed before it.
-    pub(super) fn expire_named(&mut self, commands: &[Request]) {
-        let now = self.now();
-        if self.state.deadlines.first_time().is_none_or(|time| time > now) {
-            return;
-        }
+    /// What is due on the items that this entry's commands are about, when more is due than an entry may work off: a
+    /// renewal that comes too late is too late, however much lapsed before it.
+    fn expire_named(&mut self, commands: &[Request]) {
         for request in commands {
             let Some(space) = self.state.space_numbers.get(&request.space).copied() else { continue };
             for id in request.command.items() {
@@ -25,10 +21,10 @@ impl Step<'_> {
                 }
             }
             if matches!(request.command, Command::RenewAll(_)) {
-                let holdings = self.state.holdings.get(&(space, request.caller.actor.clone()));
+                let holdings = self.state.holdings.get(space, &request.caller.actor);
                 let held: Vec<_> =
                     holdings.iter().flat_map(|holdings| holdings.of_session(&request.caller.session)).collect();
-                for (_, key, _) in held {
+                for (_, key) in held {
                     if self.state.items.is_live(key) {
                         self.expire_item(key);
                     }
@@ -57,7 +53,7 @@ impl Step<'_> {
     }
 
     /// What is due by now, in the order of its deadlines, as far as this entry's steps reach.
-    pub(super) fn work_off_due(&mut self) {
+    pub(super) fn work_off_due(&mut self, commands: &[Request]) {
         let now = self.now();
         while self.steps_left > 0 {
             let Some((time, due)) = self.state.deadlines.first() else { break };
@@ -94,6 +90,9 @@ impl Step<'_> {
                 }
             });
             self.settle_waits(key);
+        }
+        if self.steps_left == 0 {
+            self.expire_named(commands);
         }
         self.work_off_backlog();
         self.work_off_retention();
@@ -149,7 +148,7 @@ impl Step<'_> {
     /// A grant from the line that its holder did not answer: no attempt and no unclean end; the line moves on.
     fn not_picked_up(&mut self, key: ItemKey) {
         let lease = self.end_lease(key);
-        let was_stale = lease.pickup.is_some_and(|pickup| pickup.was_stale);
+        let was_stale = lease.pickup.as_ref().is_some_and(|pickup| pickup.was_stale);
         self.emit_of(key, What::NotPickedUp { holder: lease.holder, token: lease.token });
         self.free(key, if was_stale { ItemState::Stale } else { ItemState::Queued });
     }

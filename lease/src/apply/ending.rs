@@ -64,7 +64,9 @@ impl Step<'_> {
     /// Ends the lease of a holder that finishes; a late one has none.
     fn close_lease(&mut self, ask: Ask<'_>, key: ItemKey, standpoint: Standpoint) -> (Holder, Token, Mirrors) {
         if standpoint == Standpoint::LateHolder {
-            return (ask.caller.holder(), self.item(key).standing.newest_token, Mirrors::ALL);
+            let standing = &self.item(key).standing;
+            let mirrors = standing.late_right().map_or(Mirrors::NONE, |late| late.mirrors);
+            return (ask.caller.holder(), standing.newest_token, mirrors);
         }
         self.confirm(key);
         let mirrors = self.mirrors_of(key);
@@ -115,7 +117,7 @@ impl Step<'_> {
         if self.state.dependents.contains_key(&key.no) {
             self.state.meta.last_wake += 1;
             let seq = self.state.meta.last_wake;
-            let wake = Wake { of: key.no, completed: state == ItemState::Complete };
+            let wake = Wake { of: key.no, completed: state == ItemState::Complete, up_to: self.state.meta.last_item };
             self.changes.put(&Key::Wake(seq), &wake);
             self.state.wakes.insert(seq, wake);
         }
@@ -137,6 +139,7 @@ impl Step<'_> {
         let archived = Archived { no, queue, content, standing, purge_at };
         self.changes.remove(&Key::Content(no));
         self.changes.remove(&Key::Standing(no));
+        self.changes.remove(&Key::Expiry(no));
         self.changes.put(&Key::Archived(space, id.clone()), &archived);
         let retained = Retained { purge_at, no, space, id: id.clone() };
         self.changes.put(&Key::Retention(purge_at, no), &retained);
@@ -215,9 +218,10 @@ impl Step<'_> {
             actor: actor.clone(),
             session: lease.holder.session.clone(),
             token: lease.token,
+            mirrors: lease.mirrors,
         };
         self.change(key, |item| {
-            item.standing.past_mut().late = Some(late);
+            item.standing.past_mut().late = Some(Box::new(late));
             item.standing.attempts += u32::from(is_attempt);
         });
         let holder = lease.holder.clone();

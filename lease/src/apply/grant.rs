@@ -5,10 +5,12 @@ use crate::bounds::TOKEN_LIMIT;
 use crate::caller::{ActorKind, Caller, Holder};
 use crate::command::Claim;
 use crate::event::What;
+use crate::names::{ActorId, ItemId};
 use crate::numbers::{Span, Time, Token};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
-use crate::standing::{Assignment, ItemState, Lease, Mirrors, Pickup, Transition};
+use crate::request_memory::RequestKey;
+use crate::standing::{Assignment, Doing, ItemState, Lease, Mirrors, Pickup, Standing, Transition};
 use crate::state::items::ItemKey;
 
 /// What a lease is granted with.
@@ -16,8 +18,7 @@ pub(super) struct Terms {
     pub(super) holder: Holder,
     pub(super) kind: ActorKind,
     pub(super) lease_for: Span,
-    pub(super) action: Option<Box<str>>,
-    pub(super) field: Option<Box<str>>,
+    pub(super) doing: Option<Box<Doing>>,
     pub(super) mirrors: Mirrors,
 }
 
@@ -29,8 +30,7 @@ impl Step<'_> {
             holder: ask.caller.holder(),
             kind: ask.caller.kind,
             lease_for,
-            action: claim.action.as_deref().map(Into::into),
-            field: claim.field.as_deref().map(Into::into),
+            doing: Doing::new(claim.action.as_deref(), claim.field.as_deref()),
             mirrors: claim.mirrors,
         };
         self.leave_own_place(ask.caller, key);
@@ -40,21 +40,20 @@ impl Step<'_> {
 
     /// A lease for a holder that is here to hear of it.
     pub(super) fn grant(&mut self, key: ItemKey, terms: Terms) {
-        let now = self.now();
-        let length = terms.lease_for;
-        let holder = terms.holder.clone();
-        self.mint(key, terms, now.after(length), None);
-        self.take_possession(key, &holder);
+        let expires_at = self.now().after(terms.lease_for);
+        let mirrors = terms.mirrors;
+        self.mint(key, terms, expires_at, None);
+        self.mirror(key, Transition::Claimed, mirrors);
     }
 
     /// A lease for the head of a line, which has yet to answer.
-    pub(super) fn grant_from_line(&mut self, key: ItemKey, terms: Terms, mut pickup: Pickup) {
+    pub(super) fn grant_from_line(&mut self, key: ItemKey, terms: Terms, request: Option<RequestKey>) {
         let expires_at = self.now().after(self.policy(key).pickup);
-        pickup.was_stale = matches!(self.item(key).standing.state, ItemState::Stale);
-        self.mint(key, terms, expires_at, Some(pickup));
+        let was_stale = matches!(self.item(key).standing.state, ItemState::Stale);
+        self.mint(key, terms, expires_at, Some(Box::new(Pickup { was_stale, request })));
     }
 
-    fn mint(&mut self, key: ItemKey, terms: Terms, expires_at: Time, pickup: Option<Pickup>) {
+    fn mint(&mut self, key: ItemKey, terms: Terms, expires_at: Time, pickup: Option<Box<Pickup>>) {
         debug_assert!(self.state.meta.activated && self.item(key).standing.lease.is_none());
         let now = self.now();
         let token = Token(self.state.meta.last_token.0 + 1);
@@ -62,19 +61,19 @@ impl Step<'_> {
         self.state.meta.last_token = token;
         let was_assigned_to = self.item(key).standing.assignment.as_ref().map(|assignment| assignment.actor.clone());
         let was_assigned_to = was_assigned_to.filter(|actor| *actor != terms.holder.actor);
-        let holder = terms.holder.clone();
+        let holder = self.state.holdings.share(self.item(key).space, terms.holder);
         let from_line = pickup.is_some();
+        self.touch_expiry(key);
         self.change(key, |item| {
             let standing = &mut item.standing;
             standing.lease = Some(Box::new(Lease {
-                holder: terms.holder,
+                holder: holder.clone(),
                 kind: terms.kind,
                 token,
                 claimed_at: now,
                 expires_at,
                 lease_for: terms.lease_for,
-                action: terms.action,
-                field: terms.field,
+                doing: terms.doing,
                 mirrors: terms.mirrors,
                 pickup,
             }));
@@ -83,50 +82,53 @@ impl Step<'_> {
             standing.since = now;
             standing.settle = None;
             standing.forget_late_right();
+            if !from_line {
+                standing.take_possession(&holder.actor, now);
+            }
         });
         self.emit_of(key, What::Granted { holder, token, expires_at, from_line, was_assigned_to });
     }
 
-    /// The holder has the item and knows it: ownership and what observers see follow.
-    fn take_possession(&mut self, key: ItemKey, holder: &Holder) {
+    /// The holder of a grant from the line has answered: the lease is its own now, and what it was to give for it goes.
+    pub(super) fn confirm(&mut self, key: ItemKey) -> Option<ItemId> {
+        let lease = self.item(key).standing.lease.as_ref()?;
+        let pickup = lease.pickup.as_deref().copied()?;
+        let (holder, token, lease_for, mirrors) = (lease.holder.clone(), lease.token, lease.lease_for, lease.mirrors);
         let now = self.now();
-        self.change(key, |item| {
-            let standing = &mut item.standing;
-            if !standing.is_assigned_to(&holder.actor) {
-                standing.assignment = Some(Box::new(Assignment { actor: holder.actor.clone(), since: now }));
-            }
-            let past = standing.past_mut();
-            past.delay = None;
-            let origin = &mut past.origin;
-            if origin.as_ref().is_none_or(|(actor, _)| *actor != holder.actor) {
-                *origin = Some((holder.actor.clone(), now));
-            }
-        });
-        let mirrors = self.item(key).standing.lease.as_ref().map_or(Mirrors::NONE, |lease| lease.mirrors);
-        self.mirror(key, Transition::Claimed, mirrors);
-    }
-
-    /// The holder of a grant from the line has answered: the lease is its own now.
-    pub(super) fn confirm(&mut self, key: ItemKey) {
-        let Some(lease) = &self.item(key).standing.lease else { return };
-        let Some(pickup) = lease.pickup else { return };
-        let (holder, token, lease_for) = (lease.holder.clone(), lease.token, lease.lease_for);
         self.change(key, |item| {
             if let Some(lease) = &mut item.standing.lease {
                 lease.pickup = None;
             }
+            item.standing.take_possession(&holder.actor, now);
         });
         self.prolong(key, lease_for);
-        self.emit_of(key, What::PickedUp { holder: holder.clone(), token });
-        self.take_possession(key, &holder);
-        let grant = self.grant_of(key, false, false, None);
-        self.answer_waiting(pickup.request, &Outcome::Granted(grant));
+        self.emit_of(key, What::PickedUp { holder, token });
+        self.mirror(key, Transition::Claimed, mirrors);
+        let released = self.give_for(key);
+        let grant = self.grant_of(key, false, false, released.clone());
+        self.answer_waiting(pickup.request, Outcome::Granted(grant));
+        released
+    }
+
+    /// The lease that an actor over its cap gives for the one it has just picked up.
+    fn give_for(&mut self, key: ItemKey) -> Option<ItemId> {
+        let item = self.item(key);
+        let policy = self.policy(key);
+        let holder = &item.standing.lease.as_ref()?.holder;
+        let holdings = self.state.holdings.get(item.space, &holder.actor)?;
+        if policy.max_leases == 0 || holdings.leases_in(item.queue).taken <= policy.max_leases {
+            return None;
+        }
+        let oldest = self.oldest_of(holdings, &holder.session, item.queue, |other| *other != key)?;
+        let id = self.item(oldest).id.clone();
+        self.evict(oldest);
+        Some(id)
     }
 
     /// Moves expiry later, never earlier.
     pub(super) fn prolong(&mut self, key: ItemKey, length: Span) {
         let expires_at = self.now().after(length);
-        self.touch(key);
+        self.touch_expiry(key);
         // No index but the deadlines knows the expiry, and those may know an earlier one.
         if let Some(lease) = &mut self.state.items.get_mut(key).standing.lease {
             lease.expires_at = lease.expires_at.max(expires_at);
@@ -147,9 +149,19 @@ impl Step<'_> {
 
     /// Takes the lease away. What becomes of the item is the caller's to say, in the same step.
     pub(super) fn end_lease(&mut self, key: ItemKey) -> Lease {
-        let lease = self.change(key, |item| item.standing.lease.take()).expect("a held item");
-        if let Some(pickup) = lease.pickup {
-            self.answer_waiting(pickup.request, &Outcome::Refused(Refusal::LeaseLost { holder: None }));
+        self.end_lease_with(key, |_, _| {})
+    }
+
+    /// The same, together with what changes in the item by its end.
+    fn end_lease_with(&mut self, key: ItemKey, change: impl FnOnce(&mut Standing, &Lease)) -> Lease {
+        self.touch_expiry(key);
+        let lease = self.change(key, |item| {
+            let lease = item.standing.lease.take().expect("a held item");
+            change(&mut item.standing, &lease);
+            lease
+        });
+        if let Some(pickup) = &lease.pickup {
+            self.answer_waiting(pickup.request, Outcome::Refused(Refusal::LeaseLost { holder: None }));
         }
         *lease
     }
@@ -161,48 +173,69 @@ impl Step<'_> {
 
     /// Ends the lease as its holder wishes.
     pub(super) fn release_lease(&mut self, key: ItemKey, keep_assignment: bool) {
-        let lease = self.end_lease(key);
-        let actor = lease.holder.actor.clone();
-        self.emit_of(key, What::Released { holder: lease.holder, token: lease.token });
-        if !keep_assignment && self.item(key).standing.is_assigned_to(&actor) {
-            self.change(key, |item| item.standing.assignment = None);
-        }
-        self.free(key, ItemState::Queued);
+        self.end_released(key, keep_assignment);
+        self.go_on(key);
     }
 
     /// Releases a lease that made room for another of the same session. Its line waits for the end of the step: what
     /// was just granted is not to be overtaken, and lines do not settle inside one another.
     pub(super) fn evict(&mut self, key: ItemKey) {
-        let lease = self.end_lease(key);
-        let actor = lease.holder.actor.clone();
-        self.emit_of(key, What::Released { holder: lease.holder, token: lease.token });
-        if self.item(key).standing.is_assigned_to(&actor) {
-            self.change(key, |item| item.standing.assignment = None);
-        }
-        if self.item(key).standing.cancel.is_some() || !self.item(key).has_line() {
-            self.free(key, ItemState::Queued);
-        } else {
-            self.set_state(key, ItemState::Queued);
+        self.end_released(key, false);
+        if self.item(key).standing.cancel.is_none() && self.item(key).has_line() {
             self.set_settle(key, true);
+        } else {
+            self.go_on(key);
         }
+    }
+
+    fn end_released(&mut self, key: ItemKey, keep_assignment: bool) {
+        let now = self.now();
+        let lease = self.end_lease_with(key, |standing, lease| {
+            standing.state = ItemState::Queued;
+            standing.since = now;
+            if !keep_assignment && standing.is_assigned_to(&lease.holder.actor) {
+                standing.assignment = None;
+            }
+        });
+        self.emit_of(key, What::Released { holder: lease.holder, token: lease.token });
     }
 
     /// A lease has ended and the item goes on: into this state, or out, when a cancel was asked for. Settles its line.
     pub(super) fn free(&mut self, key: ItemKey, state: ItemState) {
+        if self.item(key).standing.cancel.is_none() {
+            self.set_state(key, state);
+        }
+        self.go_on(key);
+    }
+
+    fn go_on(&mut self, key: ItemKey) {
         if let Some(cancel) = &self.item(key).standing.cancel {
             let reason = cancel.reason.to_string();
             self.emit_of(key, What::Cancelled { reason, holder: None, token: None });
             self.end_item(key, ItemState::Cancelled);
-            return;
+        } else {
+            self.settle(key);
         }
-        self.set_state(key, state);
-        self.settle(key);
     }
 
     /// Whether the last lease ended so uncleanly and so recently that only its own actor may claim.
     pub(super) fn is_delayed_for(&self, key: ItemKey, caller: &Caller) -> bool {
-        let past = self.item(key).standing.past.as_ref();
-        let delay = past.and_then(|past| past.delay.as_ref());
+        let delay = self.item(key).standing.delay();
         delay.is_some_and(|(actor, until)| *actor != caller.actor && *until > self.now())
+    }
+}
+
+impl Standing {
+    /// The holder has the item and knows it: ownership and what is remembered follow.
+    fn take_possession(&mut self, actor: &ActorId, now: Time) {
+        if !self.is_assigned_to(actor) {
+            self.assignment = Some(Box::new(Assignment { actor: actor.clone(), since: now }));
+        }
+        let claimed_at = self.lease.as_ref().map_or(now, |lease| lease.claimed_at);
+        let past = self.past_mut();
+        past.delay = None;
+        if past.origin.as_ref().is_none_or(|(of, _)| of != actor) {
+            past.origin = Some((actor.clone(), claimed_at));
+        }
     }
 }

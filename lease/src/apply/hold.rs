@@ -70,9 +70,12 @@ impl Step<'_> {
             answer.lost = all.expected.iter().map(|(id, _)| id.clone()).collect();
             return Outcome::RenewedAll(answer);
         };
-        let holdings = self.state.holdings.get(&(space, ask.caller.actor.clone()));
+        let holdings = self.state.holdings.get(space, &ask.caller.actor);
         let held: Vec<_> = holdings.iter().flat_map(|holdings| holdings.of_session(&ask.caller.session)).collect();
-        for (_, key, _) in held {
+        for (_, key) in held {
+            if self.check_role(ask, self.item(key).queue, &[Role::Worker]).is_err() {
+                continue;
+            }
             self.renew_lease(key, all.lease_for);
             let item = self.item(key);
             let lease = item.standing.lease.as_ref().expect("just renewed");
@@ -101,6 +104,7 @@ impl Step<'_> {
         self.confirm(key);
         let before = self.item(key).standing.lease.as_ref().map(|lease| lease.expires_at);
         self.prolong(key, extend.by.min(max));
+        self.show_cancel(key);
         let lease = self.item(key).standing.lease.as_ref().expect("a held item");
         let (holder, token, expires_at) = (lease.holder.clone(), lease.token, lease.expires_at);
         if Some(expires_at) != before {
@@ -112,6 +116,7 @@ impl Step<'_> {
             expires_at,
             expires_in: self.now().until(expires_at),
             capped_to: (extend.by > max).then_some(max),
+            cancel_requested: self.item(key).standing.cancel.is_some(),
         })
     }
 

@@ -2,16 +2,17 @@
 
 use super::claim::Plan;
 use super::grant::Terms;
-use super::{Ask, Step, check_role_in};
+use super::{Ask, Found, Step, check_role_in};
 use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT, RETRY_HINT};
 use crate::caller::{Caller, Role};
-use crate::command::{Cursor, Filter, Next, Order};
+use crate::command::{Cursor, Filter, Next};
 use crate::item::{Mode, RunsIn};
-use crate::names::Label;
+use crate::names::{ItemId, Label};
 use crate::numbers::{QueueNo, Span};
 use crate::outcome::{EmptyReason, Outcome};
 use crate::policy::AtMaxLeases;
 use crate::refusal::Refusal;
+use crate::standing::Doing;
 use crate::state::State;
 use crate::state::items::ItemKey;
 use crate::state::ready::Class;
@@ -44,7 +45,7 @@ impl Step<'_> {
         let Some(count) = self.count_for(ask, queue_no, next.count, room) else {
             return empty(EmptyReason::TooManyLeases, None);
         };
-        let search = self.state.search(ask.caller, queue_no, next, count);
+        let search = self.search(ask.caller, queue_no, next, count);
         if search.found.is_empty() {
             let why = match (search.cursor, self.state.queue(queue_no).ready.len()) {
                 (Some(_), _) => EmptyReason::ExaminedEnough,
@@ -62,8 +63,7 @@ impl Step<'_> {
                 holder: ask.caller.holder(),
                 kind: ask.caller.kind,
                 lease_for,
-                action: next.action.as_deref().map(Into::into),
-                field: None,
+                doing: Doing::new(next.action.as_deref(), None),
                 mirrors: next.mirrors,
             };
             self.grant(key, terms);
@@ -87,9 +87,9 @@ impl Step<'_> {
                 count = 1;
             } else {
                 let space = self.state.queue(queue).queue.space;
-                let holdings = self.state.holdings.get(&(space, ask.caller.actor.clone()));
-                let held = holdings.map_or(0, |holdings| holdings.leases_in(queue));
-                count = count.min(i64::from(policy.max_leases - held));
+                let holdings = self.state.holdings.get(space, &ask.caller.actor);
+                let held = holdings.map_or(0, |holdings| holdings.leases_in(queue).all());
+                count = count.min(i64::from(policy.max_leases) - held);
             }
             debug_assert!(policy.at_max_leases == AtMaxLeases::ReleaseOldest || evict.is_none());
         }
@@ -97,9 +97,27 @@ impl Step<'_> {
     }
 }
 
+impl Step<'_> {
+    fn search(&self, caller: &Caller, queue: QueueNo, next: &Next, count: usize) -> Search {
+        let space = self.state.queue(queue).queue.space;
+        let parent_in_archive = |id: &ItemId| match self.find(space, id) {
+            Some(Found::Archived(archived)) => archived.content.parent().cloned(),
+            _ => None,
+        };
+        self.state.search(caller, queue, next, count, &parent_in_archive)
+    }
+}
+
 impl State {
     /// The items this caller would be given: its own first, then by the order asked for.
-    pub(crate) fn search(&self, caller: &Caller, queue_no: QueueNo, next: &Next, count: usize) -> Search {
+    pub(crate) fn search(
+        &self,
+        caller: &Caller,
+        queue_no: QueueNo,
+        next: &Next,
+        count: usize,
+        parent_in_archive: &dyn Fn(&ItemId) -> Option<ItemId>,
+    ) -> Search {
         let queue = self.queue(queue_no);
         let space = queue.queue.space;
         let worker = self.workers.get(&(space, caller.holder()));
@@ -109,12 +127,12 @@ impl State {
             (None, None) => &[],
         };
         let runs_in = next.filter.mode.or(worker.map(|worker| worker.mode)).unwrap_or(RunsIn::Any);
-        let wanted = Wanted { caller, filter: &next.filter, capabilities, runs_in };
+        let wanted = Wanted { caller, filter: &next.filter, capabilities, runs_in, parent_in_archive };
 
         let mut search = Search { found: Vec::new(), cursor: None };
         let mut examined = 0;
         if next.cursor.is_none()
-            && let Some(holdings) = self.holdings.get(&(space, caller.actor.clone()))
+            && let Some(holdings) = self.holdings.get(space, &caller.actor)
         {
             let own = holdings.own.range((queue_no, std::cmp::Reverse(u8::MAX), ItemKey::FIRST)..);
             for (_, _, key) in own.take_while(|(of, _, _)| *of == queue_no) {
@@ -158,16 +176,19 @@ impl State {
         }
         // Up the parents: none held by another, and the one asked for among them.
         let mut has_ancestor = filter.ancestor.is_none();
-        let mut parent = content.parent();
+        let mut parent = content.parent().cloned();
         for _ in 0..ANCESTORS {
             let Some(id) = parent else { break };
-            has_ancestor |= filter.ancestor.as_ref() == Some(id);
-            let Some(above) = self.items.find(item.space, id) else { break };
+            has_ancestor |= filter.ancestor.as_ref() == Some(&id);
+            let Some(above) = self.items.find(item.space, &id) else {
+                parent = (wanted.parent_in_archive)(&id);
+                continue;
+            };
             let above = self.item(above);
             if above.standing.lease.as_ref().is_some_and(|lease| lease.holder.actor != wanted.caller.actor) {
                 return false;
             }
-            parent = above.content.parent();
+            parent = above.content.parent().cloned();
         }
         has_ancestor
     }
@@ -179,6 +200,8 @@ struct Wanted<'a> {
     filter: &'a Filter,
     capabilities: &'a [Label],
     runs_in: RunsIn,
+    /// The parent of an item that is no longer live.
+    parent_in_archive: &'a dyn Fn(&ItemId) -> Option<ItemId>,
 }
 
 impl Wanted<'_> {
@@ -196,13 +219,5 @@ impl Wanted<'_> {
             && self.runs_in.takes(mode)
             && mode.is_open_to(self.caller)
             && needs.iter().all(|need| self.capabilities.contains(need))
-    }
-}
-
-impl Order {
-    /// Whether a cursor of this order says more than the item's number.
-    #[must_use]
-    pub fn is_by_priority(self) -> bool {
-        self == Self::Priority
     }
 }

@@ -103,7 +103,7 @@ impl Step<'_> {
         let lock_delay = self.policy(key).lock_delay;
         if lock_delay > Span(0) {
             let until = self.now().after(lock_delay);
-            self.change(key, |item| item.standing.past_mut().delay = Some((actor.clone(), until)));
+            self.change(key, |item| item.standing.past_mut().delay = Some(Box::new((actor.clone(), until))));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Editing what an item says.
 
+use super::claim::{Decision, Plan};
 use super::write::{Needs, Standpoint};
 use super::{Ask, Step};
 use crate::bounds::{ANCESTORS, BODY_BYTES};
@@ -37,8 +38,12 @@ impl Step<'_> {
     /// Setting an item to in-progress is a claim, and the answer says so.
     fn start(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
         let claim = Claim::new(update.write.item.clone());
-        let decision = self.decide_claim(ask, &claim, &super::claim::Plan::default())?;
+        let decision = self.decide_claim(ask, &claim, &Plan::default())?;
         let key = self.find_live(ask, &update.write.item, &[Role::Worker])?;
+        if matches!(decision, Decision::Renew(_)) && !update.edits.is_empty() {
+            // A write to a held item carries its token, also its holder's.
+            return Err(self.conflict(ask, key));
+        }
         self.check_edits(ask, key, &update.edits)?;
         let revision = self.item(key).standing.revision;
         if let Some(read_at) = update.write.read_at.filter(|read_at| *read_at != revision) {

@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::policy::AtMaxLeases;
 use crate::record::Key;
 use crate::refusal::Refusal;
-use crate::standing::Pickup;
+use crate::standing::Doing;
 use crate::state::items::ItemKey;
 
 impl Step<'_> {
@@ -42,8 +42,7 @@ impl Step<'_> {
                 _ => wait_for.map(|span| now.after(span)),
             },
             lease_for,
-            action: claim.action.as_deref().map(Into::into),
-            field: claim.field.as_deref().map(Into::into),
+            doing: Doing::new(claim.action.as_deref(), claim.field.as_deref()),
             mirrors: claim.mirrors,
             holder: holder.clone(),
         };
@@ -58,8 +57,8 @@ impl Step<'_> {
         }
         let item = self.item(key);
         if item.standing.lease.as_ref().is_some_and(|lease| lease.holder.is(ask.caller)) {
-            self.confirm(key);
-            return Outcome::Granted(self.grant_of(key, false, false, None));
+            let released = self.confirm(key);
+            return Outcome::Granted(self.grant_of(key, false, false, released));
         }
         Outcome::Waiting {
             item: item.id.clone(),
@@ -106,7 +105,7 @@ impl Step<'_> {
             Ok(()) => Outcome::Withdrawn { item: self.item(key).id.clone(), withdrawn: true },
             Err(refusal) => Outcome::Refused(refusal),
         };
-        self.answer_waiting(place.request, &outcome);
+        self.answer_waiting(place.request, outcome);
     }
 
     /// Every waiter is sent away with this answer.
@@ -136,8 +135,7 @@ impl Step<'_> {
                 continue;
             }
             // The end of a delay is a deadline of the item's own; one that has passed bars nobody.
-            let delay = standing.past.as_ref().and_then(|past| past.delay.as_ref());
-            if delay.is_some_and(|(actor, until)| *actor != place.holder.actor && *until > now) {
+            if standing.delay().is_some_and(|(actor, until)| *actor != place.holder.actor && *until > now) {
                 return self.set_settle(key, false);
             }
             let queue = self.state.queue(item.queue);
@@ -151,21 +149,16 @@ impl Step<'_> {
             }
             match self.bar_of_head(key, place) {
                 Err(refusal) => self.leave_line(key, number, Err(refusal)),
-                Ok(evict) => {
+                Ok(()) => {
                     let place = self.take_place(key, number).expect("the head");
-                    let pickup = Pickup { was_stale: false, request: place.request };
                     let terms = Terms {
                         holder: place.holder,
                         kind: place.kind,
                         lease_for: place.lease_for,
-                        action: place.action,
-                        field: place.field,
+                        doing: place.doing,
                         mirrors: place.mirrors,
                     };
-                    self.grant_from_line(key, terms, pickup);
-                    if let Some(evicted) = evict {
-                        self.evict(evicted);
-                    }
+                    self.grant_from_line(key, terms, place.request);
                     return;
                 }
             }
@@ -173,7 +166,7 @@ impl Step<'_> {
     }
 
     /// A bar of the head's own. It is answered, and does not keep others waiting.
-    fn bar_of_head(&self, key: ItemKey, place: &Place) -> Result<Option<ItemKey>, Refusal> {
+    fn bar_of_head(&self, key: ItemKey, place: &Place) -> Result<(), Refusal> {
         let item = self.item(key);
         if let Mode::Local { owner } = &item.content.mode
             && place.holder.actor != *owner
@@ -185,16 +178,15 @@ impl Step<'_> {
             return Err(Refusal::WorkerDraining);
         }
         let policy = &self.state.queue(item.queue).queue.policy;
-        let holdings = self.state.holdings.get(&(item.space, place.holder.actor.clone()));
-        let Some(holdings) =
-            holdings.filter(|holdings| policy.max_leases != 0 && holdings.leases_in(item.queue) >= policy.max_leases)
-        else {
-            return Ok(None);
-        };
+        let Some(holdings) = self.state.holdings.get(item.space, &place.holder.actor) else { return Ok(()) };
+        if policy.max_leases == 0 || holdings.leases_in(item.queue).all() < i64::from(policy.max_leases) {
+            return Ok(());
+        }
+        // What it gives for this one goes when this one is certain: when it is picked up.
         if policy.at_max_leases == AtMaxLeases::ReleaseOldest
-            && let Some(oldest) = holdings.oldest_of(&place.holder.session, item.queue, |_| true)
+            && self.oldest_of(holdings, &place.holder.session, item.queue, |_| true).is_some()
         {
-            return Ok(Some(oldest));
+            return Ok(());
         }
         Err(Refusal::TooManyLeases { max: policy.max_leases })
     }

@@ -3,11 +3,14 @@
 
 use super::Step;
 use crate::event::What;
+use crate::numbers::{ItemNo, QueueNo};
 use crate::policy::OnDependencyFailed;
 use crate::queue::Flow;
 use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::standing::{BlockedBy, ItemState};
+use crate::state::items::ItemKey;
+use std::ops::Bound;
 
 impl Step<'_> {
     pub(super) fn work_off_backlog(&mut self) {
@@ -22,7 +25,8 @@ impl Step<'_> {
             let Some((seq, wake)) = self.state.wakes.first_key_value().map(|(seq, wake)| (*seq, wake.clone())) else {
                 return;
             };
-            let Some(key) = self.state.dependents.get(&wake.of).and_then(|keys| keys.first()).copied() else {
+            let first = self.state.dependents.get(&wake.of).and_then(|keys| keys.first()).copied();
+            let Some(key) = first.filter(|key| key.no <= wake.up_to) else {
                 self.state.wakes.remove(&seq);
                 self.changes.remove(&Key::Wake(seq));
                 continue;
@@ -71,17 +75,25 @@ impl Step<'_> {
 
     /// After a restore every lease ends, before anything is granted.
     fn work_off_voiding(&mut self) {
-        while self.state.meta.voiding && self.steps_left > 0 {
-            let held = self.state.holdings.values().find_map(|holdings| holdings.leases.first_key_value());
-            let Some((_, (key, _))) = held else {
-                self.state.meta.voiding = false;
+        while let Some((queue, after)) = self.state.meta.voiding
+            && self.steps_left > 0
+        {
+            self.steps_left -= 1;
+            let Some(live_queue) = self.state.queues.get(queue.0 as usize) else {
+                self.state.meta.voiding = None;
                 return;
             };
-            let key = *key;
-            self.steps_left -= 1;
-            let lease = self.end_lease(key);
-            self.emit_of(key, What::Voided { holder: lease.holder, token: lease.token });
-            self.free(key, ItemState::Stale);
+            let behind = (Bound::Excluded(ItemKey::position(after)), Bound::Unbounded);
+            let Some(key) = live_queue.items.range(behind).next().copied() else {
+                self.state.meta.voiding = Some((QueueNo(queue.0 + 1), ItemNo(0)));
+                continue;
+            };
+            self.state.meta.voiding = Some((queue, key.no));
+            if self.item(key).standing.lease.is_some() {
+                let lease = self.end_lease(key);
+                self.emit_of(key, What::Voided { holder: lease.holder, token: lease.token });
+                self.free(key, ItemState::Stale);
+            }
         }
     }
 

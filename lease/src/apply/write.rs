@@ -63,8 +63,7 @@ impl Step<'_> {
             (Some(lease), Some(token)) if lease.holder.is(ask.caller) && lease.token == token => Standpoint::Holder,
             (Some(_), Some(_)) => return Err(Refusal::NotHolder),
             (None, token) => {
-                let late = standing.past.as_ref().and_then(|past| past.late.as_ref());
-                let is_late = late.is_some_and(|late| {
+                let is_late = standing.late_right().is_some_and(|late| {
                     Some(late.token) == token
                         && late.actor == ask.caller.actor
                         && late.session == ask.caller.session

@@ -228,11 +228,12 @@ impl Witness {
             }
         }
         let mut leases_of = BTreeMap::new();
-        for ((_, actor), holdings) in &state.holdings {
+        for (_, actor, holdings) in state.holdings.sorted() {
             for (queue, leases) in &holdings.leases_per_queue {
                 let whose = (*queue, actor.to_string());
                 let before = self.leases_of.get(&whose).copied().unwrap_or(0);
                 let max = state.queue(*queue).queue.policy.max_leases;
+                let leases = &leases.taken;
                 if max > 0 && *leases > max && *leases > before {
                     return Err(format!("I21: {actor} grew to {leases} leases over {max}"));
                 }

@@ -1,44 +1,164 @@
-//! What one actor has in one space: leases, assignments, and the ready items that are its own first.
+//! What each actor has in each space: leases, assignments, and the ready items that are its own first.
 
-use crate::names::SessionId;
-use crate::numbers::{QueueNo, Token};
+use crate::caller::Holder;
+use crate::hash::Salt;
+use crate::names::{ActorId, SessionId};
+use crate::numbers::{QueueNo, SpaceNo, Token};
+use crate::state::hash_index::HashIndex;
 use crate::state::items::ItemKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holdings {
-    /// By session, then in the order of granting.
-    pub(crate) leases: BTreeMap<(Option<SessionId>, Token), (ItemKey, QueueNo)>,
-    pub(crate) leases_per_queue: BTreeMap<QueueNo, u32>,
+    /// By session, in the order of granting.
+    leases: BTreeMap<Option<SessionId>, BTreeMap<Token, ItemKey>>,
+    pub(crate) leases_per_queue: BTreeMap<QueueNo, LeaseCount>,
     pub(crate) assigned: BTreeSet<ItemKey>,
     /// Reserved for it, or assigned to it and free: offered to it before all others.
     pub(crate) own: BTreeSet<(QueueNo, Reverse<u8>, ItemKey)>,
 }
 
+/// How many leases an actor has in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeaseCount {
+    pub(crate) taken: u32,
+    /// Granted from a line, and not picked up yet.
+    pub(crate) offered: u32,
+}
+
+impl LeaseCount {
+    pub(crate) fn all(self) -> i64 {
+        i64::from(self.taken) + i64::from(self.offered)
+    }
+
+    fn of(&mut self, is_taken: bool) -> &mut u32 {
+        if is_taken { &mut self.taken } else { &mut self.offered }
+    }
+}
+
+/// A lease among an actor's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeldLease {
+    pub(crate) holder: Holder,
+    pub(crate) token: Token,
+    pub(crate) is_taken: bool,
+}
+
 impl Holdings {
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.leases.is_empty() && self.assigned.is_empty() && self.own.is_empty()
     }
 
-    pub(crate) fn leases_in(&self, queue: QueueNo) -> u32 {
-        self.leases_per_queue.get(&queue).copied().unwrap_or(0)
+    pub(crate) fn leases_in(&self, queue: QueueNo) -> LeaseCount {
+        self.leases_per_queue.get(&queue).copied().unwrap_or_default()
     }
 
     /// The leases of one session, in the order of granting.
-    pub(crate) fn of_session(&self, session: &Option<SessionId>) -> impl Iterator<Item = (Token, ItemKey, QueueNo)> {
-        self.leases
-            .range((session.clone(), Token(0))..=(session.clone(), Token(u64::MAX)))
-            .map(|((_, token), (key, queue))| (*token, *key, *queue))
+    pub(crate) fn of_session(&self, session: &Option<SessionId>) -> impl Iterator<Item = (Token, ItemKey)> {
+        self.leases.get(session).into_iter().flatten().map(|(token, key)| (*token, *key))
     }
 
-    /// The oldest lease of a session in a queue that the test lets through.
-    pub(crate) fn oldest_of(
-        &self,
-        session: &Option<SessionId>,
-        queue: QueueNo,
-        is_wanted: impl Fn(&ItemKey) -> bool,
-    ) -> Option<ItemKey> {
-        self.of_session(session).find(|(_, key, of)| *of == queue && is_wanted(key)).map(|(_, key, _)| key)
+    pub(crate) fn leases(&self) -> impl Iterator<Item = (&Option<SessionId>, Token, ItemKey)> {
+        self.leases.iter().flat_map(|(session, leases)| leases.iter().map(move |(token, key)| (session, *token, *key)))
+    }
+
+    pub(crate) fn add_lease(&mut self, lease: &HeldLease, key: ItemKey, queue: QueueNo) {
+        *self.leases_per_queue.entry(queue).or_default().of(lease.is_taken) += 1;
+        match self.leases.get_mut(&lease.holder.session) {
+            Some(leases) => _ = leases.insert(lease.token, key),
+            None => _ = self.leases.insert(lease.holder.session.clone(), BTreeMap::from([(lease.token, key)])),
+        }
+    }
+
+    pub(crate) fn remove_lease(&mut self, lease: &HeldLease, queue: QueueNo) {
+        if let Some(leases) = self.leases.get_mut(&lease.holder.session) {
+            leases.remove(&lease.token);
+            if leases.is_empty() {
+                self.leases.remove(&lease.holder.session);
+            }
+        }
+        if let Some(count) = self.leases_per_queue.get_mut(&queue) {
+            *count.of(lease.is_taken) -= 1;
+            if *count == LeaseCount::default() {
+                self.leases_per_queue.remove(&queue);
+            }
+        }
+    }
+}
+
+/// The holdings of all actors that have any.
+#[derive(Clone, Debug)]
+pub(crate) struct AllHoldings {
+    salt: Salt,
+    by_actor: HashIndex,
+    slots: Vec<Option<Of>>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Of {
+    space: SpaceNo,
+    actor: ActorId,
+    holdings: Holdings,
+}
+
+impl AllHoldings {
+    pub(crate) fn new(salt: Salt) -> Self {
+        Self { salt, by_actor: HashIndex::default(), slots: Vec::new(), free: Vec::new() }
+    }
+
+    fn find(&self, space: SpaceNo, actor: &ActorId) -> Option<u32> {
+        self.find_hashed(self.salt.hash_name(space, actor.as_str()), space, actor)
+    }
+
+    fn find_hashed(&self, hash: u64, space: SpaceNo, actor: &ActorId) -> Option<u32> {
+        let is_it =
+            |slot: u32| self.slots[slot as usize].as_ref().is_some_and(|of| of.space == space && of.actor == *actor);
+        self.by_actor.find(hash, is_it)
+    }
+
+    pub(crate) fn get(&self, space: SpaceNo, actor: &ActorId) -> Option<&Holdings> {
+        self.slots[self.find(space, actor)? as usize].as_ref().map(|of| &of.holdings)
+    }
+
+    /// The same holder, in the words that its other leases already use: a million leases of a few thousand holders
+    /// keep a few thousand names.
+    pub(crate) fn share(&self, space: SpaceNo, holder: Holder) -> Holder {
+        let Some(of) = self.find(space, &holder.actor).and_then(|slot| self.slots[slot as usize].as_ref()) else {
+            return holder;
+        };
+        let session = of.holdings.leases.get_key_value(&holder.session).map(|(session, _)| session.clone());
+        Holder { actor: of.actor.clone(), session: session.unwrap_or(holder.session) }
+    }
+
+    /// Changes what an actor has; whoever has nothing left is not kept.
+    pub(crate) fn change(&mut self, space: SpaceNo, actor: &ActorId, change: impl FnOnce(&mut Holdings)) {
+        let hash = self.salt.hash_name(space, actor.as_str());
+        let slot = self.find_hashed(hash, space, actor).unwrap_or_else(|| self.add(hash, space, actor.clone()));
+        let of = self.slots[slot as usize].as_mut().expect("just found");
+        change(&mut of.holdings);
+        if of.holdings.is_empty() {
+            self.slots[slot as usize] = None;
+            self.free.push(slot);
+            self.by_actor.remove(hash, slot);
+        }
+    }
+
+    fn add(&mut self, hash: u64, space: SpaceNo, actor: ActorId) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("fewer than four billion actors")
+        });
+        self.by_actor.insert(hash, slot);
+        self.slots[slot as usize] = Some(Of { space, actor, holdings: Holdings::default() });
+        slot
+    }
+
+    /// Everyone's, in the order of space and actor. Costs sorting them.
+    pub(crate) fn sorted(&self) -> Vec<(SpaceNo, &ActorId, &Holdings)> {
+        let mut all: Vec<_> = self.slots.iter().flatten().map(|of| (of.space, &of.actor, &of.holdings)).collect();
+        all.sort_unstable_by_key(|(space, actor, _)| (*space, *actor));
+        all
     }
 }

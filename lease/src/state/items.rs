@@ -6,7 +6,7 @@ use crate::line::Line;
 use crate::names::ItemId;
 use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time};
 use crate::standing::Standing;
-use crate::state::name_index::NameIndex;
+use crate::state::hash_index::HashIndex;
 use crate::state::ready::ClassNo;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -70,6 +70,13 @@ pub(crate) struct Item {
 pub(crate) struct Touched {
     pub(crate) content: bool,
     pub(crate) standing: bool,
+    pub(crate) expiry: bool,
+}
+
+impl Touched {
+    pub(crate) fn is_any(self) -> bool {
+        self != Self::default()
+    }
 }
 
 impl Item {
@@ -91,13 +98,13 @@ pub(crate) struct Items {
     pages: Vec<Vec<Option<Item>>>,
     free: Vec<u32>,
     /// By the hash of space and id.
-    by_name: NameIndex,
+    by_name: HashIndex,
     len: usize,
 }
 
 impl Items {
     pub(crate) fn new(salt: Salt) -> Self {
-        Self { salt, pages: Vec::new(), free: Vec::new(), by_name: NameIndex::default(), len: 0 }
+        Self { salt, pages: Vec::new(), free: Vec::new(), by_name: HashIndex::default(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -129,9 +136,7 @@ impl Items {
     }
 
     fn name_hash(&self, space: SpaceNo, id: &ItemId) -> u64 {
-        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-        let hash = self.salt.hash(&[&space.0.to_le_bytes(), id.as_str().as_bytes()]) as u64;
-        hash
+        self.salt.hash_name(space, id.as_str())
     }
 
     pub(crate) fn find(&self, space: SpaceNo, id: &ItemId) -> Option<ItemKey> {

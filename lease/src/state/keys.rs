@@ -1,13 +1,12 @@
 //! Where an item stands in every index: a function of the item alone. Each change of an item goes through
 //! [`State::change`], which moves it where it now belongs.
 
-use crate::caller::Holder;
 use crate::item::Content;
 use crate::names::ActorId;
-use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
+use crate::numbers::{ItemNo, QueueNo, Time, Wall};
 use crate::standing::{ItemState, StateKind};
 use crate::state::State;
-use crate::state::holdings::Holdings;
+use crate::state::holdings::HeldLease;
 use crate::state::items::{Item, ItemKey};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ pub(crate) struct Keys {
     pub(crate) state: StateKind,
     pub(crate) is_ready: bool,
     pub(crate) own: Option<ActorId>,
-    pub(crate) lease: Option<(Holder, Token)>,
+    pub(crate) lease: Option<HeldLease>,
     pub(crate) assigned: Option<ActorId>,
     pub(crate) has_line: bool,
     pub(crate) settle: Option<u64>,
@@ -29,7 +28,7 @@ impl Keys {
     pub(crate) fn of(item: &Item) -> Self {
         let standing = &item.standing;
         let is_free = standing.state.is_claimable() && standing.lease.is_none() && !item.has_line();
-        let delayed_for = standing.past.as_ref().and_then(|past| past.delay.as_ref()).map(|(actor, _)| actor);
+        let delayed_for = standing.delay().map(|(actor, _)| actor);
         let assigned = standing.assignment.as_ref().map(|assignment| &assignment.actor);
         let own = match &standing.state {
             ItemState::Reserved(reservation) => Some(&reservation.actor),
@@ -40,7 +39,11 @@ impl Keys {
             state: standing.state.kind(),
             is_ready: is_free && delayed_for.is_none(),
             own: own.cloned(),
-            lease: standing.lease.as_ref().map(|lease| (lease.holder.clone(), lease.token)),
+            lease: standing.lease.as_ref().map(|lease| HeldLease {
+                holder: lease.holder.clone(),
+                token: lease.token,
+                is_taken: lease.pickup.is_none(),
+            }),
             assigned: assigned.cloned(),
             has_line: item.has_line(),
             settle: standing.settle,
@@ -201,50 +204,36 @@ impl State {
                 self.dependents.entry(*dependency).or_default().insert(key);
             }
         }
-        if before.lease != after.lease {
-            if let Some((holder, token)) = &before.lease {
-                self.hold(space, &holder.actor, |holdings| {
-                    holdings.leases.remove(&(holder.session.clone(), *token));
-                    let left = holdings.leases_in(queue_no) - 1;
-                    if left == 0 {
-                        holdings.leases_per_queue.remove(&queue_no);
-                    } else {
-                        holdings.leases_per_queue.insert(queue_no, left);
+        let position = (queue_no, Reverse(priority), key);
+        if before.lease != after.lease || before.assigned != after.assigned || before.own != after.own {
+            // Mostly one actor: it is looked up once for all that it loses and gains.
+            let actors = [before.actors(), after.actors()];
+            let actors = actors.as_flattened();
+            for (index, actor) in actors.iter().enumerate() {
+                let Some(actor) = actor.filter(|_| !actors[..index].contains(actor)) else { continue };
+                let (had, has) = (before.lease_of(actor), after.lease_of(actor));
+                let of = |whose: &Option<ActorId>| whose.as_ref() == Some(actor);
+                self.holdings.change(space, actor, |holdings| {
+                    if had != has {
+                        if let Some(lease) = had {
+                            holdings.remove_lease(lease, queue_no);
+                        }
+                        if let Some(lease) = has {
+                            holdings.add_lease(lease, key, queue_no);
+                        }
+                    }
+                    match (of(&before.assigned), of(&after.assigned)) {
+                        (true, false) => _ = holdings.assigned.remove(&key),
+                        (false, true) => _ = holdings.assigned.insert(key),
+                        _ => {}
+                    }
+                    match (of(&before.own), of(&after.own)) {
+                        (true, false) => _ = holdings.own.remove(&position),
+                        (false, true) => _ = holdings.own.insert(position),
+                        _ => {}
                     }
                 });
             }
-            if let Some((holder, token)) = &after.lease {
-                self.hold(space, &holder.actor, |holdings| {
-                    holdings.leases.insert((holder.session.clone(), *token), (key, queue_no));
-                    *holdings.leases_per_queue.entry(queue_no).or_default() += 1;
-                });
-            }
-        }
-        if before.assigned != after.assigned {
-            if let Some(actor) = &before.assigned {
-                self.hold(space, actor, |holdings| holdings.assigned.remove(&key));
-            }
-            if let Some(actor) = &after.assigned {
-                self.hold(space, actor, |holdings| holdings.assigned.insert(key));
-            }
-        }
-        if before.own != after.own {
-            let position = (queue_no, Reverse(priority), key);
-            if let Some(actor) = &before.own {
-                self.hold(space, actor, |holdings| holdings.own.remove(&position));
-            }
-            if let Some(actor) = &after.own {
-                self.hold(space, actor, |holdings| holdings.own.insert(position));
-            }
-        }
-    }
-
-    fn hold<R>(&mut self, space: SpaceNo, actor: &ActorId, change: impl FnOnce(&mut Holdings) -> R) {
-        let whose = (space, actor.clone());
-        let holdings = self.holdings.entry(whose).or_default();
-        change(holdings);
-        if holdings.is_empty() {
-            self.holdings.remove(&(space, actor.clone()));
         }
     }
 
@@ -259,6 +248,15 @@ impl State {
 }
 
 impl Keys {
+    fn lease_of(&self, actor: &ActorId) -> Option<&HeldLease> {
+        self.lease.as_ref().filter(|lease| lease.holder.actor == *actor)
+    }
+
+    /// Everyone in whose holdings the item stands.
+    fn actors(&self) -> [Option<&ActorId>; 3] {
+        [self.lease.as_ref().map(|lease| &lease.holder.actor), self.assigned.as_ref(), self.own.as_ref()]
+    }
+
     /// In no index.
     fn none(state: StateKind) -> Self {
         Self {

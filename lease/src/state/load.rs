@@ -91,6 +91,12 @@ impl State {
                     let standing = decode(value).map_err(bad)?;
                     keys.insert(no, state.items.insert(Item::new(no, id, space, queue, content, standing)));
                 }
+                Key::Expiry(no) => {
+                    let key = *keys.get(&no).ok_or_else(|| LoadError::Missing(format!("item {no}")))?;
+                    let lease = state.items.get_mut(key).standing.lease.as_mut();
+                    let lease = lease.ok_or_else(|| LoadError::Missing(format!("the lease of item {no}")))?;
+                    lease.expires_at = decode(value).map_err(bad)?;
+                }
                 Key::Place(no, place_no) => {
                     let key = *keys.get(&no).ok_or_else(|| LoadError::Missing(format!("item {no}")))?;
                     let place: Place = decode(value).map_err(bad)?;
@@ -150,6 +156,11 @@ impl State {
         }
         for (key, item) in &items {
             records.put(&Key::Standing(key.no), &item.standing);
+        }
+        for (key, item) in &items {
+            if let Some(lease) = &item.standing.lease {
+                records.put(&Key::Expiry(key.no), &lease.expires_at);
+            }
         }
         for (key, item) in &items {
             for (place_no, place) in item.line.iter().flat_map(|line| line.iter()) {

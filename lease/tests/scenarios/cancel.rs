@@ -140,7 +140,7 @@ scenarios! {
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 60s
          10s  now: disk active, ends by 60s; cancel_requested: disk, by dee: moot
-         50s  extended: disk until 650s; extended: ada's disk, token 1 until 650s
+         50s  extended: disk until 650s, cancel requested; extended: ada's disk, token 1 until 650s
          60s  nothing
          650s expired: ada's disk, token 1, an attempt; cancelled: disk, by time: moot
      "#]];

@@ -463,7 +463,7 @@ scenarios! {
          0s   now: disk r3, granted: ada holds disk, token 1, until 15m, at r3; updated: disk r3 plan
          1s   refused: already_claimed, retry after 899s, held by a user
          2s   ops is paused; paused: ops
-         2s   now: disk r5, renewed: ada holds disk, token 1, until 902s, at r5; updated: disk r5 title
+         2s   refused: already_claimed, retry after 898s, held by ada until 15m
      "#]];
 
     starting_checks_the_revision_before_anything_happens:

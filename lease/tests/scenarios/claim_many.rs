@@ -23,7 +23,7 @@ scenarios! {
          0s   granted: bob holds b, token 1, until 30s
          1s   [granted: ada holds a, token 2, until 31s, waiting: place 0 of 1]
          2s   released: b, unassigned, active; granted from the line: ada holds b, token 3, until 12s
-         3s   renewed: ada holds b, token 3, until 33s; picked_up: ada's b, token 3
+         3s   granted: ada holds b, token 3, until 33s; picked_up: ada's b, token 3
      "#]];
 
     the_same_item_twice_is_one_lease:

@@ -134,7 +134,7 @@ scenarios! {
          2s   released: a, unassigned, active; granted from the line: bob holds a, token 4, until 12s
          3s   now: b active, ends by 15m; cancel_requested: b, by dee: moot
          3s   reserved: c for 60s, until 63s, reserved; reserved: ada's c, token 3 until 63s
-         4s   epoch 5097604, tokens above 5345225211904; epoch_begun: 5097604 in default, event 5097604.12; voided: ada's b, token 2; cancelled: b, by time: moot; voided: bob's a, token 4
+         4s   epoch 5097604, tokens above 5345225211904; epoch_begun: 5097604 in default, event 5097604.12; voided: bob's a, token 4; voided: ada's b, token 2; cancelled: b, by time: moot
          5s   active; activated: default
          6s   refused: lease_lost
          7s   granted: ada holds c, token 5345225211905, until 907s, first at 0s
@@ -191,7 +191,7 @@ scenarios! {
          4s   active; activated: default
      "#]];
 
-    a_repeat_of_what_the_backup_knows_is_answered_after_activation:
+    a_repeat_of_what_the_backup_knows_is_answered_before_activation_too:
     "0s   ada creates disk in ops as r1
      1s   root begins an epoch
      2s   ada creates disk in ops as r1 again
@@ -199,7 +199,7 @@ scenarios! {
      5s   ada creates disk in ops as r1 again" => expect![[r#"
          0s   created: disk r1, queued
          1s   epoch 5097601, tokens above 5345222066176; epoch_begun: 5097601 in default, event 5097601.2
-         2s   refused: not_activated
+         2s   again created: disk r1, queued
          4s   active; activated: default
          5s   again created: disk r1, queued
      "#]];

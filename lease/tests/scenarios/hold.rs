@@ -387,7 +387,7 @@ scenarios! {
          0s   granted: ada holds disk, token 1, until 60s
          1s   waiting: place 0 of 1
          2s   revoked: disk, active; revoked: ada's disk, token 1, by op: stuck; granted from the line: bob holds disk, token 2, until 12s, was ada's
-         3s   renewed: bob holds disk, token 2, until 63s; picked_up: bob's disk, token 2
+         3s   granted: bob holds disk, token 2, until 63s; picked_up: bob's disk, token 2
      "#]];
 
     revoke_ends_a_reservation_and_finds_nothing_on_a_free_item:

@@ -113,8 +113,8 @@ scenarios! {
          0s   granted: ada holds disk, token 1, until 60s
          1s   waiting: place 0 of 1
          2s   released: disk, unassigned, active; granted from the line: bob holds disk, token 2, until 7s
-         4s   renewed: bob holds disk, token 2, until 64s; picked_up: bob's disk, token 2
-         5s   renewed: bob holds disk, token 2, until 64s
+         4s   granted: bob holds disk, token 2, until 64s; picked_up: bob's disk, token 2
+         5s   again granted: bob holds disk, token 2, until 64s, 59s left
      "#]];
 
     a_renewal_picks_up_for_the_whole_length_asked_for:
@@ -418,7 +418,7 @@ scenarios! {
          1s   waiting: place 0 of 1
          2s   now: disk pending; failed: ada's disk, token 1
          7s   queued: disk; granted from the line: bob holds disk, token 2, until 17s, was ada's
-         8s   renewed: bob holds disk, token 2, until 68s; picked_up: bob's disk, token 2
+         8s   granted: bob holds disk, token 2, until 68s; picked_up: bob's disk, token 2
      "#]];
 
     /// Asking again keeps the place, whatever keeps the item from being granted.
@@ -438,7 +438,7 @@ scenarios! {
          2s   now: disk pending; failed: ada's disk, token 1
          20s  still waiting: place 0 of 1
          22s  queued: disk; granted from the line: bob holds disk, token 2, until 32s, was ada's
-         23s  renewed: bob holds disk, token 2, until 83s; picked_up: bob's disk, token 2
+         23s  granted: bob holds disk, token 2, until 83s; picked_up: bob's disk, token 2
      "#]];
 
     a_poll_during_a_reservation_keeps_the_place:
@@ -455,7 +455,7 @@ scenarios! {
          2s   reserved: disk for 40s, until 42s, reserved; reserved: ada's disk, token 1 until 42s
          20s  still waiting: place 0 of 1
          42s  reservation_ended: ada's disk; granted from the line: bob holds disk, token 2, until 52s, was ada's
-         43s  renewed: bob holds disk, token 2, until 103s; picked_up: bob's disk, token 2
+         43s  granted: bob holds disk, token 2, until 103s; picked_up: bob's disk, token 2
      "#]];
 
     a_poll_while_the_actors_other_session_holds_it_keeps_the_place:
@@ -476,7 +476,7 @@ scenarios! {
          4s   renewed: disk until 64s, renew after 20s, 1 in line; picked_up: ada/s1's disk, token 2
          5s   still waiting: place 0 of 1
          6s   released: disk, unassigned, active; granted from the line: ada/s2 holds disk, token 3, until 16s
-         7s   renewed: ada/s2 holds disk, token 3, until 67s, first at 3s; picked_up: ada/s2's disk, token 3
+         7s   granted: ada/s2 holds disk, token 3, until 67s, first at 3s; picked_up: ada/s2's disk, token 3
      "#]];
 
     a_bar_of_the_heads_own_answers_it_and_serves_the_next:
@@ -534,7 +534,26 @@ scenarios! {
      "#]];
 
     /// Decision 0002: the cap holds at every moment that anyone can see, so the oldest goes at the grant.
-    release_oldest_for_the_head_of_a_line_is_given_at_the_grant:
+    taskorch151_release_oldest_for_the_head_of_a_line_is_given_when_it_is_picked_up:
+    "0s   op sets ops, max_leases 1, at_max_leases release_oldest
+     0s   ada creates many in ops: a; b
+     0s   ada claims a for 10m
+     0s   bob claims b for 10m
+     1s   ada claims b for 10m, waiting as r1
+     2s   bob releases b
+     3s   ada claims b for 10m, waiting as r1
+     4s   ada renews a with token 1" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued
+         0s   granted: ada holds a, token 1, until 10m
+         0s   granted: bob holds b, token 2, until 10m
+         1s   waiting: place 0 of 1
+         2s   released: b, unassigned, active; granted from the line: ada holds b, token 3, until 12s
+         3s   granted: ada holds b, token 3, until 603s, released a; picked_up: ada's b, token 3; released: ada's a, token 1
+         4s   refused: lease_lost
+     "#]];
+
+    a_head_over_its_cap_that_does_not_pick_up_keeps_what_it_had:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada claims a for 10m
@@ -548,9 +567,9 @@ scenarios! {
          0s   granted: ada holds a, token 1, until 10m
          0s   granted: bob holds b, token 2, until 10m
          1s   waiting: place 0 of 1
-         2s   released: b, unassigned, active; granted from the line: ada holds b, token 3, until 12s; released: ada's a, token 1
+         2s   released: b, unassigned, active; granted from the line: ada holds b, token 3, until 12s
          12s  not_picked_up: ada's b, token 3
-         13s  refused: lease_lost
+         13s  renewed: a until 613s, renew after 200s
      "#]];
 
     a_terminal_item_answers_every_waiter_so:

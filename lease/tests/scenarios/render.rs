@@ -98,10 +98,11 @@ impl Teller<'_, '_> {
             }
             Outcome::Renewed(answer) => renewal(answer),
             Outcome::RenewedAll(answer) => renewal_of_all(answer),
-            Outcome::Extended { item, expires_at, expires_in, capped_to, .. } => {
+            Outcome::Extended { item, expires_at, expires_in, capped_to, cancel_requested, .. } => {
                 self.check_left(*expires_at, *expires_in);
                 let capped = capped_to.map_or_else(String::new, |max| format!(", capped to {}", span(max)));
-                format!("extended: {item} until {}{capped}", time(*expires_at))
+                let cancel = if *cancel_requested { ", cancel requested" } else { "" };
+                format!("extended: {item} until {}{capped}{cancel}", time(*expires_at))
             }
             Outcome::Released { item, released, unassigned, state } => {
                 let is_now = *released && self.takes("released", item);
@@ -154,7 +155,8 @@ impl Teller<'_, '_> {
     }
 
     fn grant(&mut self, grant: &Grant) -> String {
-        let is_now = self.takes("granted", &grant.item);
+        let is_pickup = |event: &&Event| matches!(event.what, What::PickedUp { token, .. } if token == grant.token);
+        let is_now = self.takes("granted", &grant.item) || self.events.iter().any(is_pickup);
         let holder = holder(&self.request.caller.holder());
         let what = if grant.renewed { "renewed" } else { "granted" };
         let repeat = if grant.renewed { String::new() } else { repeated(is_now) };

@@ -121,8 +121,8 @@ scenarios! {
          1s   waiting: place 0 of 1
          2s   still waiting: place 0 of 1
          3s   released: disk, unassigned, active; granted from the line: bob holds disk, token 2, until 13s
-         4s   renewed: bob holds disk, token 2, until 64s; picked_up: bob's disk, token 2
-         5s   renewed: bob holds disk, token 2, until 64s
+         4s   granted: bob holds disk, token 2, until 64s; picked_up: bob's disk, token 2
+         5s   again granted: bob holds disk, token 2, until 64s, 59s left
      "#]];
 
     /// The answer to the waiting claim is the grant, however it was picked up.

@@ -91,7 +91,7 @@ scenarios! {
          0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
          0s   created: m1 r1001, queued, ... 498 more ..., created: m500 r1500, queued
          0s   granted: ada holds n1, token 1, until 10s, ... 98 more ..., granted: ada holds n100, token 100, until 10s | ... 9 more ... | granted: ada holds m1, token 1001, until 10s, ... 98 more ..., granted: ada holds m100, token 1100, until 10s
-         10s  refused: lease_lost | granted: bob holds m99, token 1101, until 20s; 1002 x expired (m100 to n1000)
+         10s  refused: lease_lost | granted: bob holds m99, token 1101, until 20s; 1002 x expired (n1 to m99)
      "#]];
 
     a_due_lease_is_not_renewed_by_renew_all_either:
@@ -112,7 +112,7 @@ scenarios! {
          0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
          0s   created: m1 r1001, queued, ... 498 more ..., created: m500 r1500, queued
          0s   granted: ada holds n1, token 1, until 10s, ... 98 more ..., granted: ada holds n100, token 100, until 10s | ... 9 more ... | granted: ada holds m1, token 1001, until 10s, ... 98 more ..., granted: ada holds m100, token 1100, until 10s
-         10s  renewed all: 0, lost: m100; 1100 x expired (m100 to m99)
+         10s  renewed all: 0, lost: m100; 1100 x expired (n1 to m99)
      "#]];
 
     /// A lost reply to a renewal must not cost the lease.
