@@ -29,7 +29,13 @@ pub enum Answer {
     Given(Box<[u8]>),
 }
 
-const PAGE: u64 = 64;
+const PAGE: usize = 64;
+
+/// The page of a sequence number, and the place there.
+#[expect(clippy::cast_possible_truncation, reason = "the second is below the size of a page")]
+fn place_of(seq: u64) -> (u64, usize) {
+    (seq / PAGE as u64, (seq % PAGE as u64) as usize)
+}
 
 /// Every remembered request, by key and in the order of remembering. Pages, so that growing never moves what is there.
 #[derive(Clone, Debug, Default)]
@@ -63,9 +69,9 @@ impl RequestMemory {
     }
 
     fn at(&self, number: u32) -> Option<&(RequestKey, Remembered)> {
-        let first = self.first_page * PAGE;
-        let index = u64::from(number.wrapping_sub(short(first)));
-        self.pages.get(usize::try_from(index / PAGE).ok()?)?.get((index % PAGE) as usize)?.as_ref()
+        let first = self.first_page * PAGE as u64;
+        let index = number.wrapping_sub(short(first)) as usize;
+        self.pages.get(index / PAGE)?.get(index % PAGE)?.as_ref()
     }
 
     /// Adds the newest, in place of what was remembered under its key.
@@ -77,7 +83,7 @@ impl RequestMemory {
         self.weight += remembered.weight;
         self.len += 1;
         self.by_key.insert(low(key), short(remembered.seq));
-        let page = remembered.seq / PAGE;
+        let (page, place) = place_of(remembered.seq);
         if self.pages.is_empty() {
             self.first_page = page;
             self.oldest = remembered.seq;
@@ -90,13 +96,14 @@ impl RequestMemory {
         while self.first_page + self.pages.len() as u64 <= page {
             self.pages.push_back(empty_page());
         }
-        let slot = (remembered.seq % PAGE) as usize;
-        self.pages[(page - self.first_page) as usize][slot] = Some((key, remembered));
+        let index = usize::try_from(page - self.first_page).expect("a page there is");
+        self.pages[index][place] = Some((key, remembered));
     }
 
     fn take(&mut self, seq: u64) -> Option<(RequestKey, Remembered)> {
-        let page = usize::try_from((seq / PAGE).checked_sub(self.first_page)?).ok()?;
-        let (key, remembered) = self.pages.get_mut(page)?[(seq % PAGE) as usize].take()?;
+        let (page, place) = place_of(seq);
+        let index = usize::try_from(page.checked_sub(self.first_page)?).ok()?;
+        let (key, remembered) = self.pages.get_mut(index)?[place].take()?;
         self.by_key.remove(low(key), short(seq));
         self.weight -= remembered.weight;
         self.len -= 1;
@@ -108,7 +115,7 @@ impl RequestMemory {
         while self.at(short(self.oldest)).is_none() {
             self.pages.front()?;
             self.oldest += 1;
-            if self.oldest.is_multiple_of(PAGE) {
+            if place_of(self.oldest).1 == 0 {
                 self.pages.pop_front();
                 self.first_page += 1;
             }
@@ -134,7 +141,7 @@ impl RequestMemory {
 }
 
 fn empty_page() -> Vec<Option<(RequestKey, Remembered)>> {
-    vec![None; PAGE as usize]
+    vec![None; PAGE]
 }
 
 impl Remembered {
