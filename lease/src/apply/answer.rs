@@ -8,7 +8,7 @@ use crate::disclose;
 use crate::encoding::{decode, encode_into};
 use crate::event::Who;
 use crate::names::{ItemId, SpaceName};
-use crate::numbers::{Span, Time};
+use crate::numbers::{SpaceNo, Span, Time, Token};
 use crate::outcome::{Grant, Outcome, Snapshot};
 use crate::policy::IdentityPolicy;
 use crate::record::Key;
@@ -147,19 +147,28 @@ impl Step<'_> {
     }
 
     /// What happened then, with the time that is left now.
-    fn replay(&self, space: Option<crate::numbers::SpaceNo>, mut outcome: Outcome) -> Outcome {
+    fn replay(&self, space: Option<SpaceNo>, mut outcome: Outcome) -> Outcome {
+        if let Outcome::Extended { item, token, expires_at, expires_in, .. } = &mut outcome {
+            let lease = self.lease_left(space, item, *token);
+            *expires_at = lease.map_or(*expires_at, |(_, until)| until);
+            *expires_in = lease.map_or(Span(0), |(_, until)| self.now().until(until));
+        }
         for grant in outcome.grants_mut() {
-            grant.expires_in = Span(0);
-            let Some(key) = space.and_then(|space| self.state.items.find(space, &grant.item)) else { continue };
-            if let Some(lease) = &self.item(key).standing.lease
-                && lease.token == grant.token
-            {
-                grant.expires_at = lease.expires_at;
-                grant.expires_in = self.now().until(lease.expires_at);
+            let lease = self.lease_left(space, &grant.item, grant.token);
+            grant.expires_in = lease.map_or(Span(0), |(_, until)| self.now().until(until));
+            if let Some((key, until)) = lease {
+                grant.expires_at = until;
                 grant.snapshot = Some(Box::new(self.snapshot(key)));
             }
         }
         outcome
+    }
+
+    /// The item of a lease that still lives, and until when.
+    fn lease_left(&self, space: Option<SpaceNo>, id: &ItemId, token: Token) -> Option<(ItemKey, Time)> {
+        let key = self.state.items.find(space?, id)?;
+        let lease = self.item(key).standing.lease.as_ref()?;
+        (lease.token == token && self.state.meta.voiding.is_none()).then_some((key, lease.expires_at))
     }
 
     pub(super) fn snapshot(&self, key: ItemKey) -> Snapshot {

@@ -119,7 +119,10 @@ impl Step<'_> {
         if policy.max_leases == 0 || holdings.leases_in(item.queue).taken <= policy.max_leases {
             return None;
         }
-        let oldest = self.oldest_of(holdings, &holder.session, item.queue, |other| *other != key)?;
+        // A takeover may have moved what this session had to give: then the actor gives from the other.
+        let sessions = std::iter::once(&holder.session).chain(holdings.sessions());
+        let oldest = |session| self.oldest_of(holdings, session, item.queue, |of| *of != key);
+        let oldest = sessions.into_iter().find_map(oldest)?;
         let id = self.item(oldest).id.clone();
         self.evict(oldest);
         Some(id)

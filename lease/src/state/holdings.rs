@@ -59,6 +59,10 @@ impl Holdings {
         self.leases.get(session).into_iter().flatten().map(|(token, key)| (*token, *key))
     }
 
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &Option<SessionId>> {
+        self.leases.keys()
+    }
+
     pub(crate) fn leases(&self) -> impl Iterator<Item = (&Option<SessionId>, Token, ItemKey)> {
         self.leases.iter().flat_map(|(session, leases)| leases.iter().map(move |(token, key)| (session, *token, *key)))
     }

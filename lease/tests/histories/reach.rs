@@ -1,0 +1,211 @@
+//! What the histories have been through. A history in which nothing lapses checks nothing of lapsing.
+
+use lease::changes::Change;
+use lease::command::{Command, Entry};
+use lease::encoding::decode;
+use lease::event::What;
+use lease::record::{STANDING, WAKE};
+use lease::standing::Standing;
+use lease::{Applied, Code, Outcome, Refusal};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    pub(crate) entries: u64,
+    pub(crate) commands: u64,
+    /// Commands that were not refused.
+    pub(crate) accepted: BTreeMap<&'static str, u64>,
+    pub(crate) refused: BTreeMap<Code, u64>,
+    pub(crate) events: BTreeMap<&'static str, u64>,
+    pub(crate) evictions: u64,
+    pub(crate) wakes: u64,
+    pub(crate) settled: u64,
+    pub(crate) all_granted: u64,
+    pub(crate) late_ends: u64,
+    pub(crate) repeats: u64,
+    pub(crate) polls: u64,
+    /// Items that stand in a settle list.
+    settling: BTreeSet<Vec<u8>>,
+}
+
+/// Every variant of `Command`.
+pub(crate) const COMMANDS: [&str; 36] = [
+    "create",
+    "create_many",
+    "claim",
+    "claim_many",
+    "next",
+    "renew",
+    "renew_all",
+    "extend",
+    "release",
+    "reserve",
+    "withdraw",
+    "reorder",
+    "revoke",
+    "assign",
+    "unassign",
+    "update",
+    "activity",
+    "await_input",
+    "resume",
+    "hand_on",
+    "complete",
+    "fail",
+    "cancel",
+    "reopen",
+    "retry",
+    "set_policy",
+    "pause",
+    "unpause",
+    "drain",
+    "set_space_policy",
+    "register_worker",
+    "drain_worker",
+    "remove_worker",
+    "begin_epoch",
+    "activate",
+    "raise_rules",
+];
+
+fn name(command: &Command) -> &'static str {
+    match command {
+        Command::Create(_) => "create",
+        Command::CreateMany(_) => "create_many",
+        Command::Claim(_) => "claim",
+        Command::ClaimMany(_) => "claim_many",
+        Command::Next(_) => "next",
+        Command::Renew(_) => "renew",
+        Command::RenewAll(_) => "renew_all",
+        Command::Extend(_) => "extend",
+        Command::Release(_) => "release",
+        Command::Reserve(_) => "reserve",
+        Command::Withdraw { .. } => "withdraw",
+        Command::Reorder { .. } => "reorder",
+        Command::Revoke(_) => "revoke",
+        Command::Assign { .. } => "assign",
+        Command::Unassign { .. } => "unassign",
+        Command::Update(_) => "update",
+        Command::Activity(_) => "activity",
+        Command::AwaitInput(_) => "await_input",
+        Command::Resume(_) => "resume",
+        Command::HandOn(_) => "hand_on",
+        Command::Complete(_) => "complete",
+        Command::Fail(_) => "fail",
+        Command::Cancel(_) => "cancel",
+        Command::Reopen { .. } => "reopen",
+        Command::Retry { .. } => "retry",
+        Command::SetPolicy(_) => "set_policy",
+        Command::Pause { .. } => "pause",
+        Command::Unpause { .. } => "unpause",
+        Command::Drain { .. } => "drain",
+        Command::SetSpacePolicy(_) => "set_space_policy",
+        Command::RegisterWorker(_) => "register_worker",
+        Command::DrainWorker { .. } => "drain_worker",
+        Command::RemoveWorker { .. } => "remove_worker",
+        Command::BeginEpoch { .. } => "begin_epoch",
+        Command::Activate => "activate",
+        Command::RaiseRules { .. } => "raise_rules",
+    }
+}
+
+/// Whether it did something: not refused, not empty, not refused in all its parts.
+fn was_accepted(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Refused(_) | Outcome::Empty { .. } => false,
+        Outcome::CreatedMany(outcomes) => outcomes.iter().any(was_accepted),
+        Outcome::ClaimedMany { claims, releases } => claims.iter().chain(releases).any(was_accepted),
+        _ => true,
+    }
+}
+
+impl Reach {
+    pub(crate) fn note(&mut self, entry: &Entry, applied: &Applied) {
+        self.entries += 1;
+        self.commands += entry.commands.len() as u64;
+        for (request, outcome) in entry.commands.iter().zip(&applied.outcomes) {
+            if was_accepted(outcome) {
+                *self.accepted.entry(name(&request.command)).or_default() += 1;
+            }
+            let parts = match outcome {
+                Outcome::ClaimedMany { claims, .. } => claims.as_slice(),
+                Outcome::CreatedMany(outcomes) => outcomes.as_slice(),
+                other => std::slice::from_ref(other),
+            };
+            for code in parts.iter().filter_map(Outcome::refusal).map(Refusal::code) {
+                *self.refused.entry(code).or_default() += 1;
+            }
+            self.evictions += outcome.grants().iter().filter(|grant| grant.released.is_some()).count() as u64;
+            if let (Command::ClaimMany(many), Outcome::ClaimedMany { claims, .. }) = (&request.command, outcome) {
+                let all = many.all_or_none && claims.len() > 1 && claims.iter().all(|claim| claim.grant().is_some());
+                self.all_granted += u64::from(all);
+            }
+        }
+        for event in &applied.events {
+            *self.events.entry(event.what.kind()).or_default() += 1;
+            let is_late = matches!(event.what, What::Completed { late: true, .. } | What::Failed { late: true, .. });
+            self.late_ends += u64::from(is_late);
+        }
+        for change in applied.changes.iter() {
+            let Change::Put { key, value } = change else { continue };
+            match key[0] {
+                WAKE => self.wakes += 1,
+                STANDING => self.note_settling(key, value),
+                _ => {}
+            }
+        }
+    }
+
+    fn note_settling(&mut self, key: &[u8], value: &[u8]) {
+        let standing: Standing = decode(value).expect("a record the machine wrote");
+        if standing.settle.is_some() {
+            self.settling.insert(key.to_vec());
+        } else if self.settling.remove(key) && standing.lease.is_some_and(|lease| lease.pickup.is_some()) {
+            self.settled += 1;
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        fn sum<K: Ord + Copy>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+            for (key, count) in from {
+                *into.entry(*key).or_default() += count;
+            }
+        }
+        sum(&mut self.accepted, &other.accepted);
+        sum(&mut self.refused, &other.refused);
+        sum(&mut self.events, &other.events);
+        self.entries += other.entries;
+        self.commands += other.commands;
+        self.evictions += other.evictions;
+        self.wakes += other.wakes;
+        self.settled += other.settled;
+        self.all_granted += other.all_granted;
+        self.late_ends += other.late_ends;
+        self.repeats += other.repeats;
+        self.polls += other.polls;
+    }
+
+    /// What no history has come to.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        let commands = COMMANDS.into_iter().filter(|name| !self.accepted.contains_key(name));
+        missing.extend(commands.map(|name| format!("no {name} was accepted")));
+        let events = What::KINDS.into_iter().filter(|kind| !self.events.contains_key(kind));
+        missing.extend(events.map(|kind| format!("nothing was {kind}")));
+        // 4,000,000 requests and 1,000 dependents are beyond a history of 50 items.
+        let beyond = [Code::RequestForgotten, Code::TooManyDependents];
+        let codes = Code::ALL.into_iter().filter(|code| !beyond.contains(code) && !self.refused.contains_key(code));
+        missing.extend(codes.map(|code| format!("nothing was refused with {code}")));
+        let counts = [
+            (self.evictions, "no lease made room for another"),
+            (self.wakes, "no dependent was woken"),
+            (self.settled, "no settle list was drained"),
+            (self.all_granted, "no batch of all or none was granted"),
+            (self.late_ends, "nothing was ended late"),
+            (self.repeats, "no request was repeated"),
+            (self.polls, "no claim was polled"),
+        ];
+        missing.extend(counts.into_iter().filter(|(count, _)| *count == 0).map(|(_, what)| what.to_owned()));
+        missing
+    }
+}
