@@ -200,7 +200,9 @@ impl Step<'_> {
             Decision::TakeOver(key) => {
                 self.take_over(key);
                 let cut = self.grant_claim(ask, claim, key);
-                Ok(Outcome::Granted(self.grant_of(key, false, cut, None)))
+                let released = self.give_for(key);
+                self.show_cancel(key);
+                Ok(Outcome::Granted(self.grant_of(key, false, cut, released)))
             }
             Decision::Grant { key, evict } => {
                 let cut = self.grant_claim(ask, claim, key);

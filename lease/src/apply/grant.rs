@@ -110,8 +110,8 @@ impl Step<'_> {
         released
     }
 
-    /// The lease that an actor over its cap gives for the one it has just picked up.
-    fn give_for(&mut self, key: ItemKey) -> Option<ItemId> {
+    /// The lease that an actor over its cap gives for the one it has just taken up.
+    pub(super) fn give_for(&mut self, key: ItemKey) -> Option<ItemId> {
         let item = self.item(key);
         let policy = self.policy(key);
         let holder = &item.standing.lease.as_ref()?.holder;
@@ -169,8 +169,13 @@ impl Step<'_> {
         *lease
     }
 
+    /// Ends the lease of the same actor's other session. Whoever takes it over has yet to hear of a cancel.
     pub(super) fn take_over(&mut self, key: ItemKey) {
-        let lease = self.end_lease(key);
+        let lease = self.end_lease_with(key, |standing, _| {
+            if let Some(cancel) = &mut standing.cancel {
+                cancel.shown_at = None;
+            }
+        });
         self.emit_of(key, What::TakenOver { holder: lease.holder, token: lease.token });
     }
 

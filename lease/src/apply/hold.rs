@@ -5,7 +5,7 @@ use crate::caller::Role;
 use crate::command::{Extend, Release, Renew, RenewAll, Reserve};
 use crate::event::What;
 use crate::names::ItemId;
-use crate::numbers::{Span, Token};
+use crate::numbers::{SpaceNo, Span, Token};
 use crate::outcome::{Outcome, Renewal, RenewalOfAll};
 use crate::refusal::Refusal;
 use crate::standing::{ItemState, Reservation};
@@ -70,19 +70,23 @@ impl Step<'_> {
             answer.lost = all.expected.iter().map(|(id, _)| id.clone()).collect();
             return Outcome::RenewedAll(answer);
         };
-        let holdings = self.state.holdings.get(space, &ask.caller.actor);
-        let held: Vec<_> = holdings.iter().flat_map(|holdings| holdings.of_session(&ask.caller.session)).collect();
-        for (_, key) in held {
-            if self.check_role(ask, self.item(key).queue, &[Role::Worker]).is_err() {
+        let held = self.leases_of_session(space, ask);
+        for (token, key) in &held {
+            // Taking up what was offered from a line may cost another lease of this very session.
+            if self.has_lease(*key, *token) && self.check_role(ask, self.item(*key).queue, &[Role::Worker]).is_ok() {
+                self.renew_lease(*key, all.lease_for);
+                answer.renewed += 1;
+            }
+        }
+        for (token, key) in held {
+            if !self.has_lease(key, token) {
                 continue;
             }
-            self.renew_lease(key, all.lease_for);
             let item = self.item(key);
-            let lease = item.standing.lease.as_ref().expect("just renewed");
+            let lease = item.standing.lease.as_ref().expect("it has one");
             let expires_in = self.now().until(lease.expires_at);
-            answer.renewed += 1;
             answer.expires_in = Some(answer.expires_in.map_or(expires_in, |first| first.min(expires_in)));
-            if item.standing.cancel.is_some() {
+            if item.standing.cancel.as_ref().is_some_and(|cancel| cancel.shown_at.is_some()) {
                 answer.cancel_requested.push(item.id.clone());
             }
         }
@@ -96,6 +100,17 @@ impl Step<'_> {
         }
         answer.drain = self.hear_worker(space, &ask.caller.holder());
         Outcome::RenewedAll(answer)
+    }
+
+    /// What the caller holds in its session.
+    fn leases_of_session(&self, space: SpaceNo, ask: Ask<'_>) -> Vec<(Token, ItemKey)> {
+        let holdings = self.state.holdings.get(space, &ask.caller.actor);
+        holdings.iter().flat_map(|holdings| holdings.of_session(&ask.caller.session)).collect()
+    }
+
+    fn has_lease(&self, key: ItemKey, token: Token) -> bool {
+        self.state.items.is_live(key)
+            && self.item(key).standing.lease.as_ref().is_some_and(|lease| lease.token == token)
     }
 
     pub(super) fn extend(&mut self, ask: Ask<'_>, extend: &Extend) -> Result<Outcome, Refusal> {

@@ -66,6 +66,7 @@ impl Step<'_> {
                 doing: Doing::new(next.action.as_deref(), None),
                 mirrors: next.mirrors,
             };
+            self.leave_own_place(ask.caller, key);
             self.grant(key, terms);
             let released = evict.map(|evicted| {
                 let id = self.item(evicted).id.clone();

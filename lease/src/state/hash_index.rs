@@ -154,7 +154,7 @@ mod tests {
         let mut index = HashIndex::default();
         let mut set = BTreeSet::new();
         let mut random = 1_u64;
-        for step in 0..200_000_u32 {
+        for step in 0..20_000_u32 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let hash = (random >> 40) % 50 + if random & 1 == 0 { 0xffff_ffe0 } else { 0 };
             let number = u32::try_from((random >> 8) % 40).unwrap();

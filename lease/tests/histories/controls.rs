@@ -519,6 +519,7 @@ fn a_grant_to_a_dead_waiter_is_caught() {
         true
     }
     assert_caught_once(ORACLE_ALONE, "oracle I9", wake_the_dead);
+    assert_caught_once(WITNESS_ALONE, "witness I9", wake_the_dead);
 }
 
 #[test]

@@ -142,9 +142,7 @@ impl<'l> Run<'l> {
             && let Err(why) = self.witness.observe(&self.a.state, entry, &applied)
         {
             let kind = why.split(':').next().unwrap_or_default();
-            if !self.is_false_alarm(kind) {
-                return Err(Failure::new(format!("witness {kind}"), why.clone()));
-            }
+            return Err(Failure::new(format!("witness {kind}"), why.clone()));
         }
         if self.watch.oracle {
             self.oracle
@@ -172,15 +170,6 @@ impl<'l> Run<'l> {
         self.reach.repeats += self.oracle.repeats;
         self.reach.polls += self.oracle.polls;
         Ok(())
-    }
-
-    /// Where the witness is known to be wrong; the oracle checks the same and is not.
-    fn is_false_alarm(&mut self, kind: &str) -> bool {
-        // A step may grant first and lower the cap afterwards.
-        // A claim may join a line and be granted at once, and an id may be purged and created anew in one step: who
-        // joins has polled. The witness stops there, and knows no more.
-        self.watch.witness &= kind != "I9";
-        matches!(kind, "I21" | "I9")
     }
 
     /// I20.
