@@ -70,23 +70,21 @@ impl Step<'_> {
             answer.lost = all.expected.iter().map(|(id, _)| id.clone()).collect();
             return Outcome::RenewedAll(answer);
         };
-        let held = self.leases_of_session(space, ask);
-        for (token, key) in &held {
+        let mut renewed = Vec::new();
+        for (token, key) in self.leases_of_session(space, ask) {
             // Taking up what was offered from a line may cost another lease of this very session.
-            if self.has_lease(*key, *token) && self.check_role(ask, self.item(*key).queue, &[Role::Worker]).is_ok() {
-                self.renew_lease(*key, all.lease_for);
-                answer.renewed += 1;
+            if self.has_lease(key, token) && self.check_role(ask, self.item(key).queue, &[Role::Worker]).is_ok() {
+                self.renew_lease(key, all.lease_for);
+                renewed.push((token, key));
             }
         }
-        for (token, key) in held {
-            if !self.has_lease(key, token) {
-                continue;
-            }
+        for (_, key) in renewed.into_iter().filter(|(token, key)| self.has_lease(*key, *token)) {
             let item = self.item(key);
             let lease = item.standing.lease.as_ref().expect("it has one");
             let expires_in = self.now().until(lease.expires_at);
+            answer.renewed += 1;
             answer.expires_in = Some(answer.expires_in.map_or(expires_in, |first| first.min(expires_in)));
-            if item.standing.cancel.as_ref().is_some_and(|cancel| cancel.shown_at.is_some()) {
+            if item.standing.cancel.is_some() {
                 answer.cancel_requested.push(item.id.clone());
             }
         }

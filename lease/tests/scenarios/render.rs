@@ -98,6 +98,9 @@ impl Teller<'_, '_> {
             }
             Outcome::Renewed(answer) => renewal(answer),
             Outcome::RenewedAll(answer) => renewal_of_all(answer),
+            Outcome::Extended { item, expires_in, .. } if self.request.retry => {
+                format!("again extended: {item}, {} left", span(*expires_in))
+            }
             Outcome::Extended { item, expires_at, expires_in, capped_to, cancel_requested, .. } => {
                 self.check_left(*expires_at, *expires_in);
                 let capped = capped_to.map_or_else(String::new, |max| format!(", capped to {}", span(max)));

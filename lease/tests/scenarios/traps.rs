@@ -307,4 +307,91 @@ scenarios! {
          20s  renewed: disk until 50s, renew after 10s
          50s  expired: ada's disk, token 1, an attempt
      "#]];
+
+    a_repeated_extend_answers_what_is_left_and_not_what_was:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 30s
+     1s   ada extends disk with token 1 by 60s as r1
+     11s  ada extends disk with token 1 by 60s as r1 again
+     12s  ada releases disk
+     13s  ada extends disk with token 1 by 60s as r1 again" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 30s
+         1s   extended: disk until 61s; extended: ada's disk, token 1 until 61s
+         11s  again extended: disk, 50s left
+         12s  released: disk, unassigned, queued
+         13s  again extended: disk, 0s left
+     "#]];
+
+    renewing_all_may_cost_a_lease_that_was_to_be_renewed:
+    "0s   op sets ops, max_leases 1, at_max_leases release_oldest
+     0s   ada creates many in ops: a; b
+     0s   ada claims b for 10m
+     0s   bob claims a for 10m
+     1s   ada claims a for 10m, waiting
+     2s   bob releases a
+     3s   ada renews all, expecting a=3+b=1" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued
+         0s   granted: ada holds b, token 1, until 10m
+         0s   granted: bob holds a, token 2, until 10m
+         1s   waiting: place 0 of 1
+         2s   released: a, unassigned, active; granted from the line: ada holds a, token 3, until 12s
+         3s   renewed all: 1, 10m left, renew after 200s, lost: b; picked_up: ada's a, token 3; released: ada's b, token 1
+     "#]];
+
+    a_takeover_of_an_offer_costs_what_the_offer_would_have_cost:
+    "0s   op sets ops, max_leases 1, at_max_leases release_oldest
+     0s   ada creates many in ops: a; b
+     0s   ada/s1 claims b for 10m
+     0s   bob claims a for 10m
+     1s   ada/s1 claims a for 10m, waiting
+     2s   bob releases a
+     3s   ada/s2 claims a for 10m, taking over
+     4s   ada/s1 renews b with token 1" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued
+         0s   granted: ada/s1 holds b, token 1, until 10m
+         0s   granted: bob holds a, token 2, until 10m
+         1s   waiting: place 0 of 1
+         2s   released: a, unassigned, active; granted from the line: ada/s1 holds a, token 3, until 12s
+         3s   granted: ada/s2 holds a, token 4, until 603s, released b; taken_over: ada/s1's a, token 3; released: ada/s1's b, token 1
+         4s   refused: lease_lost
+     "#]];
+
+    who_is_given_an_item_by_next_no_longer_waits_for_it:
+    "0s   ada creates disk in ops
+     0s   bob claims disk
+     1s   ada/s1 claims disk, waiting
+     1s   ada/s2 claims disk, waiting
+     2s   bob releases disk
+     3s   ada/s1 reserves disk with token 2 for 60s
+     4s   ada/s2 takes next of ops
+     5s   ada/s2 releases disk" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: bob holds disk, token 1, until 15m
+         1s   waiting: place 0 of 1
+         1s   waiting: place 1 of 2
+         2s   released: disk, unassigned, active; granted from the line: ada/s1 holds disk, token 2, until 12s
+         3s   reserved: disk for 60s, until 63s, reserved; picked_up: ada/s1's disk, token 2; reserved: ada/s1's disk, token 2 until 63s
+         4s   granted: ada/s2 holds disk, token 3, until 904s, first at 2s
+         5s   released: disk, unassigned, queued
+     "#]];
+
+    a_takeover_does_not_shorten_the_grace_of_a_cancel:
+    "0s   ada creates disk in ops
+     0s   ada/s1 claims disk for 10m
+     1s   dee cancels disk, because moot
+     2s   ada/s1 renews disk with token 1
+     22s  ada/s2 claims disk for 10m, taking over
+     51s  tick
+     52s  tick" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada/s1 holds disk, token 1, until 10m
+         1s   now: disk active, ends by 10m; cancel_requested: disk, by dee: moot
+         2s   renewed: disk until 602s, renew after 200s, cancel requested
+         22s  granted: ada/s2 holds disk, token 2, until 622s, first at 0s, cancel requested; taken_over: ada/s1's disk, token 1
+         51s  nothing
+         52s  cancelled: ada/s2's disk, token 2, by time: moot
+     "#]];
 }
