@@ -77,7 +77,7 @@ impl State {
             newest_wall_before,
             by: None,
             steps_left: STEPS_PER_ENTRY,
-            events: Vec::new(),
+            events: Vec::with_capacity(entry.commands.len() + 4),
             changes: Changes::with_room_for(entry.commands.len()),
             scratch: Vec::new(),
             touched: Vec::new(),

@@ -4,6 +4,7 @@ use crate::caller::Caller;
 use crate::names::{ActorId, ItemId, Label, Phase, QueueName};
 use crate::numbers::{Revision, Span, Time, Wall};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What a dispatcher asks for when it creates an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +52,8 @@ impl NewItem {
 pub struct Content {
     pub title: Box<str>,
     pub priority: u8,
-    pub labels: Box<[Label]>,
-    pub needs: Box<[Label]>,
+    pub labels: Arc<[Label]>,
+    pub needs: Arc<[Label]>,
     pub mode: Mode,
     pub phase: Option<Phase>,
     pub links: Option<Box<Links>>,
@@ -298,7 +299,7 @@ pub struct Activity {
 }
 
 /// A set of labels in one order, so that equal sets are equal.
-pub(crate) fn sorted(labels: &[Label]) -> Box<[Label]> {
+pub(crate) fn sorted(labels: &[Label]) -> Arc<[Label]> {
     let mut labels = labels.to_vec();
     labels.sort_unstable();
     labels.dedup();

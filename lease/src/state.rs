@@ -8,11 +8,12 @@ pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod ready;
+pub(crate) mod shared;
 
 use crate::bounds::RULES_VERSION;
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
-use crate::names::{ItemId, QueueName, SpaceName};
+use crate::names::{ActorId, ItemId, Label, QueueName, SpaceName};
 use crate::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
 use crate::queue::{Flow, Queue};
 use crate::request_memory::RequestMemory;
@@ -24,7 +25,9 @@ use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
 use ready::Ready;
 use serde::{Deserialize, Serialize};
+use shared::Shared;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One replica's state machine.
 #[derive(Clone, Debug)]
@@ -45,6 +48,9 @@ pub struct State {
     pub(crate) wakes: BTreeMap<u64, Wake>,
     pub(crate) workers: BTreeMap<(SpaceNo, Holder), Worker>,
     pub(crate) requests: RequestMemory,
+    /// Sets of labels, and creators: each is kept once for all the items that have it.
+    pub(crate) label_sets: Shared<Arc<[Label]>>,
+    pub(crate) creators: Shared<ActorId>,
     /// Queues with lines to settle or to send away now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
 }
@@ -139,6 +145,8 @@ impl State {
             wakes: BTreeMap::new(),
             workers: BTreeMap::new(),
             requests: RequestMemory::default(),
+            label_sets: Shared::default(),
+            creators: Shared::default(),
             busy_queues: BTreeSet::new(),
         }
     }

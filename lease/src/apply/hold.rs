@@ -151,7 +151,11 @@ impl Step<'_> {
         match &standing.lease {
             Some(lease) if lease.holder.is(ask.caller) && release.token.is_none_or(|token| token == lease.token) => {
                 self.release_lease(key, release.keep_assignment);
-                let state = self.state_now(ask, &release.item);
+                let state = if self.state.items.is_live(key) {
+                    Some(self.item(key).standing.state.kind())
+                } else {
+                    self.state_now(ask, &release.item)
+                };
                 released(true, was_assigned && !release.keep_assignment, state)
             }
             Some(_) => Err(Refusal::NotHolder),

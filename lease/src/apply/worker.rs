@@ -21,7 +21,7 @@ impl Step<'_> {
         let draining = earlier.is_some_and(|worker| worker.draining);
         let worker = Worker {
             who: who.clone(),
-            capabilities: crate::item::sorted(&registration.capabilities).into_vec(),
+            capabilities: crate::item::sorted(&registration.capabilities).to_vec(),
             labels: registration.labels.clone(),
             mode: registration.mode,
             alive_for: registration.alive_for,

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Holdings {
     /// By session, in the order of granting.
     leases: BTreeMap<Option<SessionId>, BTreeMap<Token, ItemKey>>,
-    pub(crate) leases_per_queue: BTreeMap<QueueNo, LeaseCount>,
+    /// Few queues each.
+    pub(crate) leases_per_queue: Vec<(QueueNo, LeaseCount)>,
     pub(crate) assigned: BTreeSet<ItemKey>,
     /// Reserved for it, or assigned to it and free: offered to it before all others.
     pub(crate) own: BTreeSet<(QueueNo, Reverse<u8>, ItemKey)>,
@@ -51,7 +52,7 @@ impl Holdings {
     }
 
     pub(crate) fn leases_in(&self, queue: QueueNo) -> LeaseCount {
-        self.leases_per_queue.get(&queue).copied().unwrap_or_default()
+        self.leases_per_queue.iter().find(|(of, _)| *of == queue).map(|(_, count)| *count).unwrap_or_default()
     }
 
     /// The leases of one session, in the order of granting.
@@ -68,7 +69,11 @@ impl Holdings {
     }
 
     pub(crate) fn add_lease(&mut self, lease: &HeldLease, key: ItemKey, queue: QueueNo) {
-        *self.leases_per_queue.entry(queue).or_default().of(lease.is_taken) += 1;
+        let place = self.leases_per_queue.binary_search_by_key(&queue, |(of, _)| *of).unwrap_or_else(|place| {
+            self.leases_per_queue.insert(place, (queue, LeaseCount::default()));
+            place
+        });
+        *self.leases_per_queue[place].1.of(lease.is_taken) += 1;
         match self.leases.get_mut(&lease.holder.session) {
             Some(leases) => _ = leases.insert(lease.token, key),
             None => _ = self.leases.insert(lease.holder.session.clone(), BTreeMap::from([(lease.token, key)])),
@@ -82,10 +87,11 @@ impl Holdings {
                 self.leases.remove(&lease.holder.session);
             }
         }
-        if let Some(count) = self.leases_per_queue.get_mut(&queue) {
+        if let Ok(place) = self.leases_per_queue.binary_search_by_key(&queue, |(of, _)| *of) {
+            let count = &mut self.leases_per_queue[place].1;
             *count.of(lease.is_taken) -= 1;
             if *count == LeaseCount::default() {
-                self.leases_per_queue.remove(&queue);
+                self.leases_per_queue.remove(place);
             }
         }
     }

@@ -80,7 +80,11 @@ impl State {
 
     /// A new or loaded item enters every index.
     pub(crate) fn index(&mut self, key: ItemKey) {
-        let item = self.items.get(key);
+        let item = self.items.get_mut(key);
+        let content = Arc::make_mut(&mut item.content);
+        content.labels = self.label_sets.take(&content.labels);
+        content.needs = self.label_sets.take(&content.needs);
+        content.created_by = self.creators.take(&content.created_by);
         let (queue, space, after) = (item.queue, item.space, Keys::of(item));
         if let Some(parent) = item.content.parent() {
             self.children.entry((space, parent.clone())).or_default().insert(key);
@@ -100,6 +104,9 @@ impl State {
         let item = self.items.get(key);
         let (queue, space, before) = (item.queue, item.space, Keys::of(item));
         let content = Arc::clone(&item.content);
+        self.label_sets.give_back(&content.labels);
+        self.label_sets.give_back(&content.needs);
+        self.creators.give_back(&content.created_by);
         if let Some(parent) = content.parent() {
             let family = (space, parent.clone());
             if let Some(children) = self.children.get_mut(&family) {

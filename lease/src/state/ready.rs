@@ -9,6 +9,7 @@ use crate::state::items::ItemKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
 
 /// This replica's number of a class; says nothing on another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +19,7 @@ pub(crate) struct ClassNo(u32);
 pub(crate) struct Class {
     pub(crate) phase: Option<Phase>,
     pub(crate) mode: Mode,
-    pub(crate) needs: Box<[Label]>,
+    pub(crate) needs: Arc<[Label]>,
 }
 
 impl Class {

@@ -1,0 +1,57 @@
+//! Values that many items have alike, kept once.
+
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Shared<T> {
+    uses: BTreeMap<T, u32>,
+}
+
+impl<T> Default for Shared<T> {
+    fn default() -> Self {
+        Self { uses: BTreeMap::new() }
+    }
+}
+
+impl<T: Ord + Clone> Shared<T> {
+    /// The one copy of this value, for one more user.
+    pub(crate) fn take(&mut self, value: &T) -> T {
+        if let Some(uses) = self.uses.get_mut(value) {
+            *uses += 1;
+            let (shared, _) = self.uses.get_key_value(value).expect("just seen");
+            return shared.clone();
+        }
+        self.uses.insert(value.clone(), 1);
+        value.clone()
+    }
+
+    /// A user has done with it.
+    pub(crate) fn give_back(&mut self, value: &T) {
+        let Some(uses) = self.uses.get_mut(value) else { return };
+        *uses -= 1;
+        if *uses == 0 {
+            self.uses.remove(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn equal_values_are_one_until_the_last_user_is_done() {
+        let mut shared = Shared::default();
+        let (one, other): (Arc<str>, Arc<str>) = ("a".into(), "a".into());
+        let first = shared.take(&one);
+        let second = shared.take(&other);
+        assert!(Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&first, &one));
+        shared.give_back(&second);
+        assert!(Arc::ptr_eq(&shared.take(&other), &one));
+        shared.give_back(&first);
+        shared.give_back(&first);
+        assert!(shared.uses.is_empty());
+        assert!(Arc::ptr_eq(&shared.take(&other), &other));
+    }
+}
