@@ -75,3 +75,18 @@ pub const EPOCH_SHIFT: u32 = 20;
 pub const EPOCH_ORIGIN_MS: u64 = 1_767_225_600_000;
 /// The token before the first one.
 pub const TOKEN_ZERO: Token = Token(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They are part of the rules: who changes one makes a new version.
+    #[test]
+    fn bounds_in_time_are_what_the_rules_say() {
+        let spans = [PLACE_LIFE, CANCEL_GRACE, REQUEST_MEMORY, WORKER_GONE_AFTER, RETRY_HINT];
+        assert_eq!(spans.map(|span| span.0), [30_000, 30_000, 120_000, 600_000, 1_000]);
+        assert_eq!(WORKER_FORGOTTEN_AFTER, Span(86_400_000));
+        assert_eq!(SPAN_MAX, Span(316_224_000_000));
+        assert_eq!((BODY_BYTES, TOKEN_LIMIT), (65_536, 9_007_199_254_740_992));
+    }
+}

@@ -116,3 +116,38 @@ impl Changes {
         &self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Part;
+    use crate::numbers::ItemNo;
+
+    #[test]
+    fn what_is_removed_under_an_item_is_all_of_one_kind_and_nothing_of_another_item() {
+        let mut changes = Changes::default();
+        changes.put(&Key::Body(ItemNo(7), Part::Plan), &"x");
+        changes.remove(&Key::Body(ItemNo(8), Part::Plan));
+        changes.remove_under(&Key::Body(ItemNo(7), Part::Prompt));
+        let prefix = [b'B', 0, 0, 0, 0, 0, 0, 0, 7];
+        let listed: Vec<_> = changes.iter().collect();
+        assert_eq!(listed[0], Change::Put { key: &[b'B', 0, 0, 0, 0, 0, 0, 0, 7, 4], value: &[1, 1, b'x'] });
+        assert_eq!(listed[1], Change::Remove { key: &[b'B', 0, 0, 0, 0, 0, 0, 0, 8, 4] });
+        assert_eq!(listed[2], Change::RemoveUnder { prefix: &prefix });
+        assert_eq!((changes.len(), changes.is_empty(), Changes::default().is_empty()), (3, false, true));
+    }
+
+    #[test]
+    fn the_hashed_bytes_tell_every_difference() {
+        let bytes = |make: &dyn Fn(&mut Changes)| {
+            let mut changes = Changes::default();
+            make(&mut changes);
+            changes.as_bytes().to_vec()
+        };
+        let put = bytes(&|changes| changes.put(&Key::Wake(1), &2_u8));
+        let other = bytes(&|changes| changes.put(&Key::Wake(1), &3_u8));
+        let removed = bytes(&|changes| changes.remove(&Key::Wake(1)));
+        assert!(put != other && put != removed && !removed.is_empty());
+        assert_eq!(put[..9], [1, 9, 0, 0, 0, 2, 0, 0, 0], "what it is, and how long its key and value are");
+    }
+}

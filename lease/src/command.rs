@@ -375,3 +375,24 @@ impl Command {
         matches!(self, Self::Renew(_) | Self::RenewAll(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_counts_as_its_entries() {
+        let (item, queue) = (ItemId::new("a").unwrap(), QueueName::new("q").unwrap());
+        let release = Release { item: item.clone(), token: None, keep_assignment: false };
+        let many = ClaimMany {
+            claims: vec![Claim::new(item.clone()); 3],
+            releases: vec![release.clone(); 2],
+            all_or_none: false,
+        };
+        assert_eq!(Command::ClaimMany(many).weight(), 5);
+        assert_eq!(Command::Next(Next { count: 7, ..Next::new(queue.clone()) }).weight(), 7);
+        assert_eq!(Command::CreateMany(vec![NewItem::new(item, queue); 4]).weight(), 4);
+        assert_eq!(Command::Release(release).weight(), 1);
+        assert_eq!(Command::CreateMany(Vec::new()).weight(), 1);
+    }
+}

@@ -79,3 +79,25 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     }
     Ok(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_claims_to_be_larger_than_the_limit_is_not_read() {
+        assert_eq!(DECODE_LIMIT, 134_217_728);
+        let length = u32::try_from(DECODE_LIMIT + 1).unwrap();
+        let mut bytes = vec![VERSION, 252];
+        bytes.extend_from_slice(&length.to_le_bytes());
+        assert!(matches!(decode::<String>(&bytes), Err(DecodeError::Malformed(_))));
+    }
+
+    #[test]
+    fn an_error_says_what_is_wrong() {
+        assert_eq!(DecodeError::Empty.to_string(), "no bytes");
+        assert_eq!(DecodeError::Version(9).to_string(), "encoding version 9, this build knows up to 1");
+        assert_eq!(DecodeError::Trailing(3).to_string(), "3 bytes behind the value");
+        assert_eq!(DecodeError::Malformed("x".into()).to_string(), "malformed: x");
+    }
+}

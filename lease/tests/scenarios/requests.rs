@@ -38,6 +38,19 @@ scenarios! {
          80s  again granted: ada holds disk, token 1, until 60s, 0s left; expired: ada's disk, token 1, an attempt
      "#]];
 
+    a_repeated_start_answers_the_lease_and_what_is_left:
+    "0s   ada creates disk in ops
+     0s   ada starts disk, plan first as r1
+     10s  ada starts disk, plan first as r1 again
+     11s  ada releases disk
+     12s  ada starts disk, plan first as r1 again" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   now: disk r3, granted: ada holds disk, token 1, until 15m, at r3; updated: disk r3 plan
+         10s  now: disk r3, again granted: ada holds disk, token 1, until 15m, 890s left, at r3
+         11s  released: disk, unassigned, queued
+         12s  now: disk r3, again granted: ada holds disk, token 1, until 15m, 0s left
+     "#]];
+
     a_repeated_next_answers_the_same_items:
     "0s   ada creates many in ops: a; b; c; d
      0s   ada takes next of ops, count 2 as r1

@@ -1,0 +1,18 @@
+//! Every test that docs/GUARANTEES.md names exists.
+
+const GUARANTEES: &str = include_str!("../../docs/GUARANTEES.md");
+
+#[test]
+fn every_test_that_the_guarantees_name_exists() {
+    let mut named = 0;
+    for name in GUARANTEES.split('`').skip(1).step_by(2) {
+        let Some((file, test)) = name.split_once("::") else { continue };
+        let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+        let places = [format!("{tests}/scenarios/{file}.rs"), format!("{tests}/{file}.rs")];
+        let source: String = places.iter().filter_map(|place| std::fs::read_to_string(place).ok()).collect();
+        let is_there = source.contains(&format!("    {test}:\n")) || source.contains(&format!("fn {test}()"));
+        assert!(is_there, "docs/GUARANTEES.md names {name}, and no test has that name");
+        named += 1;
+    }
+    assert!(named > 40, "only {named} tests are named");
+}
