@@ -1,7 +1,7 @@
 //! Random histories: many callers on few items, two replicas, every invariant after every step.
 //!
 //! `HISTORIES`, `HISTORY_COMMANDS` and `SEED` override how many, how long, and the first seed; `SHOW_REACH=1` tells
-//! what they came to. After every entry the replicas are compared and the witness and the oracle look on;
+//! what they came to, `SHRINK=0` leaves a failure as long as it was. After every entry the replicas are compared and the witness and the oracle look on;
 //! `State::violations`, which costs as much as loading a state, looks after every entry of every third history and
 //! after every fifth entry of the others. Every 100 commands the states are rebuilt from their records.
 
@@ -90,6 +90,7 @@ fn play_part(part: u64) {
 }
 
 fn report(seed: u64, commands: u64, history: Vec<Entry>, failure: &Failure) -> ! {
+    assert!(setting("SHRINK", 1) > 0, "seed {seed}: {}\n{}", failure.kind, failure.why);
     let shrunk = shrink::shrink(seed, history, &failure.kind);
     let watch = Watch { violations_every: 1, ..Watch::of(seed) };
     let again = shrink::replay(seed, watch, &shrunk, &mut Honest).err().unwrap_or_else(|| failure.clone());

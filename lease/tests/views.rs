@@ -29,8 +29,14 @@ impl Story {
     }
 
     fn at(&mut self, at: u64, caller: &Caller, command: Command) -> Outcome {
+        self.at_in(at, &space(), caller, command)
+    }
+
+    fn at_in(&mut self, at: u64, space: &SpaceName, caller: &Caller, command: Command) -> Outcome {
         self.requests += 1;
-        let commands = vec![names::request(caller.clone(), self.requests, command)];
+        let mut request = names::request(caller.clone(), self.requests, command);
+        request.space = space.clone();
+        let commands = vec![request];
         let mut applied = self.step(Entry { at: Time(at), wall: Wall(at), commands });
         applied.outcomes.remove(0)
     }
@@ -127,6 +133,29 @@ fn a_list_is_filtered_and_paged_and_survives_changes() {
     story.step(Entry { at: Time(901_000), ..Entry::default() });
     assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Expired)), ids(&[1]));
     assert_eq!(story.state.list(&dee(), &SpaceName::new("elsewhere").unwrap(), &everything()).items, []);
+}
+
+#[test]
+fn a_list_stays_in_its_space_and_queue() {
+    let mut story = Story::new();
+    let elsewhere = SpaceName::new("elsewhere").unwrap();
+    story.create("here", |_| {});
+    story.create("beside", |new| new.queue = queue("other"));
+    let there = Command::Create(Box::new(NewItem::new(item("there"), queue("ops"))));
+    story.at_in(0, &elsewhere, &dee(), there);
+    assert_eq!(story.list(&dee(), &everything()), [item("here"), item("beside")]);
+    assert_eq!(story.list(&dee(), &Query { queue: Some(queue("other")), ..everything() }), [item("beside")]);
+    let listed = story.state.list(&dee(), &elsewhere, &everything()).items;
+    assert_eq!(listed.iter().map(|view| view.id.as_str()).collect::<Vec<_>>(), ["there"]);
+    let mut narrow = dee();
+    narrow.rights[0].queues = QueuePrefix("oth".into());
+    assert_eq!(story.list(&narrow, &everything()), [item("beside")]);
+    let queues = |viewer: &Caller| {
+        story.state.queues(viewer, &space()).into_iter().map(|stats| stats.queue.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(queues(&dee()), ["ops", "other"]);
+    assert_eq!(queues(&narrow), ["other"]);
+    assert_eq!(story.state.spaces().len(), 2);
 }
 
 #[test]
