@@ -229,19 +229,18 @@ impl Outcome {
         }
     }
 
-    pub(crate) fn grants_mut(&mut self) -> Vec<&mut Grant> {
+    pub(crate) fn for_each_grant(&mut self, mut change: impl FnMut(&mut Grant)) {
         match self {
-            Self::Granted(grant) => vec![grant],
-            Self::Updated { grant: Some(grant), .. } => vec![grant],
-            Self::Dispatched(grants) => grants.iter_mut().collect(),
-            Self::ClaimedMany { claims, .. } => claims
-                .iter_mut()
-                .filter_map(|claim| match claim {
-                    Self::Granted(grant) => Some(&mut **grant),
-                    _ => None,
-                })
-                .collect(),
-            _ => Vec::new(),
+            Self::Granted(grant) | Self::Updated { grant: Some(grant), .. } => change(grant),
+            Self::Dispatched(grants) => grants.iter_mut().for_each(change),
+            Self::ClaimedMany { claims, .. } => {
+                for claim in claims {
+                    if let Self::Granted(grant) = claim {
+                        change(grant);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 }

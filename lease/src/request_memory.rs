@@ -3,8 +3,10 @@
 use crate::bounds::{REQUEST_MEMORY, REQUESTS_MAX};
 use crate::numbers::Time;
 use crate::state::hash_index::HashIndex;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::VecDeque;
+use std::fmt;
 
 /// A keyed hash of (space, actor, session, request id): whose request it is was resolved before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,7 +28,35 @@ pub enum Answer {
     /// A claim in line: a repeat is a poll, and never joins again.
     Waiting,
     /// The encoded outcome.
-    Given(Box<[u8]>),
+    Given(Bytes),
+}
+
+/// Bytes that are written as they are, not one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bytes(pub Box<[u8]>);
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AsTheyAre;
+        impl Visitor<'_> for AsTheyAre {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                Ok(Bytes(bytes.into()))
+            }
+        }
+        deserializer.deserialize_bytes(AsTheyAre)
+    }
 }
 
 const PAGE: usize = 64;

@@ -1,9 +1,10 @@
 //! Random histories: many callers on few items, two replicas, every invariant after every step.
 //!
 //! `HISTORIES`, `HISTORY_COMMANDS` and `SEED` override how many, how long, and the first seed; `SHOW_REACH=1` tells
-//! what they came to, `SHRINK=0` leaves a failure as long as it was. After every entry the replicas are compared and the witness and the oracle look on;
-//! `State::violations`, which costs as much as loading a state, looks after every entry of every third history and
-//! after every fifth entry of the others. Every 100 commands the states are rebuilt from their records.
+//! what they came to, and `SHRINK=0` leaves a failure as long as it was. After every entry the replicas are compared
+//! and the witness and the oracle look on; `State::violations`, which costs as much as loading a state, looks after
+//! every entry of every third history and after every fifth entry of the others. Every 100 commands the states are
+//! rebuilt from their records.
 
 #[path = "histories/controls.rs"]
 mod controls;

@@ -13,8 +13,9 @@ use crate::outcome::{Grant, Outcome, Snapshot};
 use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
-use crate::request_memory::{Answer, Remembered, RequestKey};
+use crate::request_memory::{Answer, Bytes, Remembered, RequestKey};
 use crate::state::items::ItemKey;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Step<'_> {
@@ -37,7 +38,7 @@ impl Step<'_> {
             }
             match &remembered.answer {
                 Answer::Given(bytes) => {
-                    let outcome = decode(bytes).expect("an outcome this machine remembered");
+                    let outcome = decode(&bytes.0).expect("an outcome this machine remembered");
                     return self.replay(space, outcome);
                 }
                 Answer::Waiting => is_poll = true,
@@ -96,13 +97,12 @@ impl Step<'_> {
 
     /// An outcome as it is remembered: without the items it shows.
     fn given(&mut self, outcome: &mut Outcome) -> Answer {
-        let snapshots: Vec<_> = outcome.grants_mut().into_iter().map(|grant| grant.snapshot.take()).collect();
+        let mut snapshots = VecDeque::new();
+        outcome.for_each_grant(|grant| snapshots.push_back(grant.snapshot.take()));
         self.scratch.clear();
         encode_into(&mut self.scratch, outcome);
-        for (grant, snapshot) in outcome.grants_mut().into_iter().zip(snapshots) {
-            grant.snapshot = snapshot;
-        }
-        Answer::Given(self.scratch.as_slice().into())
+        outcome.for_each_grant(|grant| grant.snapshot = snapshots.pop_front().flatten());
+        Answer::Given(Bytes(self.scratch.as_slice().into()))
     }
 
     fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: Answer) {
@@ -153,14 +153,14 @@ impl Step<'_> {
             *expires_at = lease.map_or(*expires_at, |(_, until)| until);
             *expires_in = lease.map_or(Span(0), |(_, until)| self.now().until(until));
         }
-        for grant in outcome.grants_mut() {
+        outcome.for_each_grant(|grant| {
             let lease = self.lease_left(space, &grant.item, grant.token);
             grant.expires_in = lease.map_or(Span(0), |(_, until)| self.now().until(until));
             if let Some((key, until)) = lease {
                 grant.expires_at = until;
                 grant.snapshot = Some(Box::new(self.snapshot(key)));
             }
-        }
+        });
         outcome
     }
 

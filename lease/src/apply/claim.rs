@@ -153,9 +153,12 @@ impl Step<'_> {
     ) -> Result<Option<ItemKey>, Refusal> {
         let queue = &self.state.queue(queue_no).queue;
         let max = queue.policy.max_leases;
+        if max == 0 {
+            return Ok(None);
+        }
         let holdings = self.state.holdings.get(queue.space, &ask.caller.actor);
         let leases = holdings.map_or(0, |holdings| holdings.leases_in(queue_no).all());
-        if max == 0 || leases - plan.room_in(queue_no) < i64::from(max) {
+        if leases - plan.room_in(queue_no) < i64::from(max) {
             return Ok(None);
         }
         let is_oldest = |key: &ItemKey| !plan.evicted.contains(key) && !plan.granted.contains(key);
