@@ -27,13 +27,13 @@ mod write;
 pub use validate::validate;
 
 use crate::archive::Archive;
-use crate::bounds::STEPS_PER_ENTRY;
+use crate::bounds::{STEPS_PER_ENTRY, TIME_MAX};
 use crate::caller::{Caller, Role};
 use crate::changes::Changes;
 use crate::command::{Command, Entry};
 use crate::event::{Event, What, Who};
 use crate::item::Field;
-use crate::names::{ItemId, QueueName, SpaceName};
+use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
@@ -85,7 +85,7 @@ impl State {
             touched_queues: BTreeSet::new(),
             moved: BTreeMap::new(),
         };
-        step.state.meta.now = step.state.meta.now.max(entry.at);
+        step.state.meta.now = step.state.meta.now.max(entry.at.min(TIME_MAX));
         step.state.meta.newest_wall = step.state.meta.newest_wall.max(entry.wall);
         step.forget_requests(entry.commands.len());
         step.work_off_due(&entry.commands);
@@ -267,7 +267,19 @@ impl Step<'_> {
         });
     }
 
-    fn emit(&mut self, space: SpaceNo, queue: Option<QueueName>, item: Option<ItemId>, what: What) -> EventNumber {
+    /// An event of a space, or of one of its queues or workers.
+    fn emit(&mut self, space: SpaceNo, queue: Option<QueueName>, what: What) -> EventNumber {
+        self.emit_event(space, queue, None, None, what)
+    }
+
+    fn emit_event(
+        &mut self,
+        space: SpaceNo,
+        queue: Option<QueueName>,
+        item: Option<ItemId>,
+        local_to: Option<ActorId>,
+        what: What,
+    ) -> EventNumber {
         let epoch = self.state.meta.epoch;
         let at = self.now();
         let wall = self.wall;
@@ -277,21 +289,22 @@ impl Step<'_> {
         let number = EventNumber { epoch, seq: space_record.last_event };
         let space_name = space_record.name.clone();
         self.touched_spaces.insert(space);
-        self.events.push(Event { space: space_name, number, at, wall, by, queue, item, what });
+        self.events.push(Event { space: space_name, number, at, wall, by, queue, item, local_to, what });
         number
     }
 
     fn emit_of_queue(&mut self, queue: QueueNo, what: What) {
         let record = &self.state.queue(queue).queue;
         let (space, name) = (record.space, record.name.clone());
-        self.emit(space, Some(name), None, what);
+        self.emit(space, Some(name), what);
     }
 
     fn emit_of(&mut self, key: ItemKey, what: What) -> EventNumber {
         let item = self.item(key);
         let (space, id) = (item.space, item.id.clone());
+        let local_to = item.content.mode.owner().cloned();
         let queue = self.state.queue(item.queue).queue.name.clone();
-        self.emit(space, Some(queue), Some(id), what)
+        self.emit_event(space, Some(queue), Some(id), local_to, what)
     }
 
     /// An event that changed these fields of the item: its number is the item's revision from now on.

@@ -3,7 +3,7 @@
 //!
 //! All of them steer `apply`, so they belong to [`RULES_VERSION`]: changing one is a new version of the rules.
 
-use crate::numbers::{Span, Token};
+use crate::numbers::{Span, Time};
 
 /// The version of the rules this crate implements. A state that names a higher one must not be applied to.
 pub const RULES_VERSION: u32 = 1;
@@ -58,10 +58,16 @@ pub const CANCEL_GRACE: Span = Span::secs(30);
 pub const REQUEST_MEMORY: Span = Span::secs(120);
 /// How many are remembered at most; the oldest go first.
 pub const REQUESTS_MAX: u64 = 4_000_000;
+/// An answer of so many bytes counts as one remembered request, so that long answers do not fill the memory.
+pub const BYTES_PER_WEIGHT: u64 = 256;
+/// A worker that is to be believed alive for longer than this without a word is no worker.
+pub const WORKER_ALIVE_MAX: Span = Span::secs(24 * 3600);
 /// A worker past its deadline is quiet; this much later it is gone.
 pub const WORKER_GONE_AFTER: Span = Span::secs(600);
 /// And this much later it leaves the registry.
 pub const WORKER_FORGOTTEN_AFTER: Span = Span::secs(24 * 3600);
+/// No entry carries a later time: deadlines can still be reckoned from it.
+pub const TIME_MAX: Time = Time(u64::MAX / 2);
 /// Asked-for durations above this are a mistake of units, not a wish.
 pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
 /// Offered to callers who wait for something that has no deadline of its own.
@@ -73,8 +79,6 @@ pub const TOKEN_LIMIT: u64 = 1 << 53;
 pub const EPOCH_SHIFT: u32 = 20;
 /// 2026-01-01T00:00:00Z in milliseconds of wall time.
 pub const EPOCH_ORIGIN_MS: u64 = 1_767_225_600_000;
-/// The token before the first one.
-pub const TOKEN_ZERO: Token = Token(0);
 
 #[cfg(test)]
 mod tests {

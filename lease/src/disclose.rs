@@ -95,6 +95,10 @@ pub fn event(event: &Event, viewer: &Caller, queue: Option<&Queue>) -> Option<Ev
         // Of the space, its workers or the cluster: for those who run it, and for the worker itself.
         None => viewer.rights.iter().any(|right| right.role >= Role::Operator),
     };
+    let is_open = event.local_to.as_ref().is_none_or(|owner| viewer.works_for(owner));
+    if !is_open && queue.is_none_or(|queue| !viewer.has_role(Role::Operator, &queue.name)) {
+        return None;
+    }
     let is_by_viewer = event.by.as_ref().is_none_or(|by| by.actor == viewer.actor);
     let names = event.what.names();
     let names_only_viewer = names.iter().all(|name| **name == viewer.actor);

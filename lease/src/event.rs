@@ -18,6 +18,8 @@ pub struct Event {
     pub by: Option<Who>,
     pub queue: Option<QueueName>,
     pub item: Option<ItemId>,
+    /// Whose item it is when it is local: it exists for that person's workers only.
+    pub local_to: Option<ActorId>,
     pub what: What,
 }
 

@@ -125,13 +125,18 @@ pub enum Mode {
 }
 
 impl Mode {
+    #[must_use]
+    pub fn owner(&self) -> Option<&ActorId> {
+        match self {
+            Self::Any | Self::Cloud => None,
+            Self::Local { owner } => Some(owner),
+        }
+    }
+
     /// A local item exists only for those who work for its owner.
     #[must_use]
     pub fn is_open_to(&self, caller: &Caller) -> bool {
-        match self {
-            Self::Any | Self::Cloud => true,
-            Self::Local { owner } => caller.works_for(owner),
-        }
+        self.owner().is_none_or(|owner| caller.works_for(owner))
     }
 }
 

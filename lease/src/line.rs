@@ -67,10 +67,6 @@ impl Line {
         self.places.get(&number)
     }
 
-    pub fn get_mut(&mut self, number: PlaceNo) -> Option<&mut Place> {
-        self.places.get_mut(&number)
-    }
-
     /// How many stand before it: 0 is next.
     #[must_use]
     pub fn position(&self, number: PlaceNo) -> u32 {

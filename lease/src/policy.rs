@@ -2,7 +2,7 @@
 
 use crate::bounds;
 use crate::names::Phase;
-use crate::numbers::{Span, Time};
+use crate::numbers::Span;
 use crate::refusal::Refusal;
 use crate::standing::Transition;
 use serde::{Deserialize, Serialize};
@@ -220,11 +220,6 @@ impl Policy {
     pub fn lease_length(&self, asked: Option<Span>) -> (Span, bool) {
         let asked = asked.unwrap_or(self.lease_for);
         (asked.max(self.lease_min).min(self.lease_max), asked > self.lease_max)
-    }
-
-    #[must_use]
-    pub fn latest_expiry(&self, now: Time) -> Time {
-        now.after(self.lease_max)
     }
 
     #[must_use]

@@ -91,7 +91,21 @@ fn short(seq: u64) -> u32 {
     seq as u32
 }
 
+impl Answer {
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Waiting => 0,
+            Self::Given(bytes) => bytes.0.len() as u64,
+        }
+    }
+}
+
 impl RequestMemory {
+    /// The sequence number behind this one. One in four billion is left out: the index keeps it for itself.
+    pub(crate) fn number_after(seq: u64) -> u64 {
+        if short(seq + 1) == HashIndex::NO_NUMBER { seq + 2 } else { seq + 1 }
+    }
+
     pub(crate) fn get(&self, key: RequestKey) -> Option<&Remembered> {
         let is_it = |number| self.at(number).is_some_and(|(of, _)| *of == key);
         let number = self.by_key.find(low(key), is_it)?;
@@ -224,6 +238,22 @@ mod tests {
         }
         let seqs: Vec<u64> = std::iter::from_fn(|| memory.forget_one(Time::NEVER)).map(|(_, of)| of.seq).collect();
         assert_eq!(seqs, [10, 11, 2_500, 5_000, 7_777]);
+    }
+
+    #[test]
+    fn the_four_billionth_request_is_like_any_other() {
+        let mut memory = RequestMemory::default();
+        let mut seq = u64::from(u32::MAX) - 3;
+        let mut seqs = Vec::new();
+        for n in 0..6 {
+            seq = RequestMemory::number_after(seq);
+            seqs.push(seq);
+            memory.insert(key(n), remembered(seq, n));
+        }
+        assert_eq!(seqs, [0xffff_fffd, 0xffff_fffe, 0x1_0000_0000, 0x1_0000_0001, 0x1_0000_0002, 0x1_0000_0003]);
+        assert!((0..6).zip(&seqs).all(|(n, seq)| memory.get(key(n)).is_some_and(|of| of.seq == *seq)));
+        let forgotten: Vec<u64> = std::iter::from_fn(|| memory.forget_one(Time::NEVER)).map(|(_, of)| of.seq).collect();
+        assert_eq!(forgotten, seqs);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Standing {
     /// Leases that ended in a lapse or a failure since the last reset.
     pub attempts: u32,
     /// How many activities were ever recorded.
-    pub activities: u32,
+    pub activities: u64,
     pub since: Time,
     pub assignment: Option<Box<Assignment>>,
     pub lease: Option<Box<Lease>>,

@@ -1,4 +1,4 @@
-//! The state: everything that is alive, in ordered maps. What stands in a record is the truth; the indexes beside it
+//! The state: everything that is alive. What stands in a record is the truth; the indexes beside it
 //! are made from the records and can be made again.
 
 pub(crate) mod deadlines;

@@ -3,7 +3,7 @@
 
 use crate::apply::check_role_in;
 use crate::archive::Archive;
-use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT};
+use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT, NEXT_COUNT};
 use crate::caller::{ActorKind, Caller, Holder, Role};
 use crate::command::Next;
 use crate::disclose::{self, Sight};
@@ -279,7 +279,8 @@ impl State {
         let Some(space) = self.space_numbers.get(space).copied() else { return Ok(Vec::new()) };
         let Some(queue) = self.queue_numbers.get(&(space, next.queue.clone())) else { return Ok(Vec::new()) };
         let parent_in_archive = |id: &ItemId| archive.item(space, id)?.content.parent().cloned();
-        let search = self.search(viewer, *queue, next, next.count as usize, &parent_in_archive);
+        let count = next.count.min(NEXT_COUNT) as usize;
+        let search = self.search(viewer, *queue, next, count, &parent_in_archive);
         Ok(search.found.into_iter().filter_map(|key| self.show(viewer, key)).collect())
     }
 

@@ -1,7 +1,7 @@
 //! One request, one effect, one answer: identity, activation and request memory stand before every verb.
 
 use super::{Ask, Step};
-use crate::bounds::{REQUESTS_MAX, STEPS_PER_ENTRY};
+use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, STEPS_PER_ENTRY};
 use crate::caller::{Caller, Verified};
 use crate::command::{Command, Request};
 use crate::disclose;
@@ -13,7 +13,7 @@ use crate::outcome::{Grant, Outcome, Snapshot};
 use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
-use crate::request_memory::{Answer, Bytes, Remembered, RequestKey};
+use crate::request_memory::{Answer, Bytes, Remembered, RequestKey, RequestMemory};
 use crate::state::items::ItemKey;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -106,7 +106,8 @@ impl Step<'_> {
     }
 
     fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: Answer) {
-        self.state.meta.last_request += 1;
+        self.state.meta.last_request = RequestMemory::number_after(self.state.meta.last_request);
+        let weight = weight.max(answer.size() / BYTES_PER_WEIGHT);
         let remembered = Remembered { seq: self.state.meta.last_request, at: self.now(), body, weight, answer };
         self.changes.put(&Key::Request(key), &remembered);
         self.state.requests.insert(key, remembered);
@@ -168,7 +169,7 @@ impl Step<'_> {
     fn lease_left(&self, space: Option<SpaceNo>, id: &ItemId, token: Token) -> Option<(ItemKey, Time)> {
         let key = self.state.items.find(space?, id)?;
         let lease = self.item(key).standing.lease.as_ref()?;
-        (lease.token == token && self.state.meta.voiding.is_none()).then_some((key, lease.expires_at))
+        (lease.token == token && self.state.meta.voiding.is_none()).then_some((key, self.item(key).standing.due_at()))
     }
 
     pub(super) fn snapshot(&self, key: ItemKey) -> Snapshot {
@@ -191,8 +192,8 @@ impl Step<'_> {
         Box::new(Grant {
             item: item.id.clone(),
             token: lease.token,
-            expires_at: lease.expires_at,
-            expires_in: self.now().until(lease.expires_at),
+            expires_at: item.standing.due_at(),
+            expires_in: self.now().until(item.standing.due_at()),
             lease_for: lease.lease_for,
             cut,
             renewed,

@@ -2,7 +2,7 @@
 
 use super::{Ask, Found, Step};
 use crate::bounds::RETRY_HINT;
-use crate::caller::Role;
+use crate::caller::{Caller, Role};
 use crate::command::{Claim, OnConflict};
 use crate::names::SessionId;
 use crate::numbers::{QueueNo, Span};
@@ -18,8 +18,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a claim comes to. Decided before anything changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It is the caller's already.
-    Renew(ItemKey),
+    /// It is the caller's already; `price` goes when it is only now taken up.
+    Renew {
+        key: ItemKey,
+        price: Option<ItemKey>,
+    },
     Join(ItemKey),
     /// Free; `evict` makes room for it afterwards.
     Grant {
@@ -27,13 +30,21 @@ pub(super) enum Decision {
         evict: Option<ItemKey>,
     },
     /// Held by the caller's other session, which loses it.
-    TakeOver(ItemKey),
+    TakeOver {
+        key: ItemKey,
+        price: Option<ItemKey>,
+    },
 }
 
 /// What the other entries of a batch take and give, while none of it has happened yet.
 #[derive(Default)]
 pub(super) struct Plan {
+    /// Decided to be granted, though not granted yet.
     pub(super) granted: BTreeSet<ItemKey>,
+    /// Not to be given for another: what earlier entries were granted or renewed, and what is released anyway.
+    pub(super) kept: BTreeSet<ItemKey>,
+    /// Offers that earlier entries take up.
+    pub(super) taken_up: BTreeMap<QueueNo, u32>,
     /// Leases of the caller that the batch gives back, or takes, per queue.
     pub(super) given_back: BTreeMap<QueueNo, u32>,
     pub(super) taken: BTreeMap<QueueNo, u32>,
@@ -66,7 +77,7 @@ impl Step<'_> {
         self.check_role(ask, item.queue, &[Role::Worker])?;
         let lease = item.standing.lease.as_deref();
         if lease.is_some_and(|lease| lease.holder.is(ask.caller)) || plan.granted.contains(&key) {
-            return Ok(Decision::Renew(key));
+            return Ok(Decision::Renew { key, price: self.price_of_offer(key, ask.caller, plan)? });
         }
         let holder = ask.caller.holder();
         let place = item.line.as_ref().and_then(|line| line.number_of(&holder));
@@ -102,7 +113,9 @@ impl Step<'_> {
         if lease.is_some_and(|lease| lease.holder.actor == ask.caller.actor) {
             return match (claim.takeover, queue.queue.flow) {
                 (false, _) => Err(Refusal::HeldByYourOtherSession),
-                (true, Flow::Open) => Ok(Decision::TakeOver(key)),
+                (true, Flow::Open) => {
+                    Ok(Decision::TakeOver { key, price: self.price_of_offer(key, ask.caller, plan)? })
+                }
                 (true, _) => Err(Refusal::QueuePaused),
             };
         }
@@ -161,11 +174,38 @@ impl Step<'_> {
         if leases - plan.room_in(queue_no) < i64::from(max) {
             return Ok(None);
         }
-        let is_oldest = |key: &ItemKey| !plan.evicted.contains(key) && !plan.granted.contains(key);
+        let is_oldest = |key: &ItemKey| !plan.evicted.contains(key) && !plan.kept.contains(key);
         let oldest = holdings
             .filter(|_| queue.policy.at_max_leases == AtMaxLeases::ReleaseOldest)
             .and_then(|holdings| self.oldest_of(holdings, &ask.caller.session, queue_no, is_oldest));
         oldest.map(Some).ok_or(Refusal::TooManyLeases { max })
+    }
+
+    /// Which lease an actor gives for an offer from a line that it takes up: none while it is within its cap. A session
+    /// gives of its own; only when a takeover has moved all that it had does the actor give from another.
+    pub(super) fn price_of_offer(
+        &self,
+        key: ItemKey,
+        caller: &Caller,
+        plan: &Plan,
+    ) -> Result<Option<ItemKey>, Refusal> {
+        let item = self.item(key);
+        let policy = self.policy(key);
+        let max = policy.max_leases;
+        let is_free = policy.at_max_leases == AtMaxLeases::Reject || plan.kept.contains(&key);
+        if max == 0 || is_free || !item.is_offered() {
+            return Ok(None);
+        }
+        let Some(holdings) = self.state.holdings.get(item.space, &caller.actor) else { return Ok(None) };
+        let of = |counts: &BTreeMap<QueueNo, u32>| counts.get(&item.queue).copied().map_or(0, i64::from);
+        let taken = i64::from(holdings.leases_in(item.queue).taken) + of(&plan.taken_up) - plan.room_in(item.queue);
+        if taken < i64::from(max) {
+            return Ok(None);
+        }
+        let is_wanted = |of: &ItemKey| *of != key && !plan.evicted.contains(of) && !plan.kept.contains(of);
+        let mut sessions = std::iter::once(&caller.session).chain(holdings.sessions());
+        let price = sessions.find_map(|session| self.oldest_of(holdings, session, item.queue, is_wanted));
+        price.map(Some).ok_or(Refusal::TooManyLeases { max })
     }
 
     /// The oldest lease that a session has taken up in a queue, and that the test lets through.
@@ -191,29 +231,25 @@ impl Step<'_> {
         decision: Decision,
     ) -> Result<Outcome, Refusal> {
         match decision {
-            Decision::Renew(key) => {
+            Decision::Renew { key, price } => {
                 let (length, cut) = self.policy(key).lease_length(claim.lease_for);
-                let is_pickup = self.item(key).standing.lease.as_ref().is_some_and(|lease| lease.pickup.is_some());
-                let released = self.confirm(key);
+                let is_pickup = self.item(key).is_offered();
+                let released = self.take_up(key, price);
                 self.prolong(key, length);
                 self.show_cancel(key);
                 Ok(Outcome::Granted(self.grant_of(key, !is_pickup, cut, released)))
             }
             Decision::Join(key) => Ok(self.join(ask, claim, key)),
-            Decision::TakeOver(key) => {
+            Decision::TakeOver { key, price } => {
                 self.take_over(key);
                 let cut = self.grant_claim(ask, claim, key);
-                let released = self.give_for(key);
+                let released = self.give(price);
                 self.show_cancel(key);
                 Ok(Outcome::Granted(self.grant_of(key, false, cut, released)))
             }
             Decision::Grant { key, evict } => {
                 let cut = self.grant_claim(ask, claim, key);
-                let released = evict.map(|evicted| {
-                    let id = self.item(evicted).id.clone();
-                    self.evict(evicted);
-                    id
-                });
+                let released = self.give(evict);
                 Ok(Outcome::Granted(self.grant_of(key, false, cut, released)))
             }
         }

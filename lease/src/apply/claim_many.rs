@@ -6,7 +6,40 @@ use crate::caller::Role;
 use crate::command::{ClaimMany, OnConflict, Release};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
-use crate::state::items::ItemKey;
+use crate::state::items::{Item, ItemKey};
+
+impl Decision {
+    fn key(self) -> ItemKey {
+        match self {
+            Self::Renew { key, .. } | Self::Join(key) | Self::Grant { key, .. } | Self::TakeOver { key, .. } => key,
+        }
+    }
+}
+
+impl Plan {
+    /// Takes note of what was decided for an entry, for the entries behind it. `is_ahead`: it has yet to happen.
+    fn note(&mut self, item: &Item, decision: Decision, is_ahead: bool) {
+        let (key, price) = match decision {
+            Decision::Join(_) => return,
+            Decision::Renew { key, price } | Decision::TakeOver { key, price } => (key, price),
+            Decision::Grant { key, evict } => (key, evict),
+        };
+        let is_new = self.kept.insert(key);
+        self.evicted.extend(price);
+        if !is_ahead {
+            return;
+        }
+        if let Decision::TakeOver { .. } = decision {
+            self.granted.insert(key);
+        }
+        if let Decision::Grant { .. } = decision {
+            self.granted.insert(key);
+            *self.taken.entry(item.queue).or_default() += u32::from(price.is_none());
+        } else if is_new && item.is_offered() {
+            *self.taken_up.entry(item.queue).or_default() += u32::from(price.is_none());
+        }
+    }
+}
 
 impl Step<'_> {
     /// The claims come first and may use the room that the releases give back: what is given up for something is not
@@ -21,15 +54,7 @@ impl Step<'_> {
         let mut claims = Vec::with_capacity(many.claims.len());
         for claim in &many.claims {
             let outcome = self.decide_claim(ask, claim, &plan).and_then(|decision| {
-                // What one entry was given or renewed is not given away for a later one.
-                match decision {
-                    Decision::Grant { key, evict } => {
-                        plan.granted.insert(key);
-                        plan.evicted.extend(evict);
-                    }
-                    Decision::Renew(key) | Decision::TakeOver(key) => _ = plan.granted.insert(key),
-                    Decision::Join(_) => {}
-                }
+                plan.note(self.item(decision.key()), decision, false);
                 self.carry_out_claim(ask, claim, decision)
             });
             claims.push(outcome.into());
@@ -43,20 +68,14 @@ impl Step<'_> {
         for claim in &many.claims {
             debug_assert_eq!(claim.on_conflict, OnConflict::Fail, "validated");
             let mut decision = self.decide_claim(ask, claim, &plan);
-            match decision {
-                Ok(Decision::Grant { key, evict }) => {
-                    plan.granted.insert(key);
-                    match evict {
-                        Some(evicted) => _ = plan.evicted.insert(evicted),
-                        None => *plan.taken.entry(self.item(key).queue).or_default() += 1,
-                    }
-                }
-                // Wanted, and given for an earlier entry of this very batch.
-                Ok(Decision::Renew(key)) if plan.evicted.contains(&key) => {
+            if let Ok(decided) = decision {
+                let key = decided.key();
+                if plan.evicted.contains(&key) {
+                    // Wanted, and given for an earlier entry of this very batch.
                     decision = Err(Refusal::TooManyLeases { max: self.policy(key).max_leases });
+                } else {
+                    plan.note(self.item(key), decided, true);
                 }
-                Ok(Decision::Renew(key) | Decision::TakeOver(key)) => _ = plan.granted.insert(key),
-                Ok(Decision::Join(_)) | Err(_) => {}
             }
             decisions.push(decision);
         }
@@ -85,7 +104,7 @@ impl Step<'_> {
         let mut plan = Plan::default();
         for release in releases {
             if let Some(key) = self.held_for_release(ask, release)
-                && plan.evicted.insert(key)
+                && plan.kept.insert(key)
             {
                 *plan.given_back.entry(self.item(key).queue).or_default() += 1;
             }

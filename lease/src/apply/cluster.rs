@@ -69,7 +69,7 @@ impl Step<'_> {
     fn emit_everywhere(&mut self, what: &What) {
         for space in 0..self.state.spaces.len() {
             let no = SpaceNo(u32::try_from(space).expect("a space number"));
-            self.emit(no, None, None, what.clone());
+            self.emit(no, None, what.clone());
         }
     }
 

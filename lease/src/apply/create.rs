@@ -48,10 +48,10 @@ impl Step<'_> {
             }
         }
         if let (Some(space), Some(parent)) = (ask.space, &new.parent) {
-            self.check_parent(space, &new.id, parent)?;
+            self.check_parent(ask, space, &new.id, parent)?;
         }
-        if let (Some(space), Some(target)) = (ask.space, &new.target) {
-            self.check_target(space, &new.id, target)?;
+        if let (Some(_), Some(target)) = (ask.space, &new.target) {
+            self.check_target(ask, &new.id, target)?;
         }
         let state = self.first_state(ask, new, &policy)?;
         let body_bytes: usize = new.body.iter().map(|(_, text)| text.len()).sum();
@@ -121,7 +121,7 @@ impl Step<'_> {
         };
         let mut waits_in_vain = false;
         for dependency in &new.depends_on {
-            match self.find_dependency(ask.space, dependency)? {
+            match self.find_dependency(ask, dependency)? {
                 Found::Live(key) => {
                     let dependents = self.state.dependents.get(&key.no).map_or(0, std::collections::BTreeSet::len);
                     if dependents >= crate::bounds::DEPENDENTS {
@@ -144,10 +144,9 @@ impl Step<'_> {
         })
     }
 
-    fn find_dependency(&self, space: Option<SpaceNo>, id: &ItemId) -> Result<Found, Refusal> {
-        space
-            .and_then(|space| self.find(space, id))
-            .ok_or_else(|| Refusal::invalid("depends_on", format!("{id} does not exist; create it first")))
+    fn find_dependency(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
+        self.find_visible(ask, id)
+            .map_err(|_| Refusal::invalid("depends_on", format!("{id} does not exist; create it first")))
     }
 
     /// Whether a space may take so many more live items and bytes of bodies.

@@ -19,7 +19,7 @@ impl Step<'_> {
     pub(super) fn complete(&mut self, ask: Ask<'_>, complete: &Complete) -> Result<Outcome, Refusal> {
         let (key, standpoint) = self.check_write(ask, &complete.write, Needs::LeaseOrLate)?;
         let edits = words(Part::Result, complete.result.as_ref());
-        self.check_values(key, &edits)?;
+        self.check_values(ask, key, &edits)?;
         let (holder, token, mirrors) = self.close_lease(ask, key, standpoint);
         let fields = self.write_edits(key, &edits);
         self.note_activity(ask, key, ActivityKind::Completed, "");
@@ -34,7 +34,7 @@ impl Step<'_> {
     pub(super) fn fail(&mut self, ask: Ask<'_>, fail: &Fail) -> Result<Outcome, Refusal> {
         let (key, standpoint) = self.check_write(ask, &fail.write, Needs::LeaseOrLate)?;
         let edits = words(Part::Error, fail.error.as_ref());
-        self.check_values(key, &edits)?;
+        self.check_values(ask, key, &edits)?;
         let (holder, token, mirrors) = self.close_lease(ask, key, standpoint);
         let fields = self.write_edits(key, &edits);
         self.note_activity(ask, key, ActivityKind::Failed, fail.error.as_deref().unwrap_or(""));
@@ -68,7 +68,7 @@ impl Step<'_> {
             let mirrors = standing.late_right().map_or(Mirrors::NONE, |late| late.mirrors);
             return (ask.caller.holder(), standing.newest_token, mirrors);
         }
-        self.confirm(key);
+        self.confirm(ask, key);
         let mirrors = self.mirrors_of(key);
         let lease = self.end_lease(key);
         (lease.holder, lease.token, mirrors)

@@ -1,5 +1,6 @@
 //! The life of a lease: granted, confirmed, prolonged, ended.
 
+use super::claim::Plan;
 use super::{Ask, Step};
 use crate::bounds::TOKEN_LIMIT;
 use crate::caller::{ActorKind, Caller, Holder};
@@ -89,8 +90,16 @@ impl Step<'_> {
         self.emit_of(key, What::Granted { holder, token, expires_at, from_line, was_assigned_to });
     }
 
-    /// The holder of a grant from the line has answered: the lease is its own now, and what it was to give for it goes.
-    pub(super) fn confirm(&mut self, key: ItemKey) -> Option<ItemId> {
+    /// The holder of a grant from the line has spoken: the lease is its own now.
+    pub(super) fn confirm(&mut self, ask: Ask<'_>, key: ItemKey) {
+        if self.item(key).is_offered() {
+            let price = self.price_of_offer(key, ask.caller, &Plan::default()).ok().flatten();
+            self.take_up(key, price);
+        }
+    }
+
+    /// The same, when it was decided before what goes for it.
+    pub(super) fn take_up(&mut self, key: ItemKey, price: Option<ItemKey>) -> Option<ItemId> {
         let lease = self.item(key).standing.lease.as_ref()?;
         let pickup = lease.pickup.as_deref().copied()?;
         let (holder, token, lease_for, mirrors) = (lease.holder.clone(), lease.token, lease.lease_for, lease.mirrors);
@@ -104,27 +113,16 @@ impl Step<'_> {
         self.prolong(key, lease_for);
         self.emit_of(key, What::PickedUp { holder, token });
         self.mirror(key, Transition::Claimed, mirrors);
-        let released = self.give_for(key);
+        let released = self.give(price);
         let grant = self.grant_of(key, false, false, released.clone());
         self.answer_waiting(pickup.request, Outcome::Granted(grant));
         released
     }
 
-    /// The lease that an actor over its cap gives for the one it has just taken up.
-    pub(super) fn give_for(&mut self, key: ItemKey) -> Option<ItemId> {
-        let item = self.item(key);
-        let policy = self.policy(key);
-        let holder = &item.standing.lease.as_ref()?.holder;
-        let holdings = self.state.holdings.get(item.space, &holder.actor)?;
-        if policy.max_leases == 0 || holdings.leases_in(item.queue).taken <= policy.max_leases {
-            return None;
-        }
-        // A takeover may have moved what this session had to give: then the actor gives from the other.
-        let sessions = std::iter::once(&holder.session).chain(holdings.sessions());
-        let oldest = |session| self.oldest_of(holdings, session, item.queue, |of| *of != key);
-        let oldest = sessions.into_iter().find_map(oldest)?;
-        let id = self.item(oldest).id.clone();
-        self.evict(oldest);
+    /// Releases what was given for another lease; says which item that was.
+    pub(super) fn give(&mut self, price: Option<ItemKey>) -> Option<ItemId> {
+        let id = self.item(price?).id.clone();
+        self.evict(price?);
         Some(id)
     }
 

@@ -32,14 +32,15 @@ impl Step<'_> {
 
     pub(super) fn renew(&mut self, ask: Ask<'_>, renew: &Renew) -> Result<Outcome, Refusal> {
         let key = self.find_held(ask, &renew.item, renew.token)?;
-        self.renew_lease(key, renew.lease_for);
+        self.renew_lease(ask, key, renew.lease_for);
         let item = self.item(key);
         let lease = item.standing.lease.as_ref().expect("just renewed");
-        let expires_in = self.now().until(lease.expires_at);
+        let expires_at = item.standing.due_at();
+        let expires_in = self.now().until(expires_at);
         Ok(Outcome::Renewed(Renewal {
             item: item.id.clone(),
             token: lease.token,
-            expires_at: lease.expires_at,
+            expires_at,
             expires_in,
             renew_after: Span(expires_in.0 / 3),
             line_length: item.line_len(),
@@ -48,10 +49,10 @@ impl Step<'_> {
         }))
     }
 
-    fn renew_lease(&mut self, key: ItemKey, asked: Option<Span>) {
+    fn renew_lease(&mut self, ask: Ask<'_>, key: ItemKey, asked: Option<Span>) {
         let lease = self.item(key).standing.lease.as_ref().expect("a held item");
         let (length, _) = self.policy(key).lease_length(Some(asked.unwrap_or(lease.lease_for)));
-        self.confirm(key);
+        self.confirm(ask, key);
         self.prolong(key, length);
         self.show_cancel(key);
     }
@@ -74,14 +75,13 @@ impl Step<'_> {
         for (token, key) in self.leases_of_session(space, ask) {
             // Taking up what was offered from a line may cost another lease of this very session.
             if self.has_lease(key, token) && self.check_role(ask, self.item(key).queue, &[Role::Worker]).is_ok() {
-                self.renew_lease(key, all.lease_for);
+                self.renew_lease(ask, key, all.lease_for);
                 renewed.push((token, key));
             }
         }
         for (_, key) in renewed.into_iter().filter(|(token, key)| self.has_lease(*key, *token)) {
             let item = self.item(key);
-            let lease = item.standing.lease.as_ref().expect("it has one");
-            let expires_in = self.now().until(lease.expires_at);
+            let expires_in = self.now().until(item.standing.due_at());
             answer.renewed += 1;
             answer.expires_in = Some(answer.expires_in.map_or(expires_in, |first| first.min(expires_in)));
             if item.standing.cancel.is_some() {
@@ -114,7 +114,7 @@ impl Step<'_> {
     pub(super) fn extend(&mut self, ask: Ask<'_>, extend: &Extend) -> Result<Outcome, Refusal> {
         let key = self.find_held(ask, &extend.item, extend.token)?;
         let max = self.policy(key).lease_max;
-        self.confirm(key);
+        self.confirm(ask, key);
         let before = self.item(key).standing.lease.as_ref().map(|lease| lease.expires_at);
         self.prolong(key, extend.by.min(max));
         self.show_cancel(key);
@@ -123,11 +123,12 @@ impl Step<'_> {
         if Some(expires_at) != before {
             self.emit_of(key, What::Extended { holder, token, expires_at });
         }
+        let ends_at = self.item(key).standing.due_at();
         Ok(Outcome::Extended {
             item: extend.item.clone(),
             token,
-            expires_at,
-            expires_in: self.now().until(expires_at),
+            expires_at: ends_at,
+            expires_in: self.now().until(ends_at),
             capped_to: (extend.by > max).then_some(max),
             cancel_requested: self.item(key).standing.cancel.is_some(),
         })
@@ -175,7 +176,7 @@ impl Step<'_> {
         let max = self.policy(key).reservation_max;
         let span = reserve.span.unwrap_or(max).min(max);
         let until = self.now().after(span);
-        self.confirm(key);
+        self.confirm(ask, key);
         let lease = self.end_lease(key);
         let actor = lease.holder.actor.clone();
         let is_cancelled = self.item(key).standing.cancel.is_some();

@@ -68,11 +68,7 @@ impl Step<'_> {
             };
             self.leave_own_place(ask.caller, key);
             self.grant(key, terms);
-            let released = evict.map(|evicted| {
-                let id = self.item(evicted).id.clone();
-                self.evict(evicted);
-                id
-            });
+            let released = self.give(evict);
             grants.push(*self.grant_of(key, false, cut, released));
         }
         Ok(Outcome::Dispatched(grants))
@@ -137,11 +133,11 @@ impl State {
         {
             let own = holdings.own.range((queue_no, std::cmp::Reverse(u8::MAX), ItemKey::FIRST)..);
             for (_, _, key) in own.take_while(|(of, _, _)| *of == queue_no) {
-                if search.found.len() == count || examined == EXAMINED_PER_NEXT {
+                if search.found.len() == count || examined >= EXAMINED_PER_NEXT {
                     break;
                 }
                 examined += 1;
-                if wanted.has_class_of(self, *key) && self.is_eligible(&wanted, *key) {
+                if wanted.has_class_of(self, *key) && self.is_eligible(&wanted, *key, &mut examined) {
                     search.found.push(*key);
                 }
             }
@@ -150,7 +146,7 @@ impl State {
         let mut candidates = queue.ready.candidates(next.order, next.cursor, |class| wanted.has_class(class));
         while search.found.len() < count {
             let Some((priority, key)) = candidates.next() else { return search };
-            if !search.found[..own].contains(&key) && self.is_eligible(&wanted, key) {
+            if !search.found[..own].contains(&key) && self.is_eligible(&wanted, key, &mut examined) {
                 search.found.push(key);
                 continue;
             }
@@ -164,7 +160,7 @@ impl State {
     }
 
     /// What no index decides.
-    fn is_eligible(&self, wanted: &Wanted<'_>, key: ItemKey) -> bool {
+    fn is_eligible(&self, wanted: &Wanted<'_>, key: ItemKey, examined: &mut u32) -> bool {
         let item = self.item(key);
         let filter = wanted.filter;
         let content = &item.content;
@@ -180,6 +176,7 @@ impl State {
         let mut parent = content.parent().cloned();
         for _ in 0..ANCESTORS {
             let Some(id) = parent else { break };
+            *examined += 1;
             has_ancestor |= filter.ancestor.as_ref() == Some(&id);
             let Some(above) = self.items.find(item.space, &id) else {
                 parent = (wanted.parent_in_archive)(&id);

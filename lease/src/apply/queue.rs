@@ -62,7 +62,7 @@ impl Step<'_> {
         space.version += 1;
         let version = space.version;
         self.touched_spaces.insert(no);
-        self.emit(no, None, None, What::SpacePolicyChanged { version });
+        self.emit(no, None, What::SpacePolicyChanged { version });
         Ok(Outcome::SpacePolicySet { version })
     }
 }

@@ -24,7 +24,7 @@ impl Step<'_> {
         let (key, standpoint) = self.check_write(ask, &update.write, Needs::LeaseOrRevision)?;
         self.check_edits(ask, key, &update.edits)?;
         if standpoint == Standpoint::Holder {
-            self.confirm(key);
+            self.confirm(ask, key);
         }
         self.edit(key, &update.edits);
         self.settle_waits(key);
@@ -40,7 +40,7 @@ impl Step<'_> {
         let claim = Claim::new(update.write.item.clone());
         let decision = self.decide_claim(ask, &claim, &Plan::default())?;
         let key = self.find_live(ask, &update.write.item, &[Role::Worker])?;
-        if matches!(decision, Decision::Renew(_)) && !update.edits.is_empty() {
+        if matches!(decision, Decision::Renew { .. }) && !update.edits.is_empty() {
             // A write to a held item carries its token, also its holder's.
             return Err(self.conflict(ask, key));
         }
@@ -78,10 +78,10 @@ impl Step<'_> {
                 return Err(Refusal::invalid("mode", "only its owner may make an item local"));
             }
         }
-        self.check_values(key, edits)
+        self.check_values(ask, key, edits)
     }
 
-    pub(super) fn check_values(&self, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
+    pub(super) fn check_values(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
         let item = self.item(key);
         let mut content = Content::clone(&item.content);
         for edit in edits {
@@ -89,8 +89,8 @@ impl Step<'_> {
                 Edit::Phase(phase) if !self.policy(key).has_phase(phase) => {
                     return Err(Refusal::invalid("phase", "is none of the queue's phases"));
                 }
-                Edit::Parent(Some(parent)) => self.check_parent(item.space, &item.id, parent)?,
-                Edit::Target(Some(target)) => self.check_target(item.space, &item.id, target)?,
+                Edit::Parent(Some(parent)) => self.check_parent(ask, item.space, &item.id, parent)?,
+                Edit::Target(Some(target)) => self.check_target(ask, &item.id, target)?,
                 Edit::NotBefore(_) if !matches!(item.standing.state, ItemState::Pending(_)) => {
                     return Err(Refusal::WrongState { state: item.standing.state.name().into() });
                 }
@@ -106,8 +106,14 @@ impl Step<'_> {
     }
 
     /// A parent is an item of the same space, and none of the item's own descendants.
-    pub(super) fn check_parent(&self, space: SpaceNo, id: &ItemId, parent: &ItemId) -> Result<(), Refusal> {
-        if self.find(space, parent).is_none() {
+    pub(super) fn check_parent(
+        &self,
+        ask: Ask<'_>,
+        space: SpaceNo,
+        id: &ItemId,
+        parent: &ItemId,
+    ) -> Result<(), Refusal> {
+        if self.find_visible(ask, parent).is_err() {
             return Err(Refusal::invalid("parent", "does not exist"));
         }
         let mut above = Some(parent.clone());
@@ -125,14 +131,17 @@ impl Step<'_> {
         Err(Refusal::invalid("parent", "has too many ancestors"))
     }
 
-    pub(super) fn check_target(&self, space: SpaceNo, id: &ItemId, target: &ItemId) -> Result<(), Refusal> {
+    /// A mirror changes its target: whoever points at one must be allowed to change it.
+    pub(super) fn check_target(&self, ask: Ask<'_>, id: &ItemId, target: &ItemId) -> Result<(), Refusal> {
         if target == id {
             return Err(Refusal::invalid("target", "is the item itself"));
         }
-        if self.find(space, target).is_none() {
-            return Err(Refusal::invalid("target", "does not exist"));
-        }
-        Ok(())
+        let queue = match self.find_visible(ask, target) {
+            Ok(super::Found::Live(key)) => self.item(key).queue,
+            Ok(super::Found::Archived(archived)) => archived.queue,
+            Err(_) => return Err(Refusal::invalid("target", "does not exist")),
+        };
+        self.check_role(ask, queue, &[Role::Dispatcher])
     }
 
     /// Makes the edits; says which fields are others now. Body parts are told apart by size and word only when they

@@ -2,7 +2,7 @@
 
 use crate::bounds::{
     BATCH, BODY_BYTES, DEPENDENCIES, LABELS, LINE_MAX, NEXT_COUNT, NOTE_BYTES, PRIORITY_MAX, RIGHTS, TITLE_BYTES,
-    TOKEN_LIMIT,
+    TOKEN_LIMIT, WORKER_ALIVE_MAX,
 };
 use crate::command::{Claim, ClaimMany, Command, Next, OnConflict, Registration, Request, Write};
 use crate::item::{ActivityKind, Edit, NewItem, Part};
@@ -51,6 +51,8 @@ fn command(command: &Command) -> Checked {
             if update.start && update.write.token.is_some() {
                 return Err(Refusal::invalid("token", "a claim mints its own token"));
             }
+            let fields: Vec<_> = update.edits.iter().map(Edit::field).collect();
+            unique("edits", &fields)?;
             update.edits.iter().try_for_each(edit)
         }
         Command::Activity(activity) => {
@@ -136,19 +138,25 @@ fn create_many(items: &[NewItem]) -> Checked {
 
 /// Items of one batch may depend on one another, but not in a circle.
 fn no_cycle(items: &[NewItem]) -> Checked {
-    let mut waiting: BTreeMap<&ItemId, BTreeSet<&ItemId>> = BTreeMap::new();
-    for item in items {
-        waiting.entry(&item.id).or_default().extend(&item.depends_on);
-    }
-    loop {
-        let ids: BTreeSet<&ItemId> = waiting.keys().copied().collect();
-        let before = waiting.len();
-        waiting.retain(|_, dependencies| dependencies.iter().any(|dependency| ids.contains(dependency)));
-        if waiting.len() == before {
-            break;
+    let places: BTreeMap<&ItemId, usize> = items.iter().zip(0..).map(|(item, place)| (&item.id, place)).collect();
+    let mut waits: Vec<usize> = vec![0; items.len()];
+    let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
+    for (place, item) in items.iter().enumerate() {
+        for dependency in item.depends_on.iter().filter_map(|id| places.get(id)) {
+            waits[place] += 1;
+            dependents[*dependency].push(place);
         }
     }
-    match items.iter().position(|item| waiting.contains_key(&item.id)) {
+    let mut free: Vec<usize> = (0..items.len()).filter(|place| waits[*place] == 0).collect();
+    while let Some(place) = free.pop() {
+        for dependent in &dependents[place] {
+            waits[*dependent] -= 1;
+            if waits[*dependent] == 0 {
+                free.push(*dependent);
+            }
+        }
+    }
+    match waits.iter().position(|waits| *waits > 0) {
         None => Ok(()),
         Some(index) => Err(Refusal::invalid(format!("items[{index}].depends_on"), "is a cycle within this batch")),
     }
@@ -217,7 +225,11 @@ fn write(write: &Write) -> Checked {
 fn registration(registration: &Registration) -> Checked {
     labels("capabilities", &registration.capabilities)?;
     labels("labels", &registration.labels)?;
-    span("alive_for", Some(registration.alive_for))
+    span("alive_for", Some(registration.alive_for))?;
+    if registration.alive_for > WORKER_ALIVE_MAX {
+        return Err(Refusal::invalid("alive_for", "at most a day"));
+    }
+    Ok(())
 }
 
 fn span(field: &str, span: Option<Span>) -> Checked {

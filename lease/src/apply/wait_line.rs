@@ -1,5 +1,6 @@
 //! The wait line: joining, leaving, settling.
 
+use super::claim::Plan;
 use super::grant::Terms;
 use super::{Ask, Step};
 use crate::bounds::PLACE_LIFE;
@@ -49,6 +50,7 @@ impl Step<'_> {
         if earlier.is_some() {
             self.take_place(key, number);
         }
+        let asked = place.clone();
         self.put_place(key, number, place);
         if earlier.is_none() {
             let place = self.item(key).line_len() - 1;
@@ -57,8 +59,13 @@ impl Step<'_> {
         }
         let item = self.item(key);
         if item.standing.lease.as_ref().is_some_and(|lease| lease.holder.is(ask.caller)) {
-            let released = self.confirm(key);
+            let price = self.price_of_offer(key, ask.caller, &Plan::default()).ok().flatten();
+            let released = self.take_up(key, price);
             return Outcome::Granted(self.grant_of(key, false, false, released));
+        }
+        if item.line.as_ref().is_none_or(|line| line.get(number).is_none()) {
+            // Those before it left in this very step, and a bar of its own has answered it.
+            return Outcome::Refused(self.bar_of_head(key, &asked).err().unwrap_or(Refusal::WaitTimeout));
         }
         Outcome::Waiting {
             item: item.id.clone(),
@@ -139,12 +146,15 @@ impl Step<'_> {
                 return self.set_settle(key, false);
             }
             let queue = self.state.queue(item.queue);
+            let is_open = self.state.meta.activated && queue.queue.flow.is_open();
+            if !is_open || queue.room_behind(0) <= 0 {
+                return self.set_settle(key, true);
+            }
             let ahead = match standing.settle {
                 Some(seq) => queue.settle.range(..seq).count(),
                 None => queue.settle.len(),
             };
-            let is_open = self.state.meta.activated && queue.queue.flow.is_open();
-            if !is_open || queue.room_behind(ahead) <= 0 {
+            if queue.room_behind(ahead) <= 0 {
                 return self.set_settle(key, true);
             }
             match self.bar_of_head(key, place) {

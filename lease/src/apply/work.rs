@@ -117,7 +117,8 @@ impl Step<'_> {
             counts.purged += 1;
             let queue = self.state.queue(archived.queue).queue.name.clone();
             let state = archived.standing.state.kind();
-            self.emit(retained.space, Some(queue), Some(retained.id), What::Purged { state });
+            let local_to = archived.content.mode.owner().cloned();
+            self.emit_event(retained.space, Some(queue), Some(retained.id), local_to, What::Purged { state });
         }
     }
 }

@@ -30,7 +30,7 @@ impl Step<'_> {
             gone: false,
         };
         self.put_worker(space, worker);
-        self.emit(space, None, None, What::WorkerRegistered { worker: who });
+        self.emit(space, None, What::WorkerRegistered { worker: who });
         Ok(Outcome::WorkerRegistered { alive_for: registration.alive_for, draining })
     }
 
@@ -42,7 +42,7 @@ impl Step<'_> {
         if !worker.draining {
             worker.draining = true;
             self.put_worker(space, worker);
-            self.emit(space, None, None, What::WorkerDrained { worker: who.clone() });
+            self.emit(space, None, What::WorkerDrained { worker: who.clone() });
         }
         Ok(Outcome::WorkerDraining { known: true })
     }
@@ -52,7 +52,7 @@ impl Step<'_> {
             return Ok(Outcome::WorkerRemoved { removed: false });
         };
         self.take_worker(space, who);
-        self.emit(space, None, None, What::WorkerRemoved { worker: who.clone() });
+        self.emit(space, None, What::WorkerRemoved { worker: who.clone() });
         Ok(Outcome::WorkerRemoved { removed: true })
     }
 
@@ -100,10 +100,10 @@ impl Step<'_> {
         let Some(worker) = self.state.workers.get(&(space, who.clone())).cloned() else { return };
         if worker.gone {
             self.take_worker(space, who);
-            self.emit(space, None, None, What::WorkerRemoved { worker: who.clone() });
+            self.emit(space, None, What::WorkerRemoved { worker: who.clone() });
         } else {
             self.put_worker(space, Worker { gone: true, ..worker });
-            self.emit(space, None, None, What::WorkerGone { worker: who.clone() });
+            self.emit(space, None, What::WorkerGone { worker: who.clone() });
         }
     }
 }

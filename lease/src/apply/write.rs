@@ -1,7 +1,7 @@
 //! Writing under a lease: one gate for every write, and the writes that keep the lease.
 
 use super::{Ask, Found, Step};
-use crate::bounds::ACTIVITIES;
+use crate::bounds::{ACTIVITIES, NOTE_BYTES};
 use crate::caller::Role;
 use crate::command::{Activity, AwaitInput, HandOn, Write};
 use crate::event::What;
@@ -96,7 +96,7 @@ impl Step<'_> {
     /// A write that only the live holder makes; its first word picks a grant from the line up.
     fn begin_write(&mut self, ask: Ask<'_>, write: &Write) -> Result<ItemKey, Refusal> {
         let (key, _) = self.check_write(ask, write, Needs::Lease)?;
-        self.confirm(key);
+        self.confirm(ask, key);
         Ok(key)
     }
 
@@ -113,9 +113,9 @@ impl Step<'_> {
         let (key, _) = self.check_write(ask, &activity.write, Needs::Lease)?;
         let edits: Vec<_> = part.map(|part| Edit::Body(part, activity.note.clone())).into_iter().collect();
         self.check_edits(ask, key, &edits)?;
-        self.confirm(key);
+        self.confirm(ask, key);
         let fields = self.write_edits(key, &edits);
-        let note = activity.note.clone();
+        let note = cut(&activity.note).to_owned();
         self.note_activity(ask, key, activity.kind, &note);
         self.emit_content(key, What::ActivityRecorded { kind: activity.kind, note }, &fields);
         Ok(self.moved(key))
@@ -123,18 +123,17 @@ impl Step<'_> {
 
     /// One of the last activities of the item, overwriting the oldest.
     pub(super) fn note_activity(&mut self, ask: Ask<'_>, key: ItemKey, kind: ActivityKind, note: &str) {
-        let count = self.change(key, |item| {
-            item.standing.activities = item.standing.activities.wrapping_add(1);
-            item.standing.activities
-        });
+        let count = self.item(key).standing.activities;
+        self.change(key, |item| item.standing.activities += 1);
+        let slot = u32::try_from(count % u64::from(ACTIVITIES)).expect("below the size of the ring");
         let activity = item::Activity {
             kind,
             by: ask.caller.actor.clone(),
             at: self.now(),
             wall: self.wall,
-            note: note.to_owned(),
+            note: cut(note).to_owned(),
         };
-        self.changes.put(&Key::Activity(key.no, (count - 1) % ACTIVITIES), &activity);
+        self.changes.put(&Key::Activity(key.no, slot), &activity);
     }
 
     pub(super) fn await_input(&mut self, ask: Ask<'_>, wait: &AwaitInput) -> Result<Outcome, Refusal> {
@@ -164,8 +163,8 @@ impl Step<'_> {
     pub(super) fn hand_on(&mut self, ask: Ask<'_>, hand_on: &HandOn) -> Result<Outcome, Refusal> {
         let (key, _) = self.check_write(ask, &hand_on.write, Needs::Lease)?;
         let edits = [Edit::Phase(hand_on.phase.clone())];
-        self.check_values(key, &edits)?;
-        self.confirm(key);
+        self.check_values(ask, key, &edits)?;
+        self.confirm(ask, key);
         let lease = self.end_lease(key);
         let fields = self.write_edits(key, &edits);
         self.change(key, |item| item.standing.assignment = None);
@@ -186,4 +185,9 @@ impl Step<'_> {
     pub(super) fn mirrors_of(&self, key: ItemKey) -> Mirrors {
         self.item(key).standing.lease.as_ref().map_or(Mirrors::ALL, |lease| lease.mirrors)
     }
+}
+
+/// The beginning of a text that also stands in the body, for those who follow along.
+fn cut(note: &str) -> &str {
+    &note[..note.floor_char_boundary(NOTE_BYTES)]
 }

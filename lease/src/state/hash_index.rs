@@ -42,6 +42,9 @@ fn shard_of(hash: u64) -> usize {
 }
 
 impl HashIndex {
+    /// The one number that it cannot hold.
+    pub(crate) const NO_NUMBER: u32 = FREE;
+
     /// The number under this hash that the test knows.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let shard = &self.shards[shard_of(hash)];
@@ -51,7 +54,7 @@ impl HashIndex {
 
     /// Adds a number that is not there.
     pub(crate) fn insert(&mut self, hash: u64, number: u32) {
-        debug_assert_ne!(number, FREE);
+        assert_ne!(number, FREE, "this number says that a place is free");
         let shard = &mut self.shards[shard_of(hash)];
         if (shard.len + 1) * 8 > shard.entries.len() * 7 {
             shard.grow();

@@ -84,6 +84,11 @@ impl Item {
         self.line.as_ref().map_or(0, |line| u32::try_from(line.len()).unwrap_or(u32::MAX))
     }
 
+    /// Whether its lease came from a line and is not taken up yet.
+    pub(crate) fn is_offered(&self) -> bool {
+        self.standing.lease.as_ref().is_some_and(|lease| lease.pickup.is_some())
+    }
+
     pub(crate) fn has_line(&self) -> bool {
         self.line.is_some()
     }

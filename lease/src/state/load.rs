@@ -125,6 +125,10 @@ impl State {
             return Err(LoadError::Missing(format!("the standing of item {no}")));
         }
         for key in keys.into_values() {
+            let item = state.items.get(key);
+            if item.standing.lease.as_ref().is_some_and(|lease| lease.expires_at == Time(0)) {
+                return Err(LoadError::Missing(format!("the expiry of item {}", item.no)));
+            }
             state.index(key);
         }
         for queue in 0..state.queues.len() {

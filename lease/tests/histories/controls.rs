@@ -136,7 +136,7 @@ fn add_event(applied: &mut Applied, like: &Event, what: What, by: Option<Who>) {
     let mut number = last.number;
     number.seq += 1;
     let (space, queue, item) = (like.space.clone(), like.queue.clone(), like.item.clone());
-    applied.events.push(Event { space, number, at: like.at, wall: like.wall, by, queue, item, what });
+    applied.events.push(Event { space, number, at: like.at, wall: like.wall, by, queue, item, local_to: None, what });
 }
 
 /// Somebody else.

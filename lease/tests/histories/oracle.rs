@@ -533,12 +533,14 @@ impl Oracle {
                     self.show_cancel(request, item, *token);
                 }
                 let before = self.tokens.get(token).map(|minted| minted.expires_at);
-                must(how == Asked::Again || before.is_none_or(|before| *expires_at >= before), "I12", || {
+                // A cancel that is shown ends the lease sooner than any extension says.
+                let is_excepted = how == Asked::Again || *cancel_requested;
+                must(is_excepted || before.is_none_or(|before| *expires_at >= before), "I12", || {
                     format!("{outcome:?} ends before {before:?}")
                 })?;
                 self.promise(request, item, *token, *expires_at, *expires_in, "I14")?;
                 let Command::Extend(extend) = &request.command else { return Ok(()) };
-                must(how == Asked::Again || capped_to.is_some() || *expires_in >= extend.by, "I12", || {
+                must(is_excepted || capped_to.is_some() || *expires_in >= extend.by, "I12", || {
                     format!("a cut that nobody is told of: {extend:?} {outcome:?}")
                 })?;
             }

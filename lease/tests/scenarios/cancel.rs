@@ -45,8 +45,8 @@ scenarios! {
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 5m
          10s  now: disk active, ends by 5m; cancel_requested: disk, by dee: moot
-         50s  renewed: disk until 350s, renew after 100s, cancel requested
-         60s  renewed: disk until 6m, renew after 100s, cancel requested
+         50s  renewed: disk until 80s, renew after 10s, cancel requested
+         60s  renewed: disk until 80s, renew after 6666ms, cancel requested
          79s  now: disk active; activity_recorded: disk Progress:
          80s  cancelled: ada's disk, token 1, by time: moot
          81s  refused: lease_lost
@@ -140,7 +140,7 @@ scenarios! {
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 60s
          10s  now: disk active, ends by 60s; cancel_requested: disk, by dee: moot
-         50s  extended: disk until 650s, cancel requested; extended: ada's disk, token 1 until 650s
+         50s  extended: disk until 80s, cancel requested; extended: ada's disk, token 1 until 650s
          79s  nothing
          80s  cancelled: ada's disk, token 1, by time: moot
      "#]];
@@ -154,7 +154,7 @@ scenarios! {
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 5m
          10s  now: disk active, ends by 5m; cancel_requested: disk, by dee: moot
-         20s  renewed: ada holds disk, token 1, until 320s, cancel requested
+         20s  renewed: ada holds disk, token 1, until 50s, cancel requested
          50s  cancelled: ada's disk, token 1, by time: moot
      "#]];
 
@@ -167,7 +167,7 @@ scenarios! {
          0s   created: a r1, queued, created: b r2, queued
          0s   [granted: ada holds a, token 1, until 5m, granted: ada holds b, token 2, until 5m]
          10s  now: a active, ends by 5m; cancel_requested: a, by dee: moot
-         20s  renewed all: 2, 5m left, renew after 100s, cancel requested: a
+         20s  renewed all: 2, 30s left, renew after 10s, cancel requested: a
          50s  renewed all: 1, 5m left, renew after 100s, lost: a; cancelled: ada's a, token 1, by time: moot
      "#]];
 }

@@ -61,7 +61,7 @@ scenarios! {
          2s   worker drains; worker_drained: ada/s1
          3s   renewed: disk until 63s, renew after 20s, 1 in line, drain
          4s   now: disk active, ends by 63s; cancel_requested: disk, by dee: moot
-         5s   renewed: disk until 65s, renew after 20s, 1 in line, cancel requested, drain
+         5s   renewed: disk until 35s, renew after 10s, 1 in line, cancel requested, drain
      "#]];
 
     a_lower_token_is_lease_lost_whoever_asks:

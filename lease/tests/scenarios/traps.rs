@@ -389,8 +389,8 @@ scenarios! {
          0s   created: disk r1, queued
          0s   granted: ada/s1 holds disk, token 1, until 10m
          1s   now: disk active, ends by 10m; cancel_requested: disk, by dee: moot
-         2s   renewed: disk until 602s, renew after 200s, cancel requested
-         22s  granted: ada/s2 holds disk, token 2, until 622s, first at 0s, cancel requested; taken_over: ada/s1's disk, token 1
+         2s   renewed: disk until 32s, renew after 10s, cancel requested
+         22s  granted: ada/s2 holds disk, token 2, until 52s, first at 0s, cancel requested; taken_over: ada/s1's disk, token 1
          51s  nothing
          52s  cancelled: ada/s2's disk, token 2, by time: moot
      "#]];
