@@ -195,4 +195,42 @@ scenarios! {
          1s   [granted: ada/s2 holds disk, token 2, until 31s, first at 0s, renewed: ada/s2 holds disk, token 2, until 31s, first at 0s]; taken_over: ada/s1's disk, token 1
          2s   renewed: disk until 32s, renew after 10s
      "#]];
+
+    all_or_none_does_not_take_up_an_offer_for_what_it_also_wants:
+    "0s   op sets ops, max_leases 1, at_max_leases release_oldest
+     0s   ada creates many in ops: a; y
+     0s   ada claims a for 10m
+     0s   bob claims y for 10m
+     1s   ada claims y for 10m, waiting
+     2s   bob releases y
+     3s   ada claims all or none: y; a
+     4s   ada claims all: a; y; a
+     5s   ada renews all" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: y r3, queued
+         0s   granted: ada holds a, token 1, until 10m
+         0s   granted: bob holds y, token 2, until 10m
+         1s   waiting: place 0 of 1
+         2s   released: y, unassigned, active; granted from the line: ada holds y, token 3, until 12s
+         3s   [refused: all_or_none, refused: too_many_leases, max 1]
+         4s   [renewed: ada holds a, token 1, until 904s, refused: too_many_leases, max 1, renewed: ada holds a, token 1, until 904s]
+         5s   renewed all: 1, 10m left, renew after 200s; picked_up: ada's y, token 3; released: ada's a, token 1
+     "#]];
+
+    an_offer_is_taken_up_with_the_room_that_a_riding_release_gives:
+    "0s   op sets ops, max_leases 1, at_max_leases release_oldest
+     0s   ada creates many in ops: a; y; z
+     0s   ada claims a for 10m
+     0s   bob claims y for 10m
+     1s   ada claims y for 10m, waiting
+     2s   bob releases y
+     3s   ada claims all: y; z; release a" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: y r3, queued, created: z r4, queued
+         0s   granted: ada holds a, token 1, until 10m
+         0s   granted: bob holds y, token 2, until 10m
+         1s   waiting: place 0 of 1
+         2s   released: y, unassigned, active; granted from the line: ada holds y, token 3, until 12s
+         3s   [granted: ada holds y, token 3, until 903s, refused: too_many_leases, max 1] [released: a, unassigned, queued]; picked_up: ada's y, token 3
+     "#]];
 }

@@ -174,4 +174,18 @@ scenarios! {
          0s   refused: forbidden, needs admin
          0s   renewed all: 0
      "#]];
+
+    links_reach_no_further_than_their_makers_rights:
+    "roles dee dispatcher ops
+     0s   ada creates hidden in secret
+     0s   dee creates a in ops, parent hidden
+     0s   dee creates a in ops, after hidden
+     0s   dee creates a in ops, target hidden
+     0s   ada creates a in ops, target hidden" => expect![[r#"
+         0s   created: hidden r1, queued
+         0s   refused: invalid: parent does not exist
+         0s   refused: invalid: depends_on hidden does not exist; create it first
+         0s   refused: invalid: target does not exist
+         0s   created: a r2, queued
+     "#]];
 }
