@@ -194,6 +194,29 @@ fn who_may_not_see_an_item_hears_that_there_is_none() {
 }
 
 #[test]
+fn a_view_says_what_an_item_waits_for_and_what_blocks_it() {
+    let mut story = Story::new();
+    story.create("first", |_| {});
+    story.create("later", |new| {
+        new.depends_on = vec![item("first")];
+        new.not_before = Some(Wall(9_000));
+        new.delay = Some(Span(500));
+    });
+    let waits_for = story.view(&dee(), "later").unwrap().waits_for.unwrap();
+    assert_eq!(
+        (waits_for.dependencies, waits_for.not_before, waits_for.until),
+        (1, Some(Wall(9_000)), Some(Time(500)))
+    );
+    let cancel = lease::command::Cancel { item: item("first"), reason: String::new(), force: false };
+    story.at(1, &dee(), Command::Cancel(cancel));
+    let view = story.view(&dee(), "later").unwrap();
+    assert_eq!((view.waits_for, view.blocked_by), (None, Some(lease::standing::BlockedBy::Dependency)));
+    assert_eq!(story.view(&dee(), "first").unwrap().blocked_by, None);
+    assert_eq!((story.state.rules_version(), story.state.remembered_requests()), (1, 3));
+    assert_eq!((story.state.live_items(), story.state.is_activated()), (1, true));
+}
+
+#[test]
 fn a_reader_may_ask_to_fail_when_somebody_works_on_it() {
     let mut story = Story::new();
     story.create("disk", |_| {});
