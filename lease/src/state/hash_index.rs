@@ -1,7 +1,7 @@
 //! From a uniform hash to a number, in one or two cache lines. Whoever looks tells names of one hash apart.
 //!
-//! Not a map: it has no order, gives none, and holds nothing but what can be made again from the records. A `BTreeMap`
-//! in its place was a third of the cost of every command at a million items.
+//! Not a map: it has no order, gives none, and holds nothing but what can be made again from the records. With
+//! ordered maps in its place, look-ups were close to half of the cost of a claim at a million items.
 
 /// Growing moves one shard at a time, so that no command waits for all of them.
 const SHARDS: usize = 64;
