@@ -1,0 +1,7 @@
+//! Tenure's log, state and snapshots on RocksDB, as openraft wants them.
+//!
+//! The only crate that knows RocksDB. It knows no socket and no HTTP, and no rule: what an entry means is
+//! [`lease::State::apply`]'s to say.
+
+pub mod codec;
+pub mod types;
