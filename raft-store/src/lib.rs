@@ -4,4 +4,7 @@
 //! [`lease::State::apply`]'s to say.
 
 pub mod codec;
+pub mod directory;
+pub mod snapshot;
+pub mod state;
 pub mod types;

@@ -49,14 +49,15 @@ impl State {
     ///
     /// # Errors
     /// When a record cannot be read or the set is not whole.
-    pub fn load<'a>(
-        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    pub fn load<Bytes: AsRef<[u8]>>(
+        records: impl IntoIterator<Item = (Bytes, Bytes)>,
         hash: StateHash,
     ) -> Result<Self, LoadError> {
         let mut state: Option<Self> = None;
         let mut contents: BTreeMap<ItemNo, StoredContent> = BTreeMap::new();
         let mut keys: BTreeMap<ItemNo, ItemKey> = BTreeMap::new();
         for (key_bytes, value) in records {
+            let (key_bytes, value) = (key_bytes.as_ref(), value.as_ref());
             let bad = |error| LoadError::Decode { key: key_bytes.to_vec(), error };
             let key = Key::decode(key_bytes).map_err(bad)?;
             if key == Key::Meta {

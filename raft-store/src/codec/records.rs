@@ -184,6 +184,14 @@ pub struct AppliedRecord {
     pub marks: Vec<HashMark>,
 }
 
+impl AppliedRecord {
+    /// What a snapshot of this state holds.
+    #[must_use]
+    pub fn snapshot_meta(&self) -> SnapshotMetaRecord {
+        SnapshotMetaRecord { last: self.last, membership: self.membership.clone() }
+    }
+}
+
 /// The state hash right after the entry of this index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HashMark {

@@ -1,0 +1,346 @@
+//! A node's directory: whose it is, what lies where in it, and when it must not be used.
+//!
+//! ```text
+//! IDENTITY        cluster, node and instance; written last, so that a directory without it was never used
+//! log/            the log's RocksDB
+//! CURRENT         names the state's folder
+//! state-000001/   the state's RocksDB
+//! snapshots/      checkpoints of the state
+//! incoming/       a snapshot on its way here
+//! ```
+//!
+//! `log/` and the state's folder each carry a copy of IDENTITY named TENURE, so that a folder brought in from another
+//! directory is found out. A node that lost what it had acknowledged must never vote again under its old id.
+
+use crate::codec::records::IdentityRecord;
+use crate::codec::{self, CodecError};
+use crate::types::NodeId;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::{fmt, process};
+
+const IDENTITY: &str = "IDENTITY";
+const MARK: &str = "TENURE";
+const CURRENT: &str = "CURRENT";
+/// There while a directory is being made: what is in it was never used.
+const MAKING: &str = "MAKING";
+
+/// Why a directory is not opened. Each says what to do.
+#[derive(Debug)]
+pub enum DirectoryError {
+    Io {
+        path: PathBuf,
+        doing: &'static str,
+        error: io::Error,
+    },
+    /// Files, but none that says whose they are.
+    Foreign(PathBuf),
+    Unreadable {
+        path: PathBuf,
+        error: CodecError,
+    },
+    OtherNode {
+        path: PathBuf,
+        wanted: NodeId,
+        found: NodeId,
+    },
+    OtherCluster {
+        path: PathBuf,
+        wanted: u128,
+        found: u128,
+    },
+    /// Part of what was acknowledged is gone.
+    Wiped {
+        path: PathBuf,
+        missing: &'static str,
+        node: NodeId,
+    },
+    /// A folder of another directory.
+    Mixed {
+        path: PathBuf,
+        part: String,
+    },
+}
+
+impl fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, doing, error } => write!(f, "{}: cannot {doing}: {error}", path.display()),
+            Self::Foreign(path) => write!(
+                f,
+                "{}: holds files but no {IDENTITY}: it is not a Tenure directory, or half of it was deleted. Give an empty \
+                 directory, or bring the whole one back",
+                path.display()
+            ),
+            Self::Unreadable { path, error } => write!(
+                f,
+                "{}: {error}. If a later build wrote it, start that build; if it is damaged, remove this node from the \
+                 cluster and add it again under a new id with an empty directory",
+                path.display()
+            ),
+            Self::OtherNode { path, wanted, found } => write!(
+                f,
+                "{}: is the directory of node {found}, not of node {wanted}: correct the node id or the path",
+                path.display()
+            ),
+            Self::OtherCluster { path, wanted, found } => write!(
+                f,
+                "{}: belongs to cluster {found:032x}, not to {wanted:032x}: correct the path or the seed list",
+                path.display()
+            ),
+            Self::Wiped { path, missing, node } => write!(
+                f,
+                "{}: its {missing} is gone, and with it what node {node} has promised: it must not come back under this id. \
+                 Remove node {node} from the cluster and add it again under a new id with an empty directory",
+                path.display()
+            ),
+            Self::Mixed { path, part } => write!(
+                f,
+                "{}: {part} came from another node's directory: bring back its own, or remove this node from the cluster and \
+                 add it again under a new id with an empty directory",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DirectoryError {}
+
+/// A directory that was found to be whole and this node's.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    root: PathBuf,
+    identity: IdentityRecord,
+}
+
+/// What is at a path.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing that was ever used.
+    Empty,
+    Used(Directory),
+}
+
+impl Directory {
+    /// Looks at a path without changing it.
+    ///
+    /// # Errors
+    /// When what is there must not be used.
+    pub fn find(root: &Path) -> Result<Found, DirectoryError> {
+        let io = |doing| move |error| DirectoryError::Io { path: root.into(), doing, error };
+        if !root.exists() {
+            return Ok(Found::Empty);
+        }
+        let is_empty = fs::read_dir(root).map_err(io("list it"))?.next().is_none();
+        let identity_path = root.join(IDENTITY);
+        if !identity_path.exists() {
+            return if is_empty || root.join(MAKING).exists() {
+                Ok(Found::Empty)
+            } else {
+                Err(DirectoryError::Foreign(root.into()))
+            };
+        }
+        let identity = read_identity(&identity_path)?;
+        let directory = Self { root: root.into(), identity };
+        let wiped = |missing| DirectoryError::Wiped { path: root.into(), missing, node: identity.node };
+        let state = directory.state_path()?.ok_or_else(|| wiped("state"))?;
+        for (folder, name) in [(directory.log_path(), "log"), (state, "state")] {
+            // RocksDB makes an empty database where it finds none: it must never come to that.
+            if !folder.join("CURRENT").exists() || !folder.join(MARK).exists() {
+                return Err(wiped(name));
+            }
+            if read_identity(&folder.join(MARK))? != identity {
+                return Err(DirectoryError::Mixed { path: root.into(), part: folder.display().to_string() });
+            }
+        }
+        Ok(Found::Used(directory))
+    }
+
+    /// Makes a directory for a new node. `fill` makes the two databases in the folders it is given, log and state.
+    ///
+    /// # Errors
+    /// When the path is in use or cannot be written.
+    pub fn make<E: From<DirectoryError>>(
+        root: &Path,
+        identity: IdentityRecord,
+        fill: impl FnOnce(&Path, &Path) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        if let Found::Used(_) = Self::find(root)? {
+            return Err(DirectoryError::Foreign(root.into()).into());
+        }
+        let io = |doing| move |error| DirectoryError::Io { path: root.into(), doing, error };
+        if root.exists() {
+            // An earlier attempt was cut short before anything in it was used.
+            for entry in fs::read_dir(root).map_err(io("list it"))? {
+                let path = entry.map_err(io("list it"))?.path();
+                let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.map_err(io("clear what a cut-short start left"))?;
+            }
+        }
+        fs::create_dir_all(root).map_err(io("make it"))?;
+        File::create(root.join(MAKING)).map_err(io("write to it"))?;
+        let directory = Self { root: root.into(), identity };
+        let (log, state) = (directory.log_path(), root.join(state_name(1)));
+        for folder in [&log, &state] {
+            fs::create_dir_all(folder).map_err(io("make a folder in it"))?;
+        }
+        fill(&log, &state)?;
+        directory.mark(&log)?;
+        directory.mark(&state)?;
+        directory.point_to(&state_name(1))?;
+        write_durably(&root.join(IDENTITY), &identity_bytes(&identity)).map_err(io("write to it"))?;
+        fs::remove_file(root.join(MAKING)).map_err(io("write to it"))?;
+        sync_folder(root).map_err(io("sync it"))?;
+        Ok(directory)
+    }
+
+    /// # Errors
+    /// When the directory is another node's.
+    pub fn expect_node(&self, wanted: NodeId) -> Result<(), DirectoryError> {
+        let found = self.identity.node;
+        if found == wanted { Ok(()) } else { Err(DirectoryError::OtherNode { path: self.root.clone(), wanted, found }) }
+    }
+
+    /// # Errors
+    /// When the directory is another cluster's.
+    pub fn expect_cluster(&self, wanted: u128) -> Result<(), DirectoryError> {
+        let found = self.identity.cluster;
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(DirectoryError::OtherCluster { path: self.root.clone(), wanted, found })
+        }
+    }
+
+    #[must_use]
+    pub fn identity(&self) -> &IdentityRecord {
+        &self.identity
+    }
+
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    #[must_use]
+    pub fn snapshots_path(&self) -> PathBuf {
+        self.root.join("snapshots")
+    }
+
+    #[must_use]
+    pub fn incoming_path(&self) -> PathBuf {
+        self.root.join("incoming")
+    }
+
+    /// Where the state is now.
+    ///
+    /// # Errors
+    /// When the pointer cannot be read.
+    pub fn state_path(&self) -> Result<Option<PathBuf>, DirectoryError> {
+        match fs::read_to_string(self.root.join(CURRENT)) {
+            Ok(name) => Ok(Some(self.root.join(name.trim()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(DirectoryError::Io { path: self.root.clone(), doing: "read where its state is", error }),
+        }
+    }
+
+    /// A folder name that no state has had.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed.
+    pub fn next_state_path(&self) -> io::Result<PathBuf> {
+        let newest = self.state_folders()?.into_iter().filter_map(|name| state_number(&name)).max();
+        Ok(self.root.join(state_name(newest.unwrap_or(0) + 1)))
+    }
+
+    /// Switches to another state's folder, whose content is synced, and drops the old ones.
+    ///
+    /// # Errors
+    /// When it cannot be written. The old state is then still the current one, or the new one is.
+    pub fn switch_state(&self, folder: &Path) -> Result<(), DirectoryError> {
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        self.mark(folder)?;
+        self.point_to(&name)
+    }
+
+    /// Drops folders of states that are not the current one: what a cut-short switch left.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed or written.
+    pub fn drop_old_states(&self) -> io::Result<()> {
+        let current = self.state_path().map_err(io::Error::other)?;
+        for name in self.state_folders()? {
+            let folder = self.root.join(name);
+            if Some(&folder) != current.as_ref() {
+                fs::remove_dir_all(folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn state_folders(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            if let Ok(name) = entry?.file_name().into_string()
+                && state_number(&name).is_some()
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn mark(&self, folder: &Path) -> Result<(), DirectoryError> {
+        write_durably(&folder.join(MARK), &identity_bytes(&self.identity)).map_err(|error| DirectoryError::Io {
+            path: folder.into(),
+            doing: "write to it",
+            error,
+        })
+    }
+
+    fn point_to(&self, name: &str) -> Result<(), DirectoryError> {
+        write_durably(&self.root.join(CURRENT), name.as_bytes()).map_err(|error| DirectoryError::Io {
+            path: self.root.clone(),
+            doing: "write to it",
+            error,
+        })
+    }
+}
+
+fn state_name(number: u64) -> String {
+    format!("state-{number:06}")
+}
+
+fn state_number(name: &str) -> Option<u64> {
+    name.strip_prefix("state-")?.parse().ok()
+}
+
+fn identity_bytes(identity: &IdentityRecord) -> Vec<u8> {
+    codec::encode(identity).expect("an identity is small")
+}
+
+fn read_identity(path: &Path) -> Result<IdentityRecord, DirectoryError> {
+    let bytes = fs::read(path).map_err(|error| DirectoryError::Io { path: path.into(), doing: "read it", error })?;
+    codec::decode(&bytes).map_err(|error| DirectoryError::Unreadable { path: path.into(), error })
+}
+
+/// A file is there whole or not at all, also after a power loss.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let temporary = path.with_extension(format!("tmp{}", process::id()));
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    sync_folder(folder)
+}
+
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

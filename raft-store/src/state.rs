@@ -1,0 +1,222 @@
+//! The lease machine with what keeps it: entries go in, records go to a disk, readers look on.
+//!
+//! One lock guards the live state. A chunk of entries is applied and written under it, so a reader sees memory and
+//! disk at the same moment, and never a chunk half done.
+
+pub mod chunk;
+pub mod disk;
+pub mod memory;
+pub mod rocks;
+
+mod machine;
+
+pub use machine::{Builder, Machine};
+
+use crate::codec::records::{AppliedRecord, HashMark};
+use crate::types::{LogId, StoredMembership};
+use chunk::{FirstRetained, Lookups};
+use disk::StateDisk;
+use lease::event::Event;
+use lease::numbers::{EventNumber, ItemNo, SpaceNo, Time};
+use lease::record::{self, Key};
+use lease::{Archive, NextDeadlines, Salt, State, StateHash};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+/// Nodes compare their hashes at indexes that this divides.
+pub const HASH_MARK_EVERY: u64 = 1_024;
+/// How many of them are kept: a node that far behind is compared later.
+const HASH_MARKS_KEPT: usize = 16;
+
+/// Told of every chunk after it is written, before anyone is answered. Must not block.
+pub trait Observer: Send + Sync + 'static {
+    fn applied(&self, chunk: &AppliedChunk<'_>);
+}
+
+/// What those who wait learn of a chunk.
+#[derive(Debug)]
+pub struct AppliedChunk<'a> {
+    pub progress: Progress,
+    /// In order. Empty after a snapshot was installed: what it skipped stands in the store.
+    pub events: &'a [Event],
+}
+
+/// How far a state is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub applied: Option<LogId>,
+    /// Cluster time.
+    pub now: Time,
+    pub deadlines: NextDeadlines,
+    pub hash: StateHash,
+}
+
+/// One state, shared by the one who applies and those who read.
+pub struct StateStore<D> {
+    live: RwLock<Live>,
+    disk: D,
+    salt: Salt,
+}
+
+struct Live {
+    state: State,
+    applied: AppliedRecord,
+    first_retained: FirstRetained,
+}
+
+impl<D> fmt::Debug for StateStore<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateStore")
+    }
+}
+
+impl<D: StateDisk> StateStore<D> {
+    /// Loads the live state into memory.
+    ///
+    /// # Errors
+    /// When the disk fails or holds no whole state.
+    pub fn open(disk: D, salt: Salt) -> io::Result<Arc<Self>> {
+        let (state, applied) = disk.load(salt)?;
+        let live = Live { state, applied, first_retained: FirstRetained::default() };
+        Ok(Arc::new(Self { live: RwLock::new(live), disk, salt }))
+    }
+
+    /// Looks at the state as it is between two chunks.
+    ///
+    /// # Errors
+    /// When the disk failed in what was read from it.
+    pub fn read<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<R> {
+        let live = self.live();
+        let lookups = Lookups::new(&self.disk, FirstRetained::default());
+        let seen = look(&live.state, &lookups);
+        lookups.check()?;
+        Ok(seen)
+    }
+
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let live = self.live();
+        self.progress_of(&live)
+    }
+
+    /// The hashes that nodes compare, oldest first.
+    #[must_use]
+    pub fn hash_marks(&self) -> Vec<HashMark> {
+        self.live().applied.marks.clone()
+    }
+
+    /// # Errors
+    /// When the disk holds a membership that is none.
+    pub fn membership(&self) -> io::Result<StoredMembership> {
+        Ok(self.live().applied.membership.clone().try_into()?)
+    }
+
+    /// One part of an item's body, as it was written.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn body(&self, item: ItemNo, part: lease::item::Part) -> io::Result<Option<Vec<u8>>> {
+        self.disk.get(&Key::Body(item, part).encode())
+    }
+
+    /// Events of a space behind a number, oldest first.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn events_after(&self, space: SpaceNo, number: EventNumber, limit: usize) -> io::Result<Vec<Event>> {
+        let after = Key::Event(space, number).encode();
+        let prefix = after[..1 + size_of::<SpaceNo>()].to_vec();
+        let mut events = Vec::new();
+        let mut failure = Ok(());
+        self.disk.scan(&prefix, &after, &mut |key, value| {
+            if key == after {
+                return true;
+            }
+            match chunk::read(value) {
+                Ok(event) => events.push(event),
+                Err(error) => failure = Err(error),
+            }
+            failure.is_ok() && events.len() < limit
+        })?;
+        failure.map(|()| events)
+    }
+
+    /// Everything applied so far survives a power loss from now on.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn flush(&self) -> io::Result<()> {
+        self.disk.flush()
+    }
+
+    #[must_use]
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
+    /// Goes through all records, of the disk and of the memory, and says where they differ. Changes nothing.
+    ///
+    /// # Errors
+    /// When the disk fails or a record cannot be read.
+    pub fn verify(&self) -> io::Result<Vec<String>> {
+        let live = self.live();
+        let (loaded, applied) = self.disk.load(self.salt)?;
+        let mut faults = loaded.violations();
+        if applied != live.applied {
+            faults.push(format!("applied up to {:?} in memory, {:?} on disk", live.applied.last, applied.last));
+        }
+        if loaded.dump() != live.state.dump() {
+            faults.push("the live records in memory are not those on disk".into());
+        }
+        for kind in [record::ARCHIVED, record::RETENTION, record::EVENT] {
+            self.disk.scan(&[kind], &[kind], &mut |key, value| {
+                let is_whole = Key::decode(key).is_ok()
+                    && match kind {
+                        record::ARCHIVED => chunk::read::<record::Archived>(value).is_ok(),
+                        record::RETENTION => chunk::read::<record::Retained>(value).is_ok(),
+                        _ => chunk::read::<Event>(value).is_ok(),
+                    };
+                if !is_whole {
+                    faults.push(format!("record {key:02x?} cannot be read"));
+                }
+                true
+            })?;
+        }
+        Ok(faults)
+    }
+
+    fn live(&self) -> RwLockReadGuard<'_, Live> {
+        // A panic while a chunk was applied left it half done: nobody may look.
+        self.live.read().expect("the state is whole")
+    }
+
+    fn progress_of(&self, live: &Live) -> Progress {
+        let lookups = Lookups::new(&self.disk, live.first_retained.clone());
+        Progress {
+            applied: live.applied.last.map(Into::into),
+            now: live.state.now(),
+            deadlines: live.state.next_deadlines(&lookups),
+            hash: live.state.hash(),
+        }
+    }
+}
+
+impl Live {
+    fn note_applied(&mut self, last: LogId) {
+        self.applied.last = Some(last.into());
+        self.applied.hash = self.state.hash();
+        if last.index.is_multiple_of(HASH_MARK_EVERY) {
+            let marks = &mut self.applied.marks;
+            marks.push(HashMark { index: last.index, hash: self.state.hash() });
+            let surplus = marks.len().saturating_sub(HASH_MARKS_KEPT);
+            marks.drain(..surplus);
+        }
+    }
+}
+
+/// A poisoned lock means a panic in apply: it is passed on, not papered over.
+fn is_poisoned<T>(error: PoisonError<T>) -> io::Error {
+    drop(error);
+    io::Error::other("an entry could not be applied: the state is not whole")
+}

@@ -1,0 +1,215 @@
+//! The state as Raft wants it: committed entries in, answers out, snapshots taken and installed.
+
+use super::chunk::{Chunk, FirstRetained, Lookups};
+use super::disk::StateDisk;
+use super::{AppliedChunk, Live, Observer, StateStore, is_poisoned};
+use crate::codec::records::{SnapshotMetaRecord, StoredMembershipRecord};
+use crate::types::{Answer, LogEntry, LogId, Payload, SnapshotMeta, StoredMembership, Types};
+use futures_util::{Stream, StreamExt};
+use lease::bounds::RULES_VERSION;
+use lease::{Command, Entry, Event};
+use openraft::OptionalSend;
+use openraft::async_runtime::AsyncRuntime;
+use openraft::storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine, Snapshot};
+use openraft::type_config::alias::AsyncRuntimeOf;
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Under one lock and in one write: enough to share the cost, little enough to keep no reader waiting.
+const CHUNK_ENTRIES: usize = 256;
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// The one that applies.
+pub struct Machine<C, D> {
+    store: Arc<StateStore<D>>,
+    observer: Arc<dyn Observer>,
+    types: PhantomData<fn() -> C>,
+}
+
+impl<C, D> fmt::Debug for Machine<C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Machine")
+    }
+}
+
+impl<C: Types, D: StateDisk> Machine<C, D> {
+    pub fn new(store: Arc<StateStore<D>>, observer: Arc<dyn Observer>) -> Self {
+        Self { store, observer, types: PhantomData }
+    }
+
+    fn apply_chunk(&self, entries: Vec<(LogEntry, Option<ApplyResponder<C>>)>) -> io::Result<()> {
+        let mut steps = Vec::with_capacity(entries.len());
+        for (entry, responder) in entries {
+            steps.push((entry.log_id, open(entry.payload)?, responder));
+        }
+        let mut answers = Vec::with_capacity(steps.len());
+        let mut events = Vec::new();
+        let progress = {
+            let mut live = self.store.live.write().map_err(is_poisoned)?;
+            let live = &mut *live;
+            let mut chunk = Chunk::default();
+            let mut lookups = Lookups::new(&self.store.disk, std::mem::take(&mut live.first_retained));
+            for (id, step, responder) in steps {
+                let answer = match step {
+                    Step::Nothing => Answer::default(),
+                    Step::Membership(membership) => {
+                        live.applied.membership =
+                            StoredMembershipRecord { log_id: Some(id.into()), membership: (&membership).into() };
+                        Answer::default()
+                    }
+                    Step::Lease(entry) => {
+                        let applied = live.state.apply(&entry, &lookups);
+                        lookups.check()?;
+                        lookups.note(&applied.changes);
+                        chunk.changes.push(applied.changes);
+                        events.extend(applied.events);
+                        Answer { outcomes: applied.outcomes }
+                    }
+                };
+                live.note_applied(id);
+                answers.push((responder, answer));
+            }
+            live.first_retained = lookups.into_first_retained();
+            self.store.disk.write(&chunk, &live.applied)?;
+            self.store.progress_of(live)
+        };
+        self.tell(progress, &events);
+        for (responder, answer) in answers {
+            if let Some(responder) = responder {
+                responder.send(answer);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, progress: super::Progress, events: &[Event]) {
+        self.observer.applied(&AppliedChunk { progress, events });
+    }
+}
+
+/// An entry of the log, opened.
+enum Step {
+    Nothing,
+    Membership(crate::types::Membership),
+    Lease(Entry),
+}
+
+/// Refuses what this build must not apply: a mixed cluster would diverge.
+fn open(payload: Payload) -> io::Result<Step> {
+    match payload {
+        Payload::Blank => Ok(Step::Nothing),
+        Payload::Membership(membership) => Ok(Step::Membership(membership)),
+        Payload::Normal(proposal) => {
+            let entry = proposal.open().map_err(|error| {
+                io::Error::new(io::ErrorKind::InvalidData, format!("an entry of the log cannot be read: {error}"))
+            })?;
+            for request in &entry.commands {
+                if let Command::RaiseRules { version } = request.command
+                    && version > RULES_VERSION
+                    && request.caller.is_admin()
+                {
+                    return Err(io::Error::new(
+                        io::ErrorKind::Unsupported,
+                        format!(
+                            "the cluster moves to rules {version}; this build knows up to {RULES_VERSION}: upgrade this node"
+                        ),
+                    ));
+                }
+            }
+            Ok(Step::Lease(entry))
+        }
+    }
+}
+
+impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
+    type SnapshotData = D::Snapshot;
+    type SnapshotBuilder = Builder<C, D>;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        let live = self.store.live();
+        let membership = live.applied.membership.clone().try_into()?;
+        Ok((live.applied.last.map(Into::into), membership))
+    }
+
+    async fn apply<Strm>(&mut self, mut entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = io::Result<EntryResponder<C>>> + Unpin + OptionalSend,
+    {
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        while let Some(entry) = entries.next().await {
+            let (entry, responder) = entry?;
+            if let Payload::Normal(proposal) = &entry.payload {
+                bytes += proposal.as_bytes().len();
+            }
+            chunk.push((entry, responder));
+            if chunk.len() >= CHUNK_ENTRIES || bytes >= CHUNK_BYTES {
+                self.apply_chunk(std::mem::take(&mut chunk))?;
+                bytes = 0;
+            }
+        }
+        if chunk.is_empty() { Ok(()) } else { self.apply_chunk(chunk) }
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
+        Builder { store: self.store.clone(), types: PhantomData }
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: D::Snapshot) -> io::Result<()> {
+        let store = self.store.clone();
+        let meta = SnapshotMetaRecord::from(meta);
+        let progress = aside::<C, D, _>(move || {
+            // Nobody reads while memory and disk are not of the same moment.
+            let mut live = store.live.write().map_err(is_poisoned)?;
+            store.disk.install(&meta, snapshot)?;
+            let (state, applied) = store.disk.load(store.salt)?;
+            *live = Live { state, applied, first_retained: FirstRetained::default() };
+            Ok(store.progress_of(&live))
+        })
+        .await?;
+        self.tell(progress, &[]);
+        Ok(())
+    }
+
+    async fn get_current_snapshot(
+        &mut self,
+    ) -> io::Result<Option<Snapshot<crate::types::LeaderId, u64, crate::types::Member, D::Snapshot>>> {
+        match self.store.disk.newest_snapshot()? {
+            Some((meta, snapshot)) => Ok(Some(Snapshot { meta: meta.try_into()?, snapshot })),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Takes a snapshot beside the one that applies: what it holds, it says itself.
+pub struct Builder<C, D> {
+    store: Arc<StateStore<D>>,
+    types: PhantomData<fn() -> C>,
+}
+
+impl<C, D> fmt::Debug for Builder<C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Builder")
+    }
+}
+
+impl<C: Types, D: StateDisk> RaftSnapshotBuilder<C> for Builder<C, D> {
+    type SnapshotData = D::Snapshot;
+
+    async fn build_snapshot(
+        &mut self,
+    ) -> io::Result<Snapshot<crate::types::LeaderId, u64, crate::types::Member, D::Snapshot>> {
+        let store = self.store.clone();
+        let (meta, snapshot) = aside::<C, D, _>(move || store.disk.take_snapshot()).await?;
+        Ok(Snapshot { meta: meta.try_into()?, snapshot })
+    }
+}
+
+/// Work that keeps a thread waiting gets one of its own; a simulation has only one, and nothing to wait for.
+async fn aside<C: Types, D: StateDisk, T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    if D::BLOCKS { AsyncRuntimeOf::<C>::spawn_blocking(work).await? } else { work() }
+}

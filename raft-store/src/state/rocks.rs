@@ -1,0 +1,305 @@
+//! The state on RocksDB. Its write-ahead log is off: Raft's log has every entry until the state has been flushed
+//! past it. A key is the group's number, then the lease machine's key.
+
+use crate::codec;
+use crate::codec::records::{AppliedRecord, SnapshotMetaRecord};
+use crate::directory::{Directory, sync_folder};
+use crate::snapshot::{self, SnapshotDir};
+use crate::state::chunk::Chunk;
+use crate::state::disk::StateDisk;
+use crate::types::Group;
+use lease::changes::Change;
+use lease::{Salt, State, record};
+use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Direction, IteratorMode, Options, ReadOptions};
+use rocksdb::{WriteBatch, WriteOptions};
+use std::cell::{OnceCell, RefCell};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Behind the group's number; no record of the lease machine begins so.
+const APPLIED: u8 = b'#';
+/// A full one is written out in the background. After a crash so much is applied again from the log at most, some
+/// hundred thousand commands: seconds.
+const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
+/// For what is not held in memory: archived items, bodies, events.
+const BLOCK_CACHE_BYTES: usize = 128 * 1024 * 1024;
+
+pub struct RocksDisk {
+    /// Replaced when a snapshot is installed.
+    db: RwLock<Arc<DB>>,
+    directory: Directory,
+    group: Group,
+    newest: Mutex<Option<(SnapshotMetaRecord, SnapshotDir)>>,
+}
+
+impl fmt::Debug for RocksDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RocksDisk at {}", self.directory.root().display())
+    }
+}
+
+impl RocksDisk {
+    /// Makes an empty state in a folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn make(folder: &Path) -> io::Result<()> {
+        let db = open(folder, true)?;
+        db.flush().map_err(failed)
+    }
+
+    /// # Errors
+    /// When the state is damaged or open in another process.
+    pub fn open(directory: Directory, group: Group) -> io::Result<Self> {
+        directory.drop_old_states()?;
+        let folder = directory.state_path().map_err(io::Error::other)?;
+        let folder = folder.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the directory names no state"))?;
+        let newest = snapshot::newest_in(&directory.snapshots_path())?;
+        Ok(Self { db: RwLock::new(Arc::new(open(&folder, false)?)), directory, group, newest: Mutex::new(newest) })
+    }
+
+    fn db(&self) -> Arc<DB> {
+        self.db.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn key(&self, key: &[u8]) -> Vec<u8> {
+        let mut full = Vec::with_capacity(4 + key.len());
+        full.extend_from_slice(&self.group.0.to_be_bytes());
+        full.extend_from_slice(key);
+        full
+    }
+
+    fn applied_in(&self, db: &DB) -> io::Result<AppliedRecord> {
+        match db.get_pinned(self.key(&[APPLIED])).map_err(failed)? {
+            Some(bytes) => Ok(codec::decode(&bytes)?),
+            None => Ok(AppliedRecord::default()),
+        }
+    }
+
+    /// Keeps this one and lets the one before go as soon as nobody reads from it.
+    fn set_newest(&self, meta: &SnapshotMetaRecord, snapshot: &SnapshotDir) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, old)) = newest.replace((meta.clone(), snapshot.clone()))
+            && old.path() != snapshot.path()
+        {
+            old.supersede();
+        }
+    }
+}
+
+impl StateDisk for RocksDisk {
+    const BLOCKS: bool = true;
+
+    type Snapshot = SnapshotDir;
+
+    fn load(&self, salt: Salt) -> io::Result<(State, AppliedRecord)> {
+        let db = self.db();
+        let applied = self.applied_in(&db)?;
+        if db.get_pinned(self.key(&[record::META])).map_err(failed)?.is_none() {
+            return Ok((State::new(salt), applied));
+        }
+        let failure = RefCell::new(None);
+        let records = record::LIVE.into_iter().flat_map(|kind| {
+            let from = self.key(&[kind]);
+            let mut options = ReadOptions::default();
+            options.set_iterate_upper_bound(after_prefix(&from));
+            options.set_readahead_size(4 * 1024 * 1024);
+            db.iterator_opt(IteratorMode::From(&from, Direction::Forward), options).map_while(|found| match found {
+                Ok((key, value)) => Some((Box::<[u8]>::from(&key[4..]), value)),
+                Err(error) => {
+                    failure.borrow_mut().get_or_insert(error);
+                    None
+                }
+            })
+        });
+        let state = State::load(records, applied.hash);
+        if let Some(error) = failure.take() {
+            return Err(failed(error));
+        }
+        Ok((state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?, applied))
+    }
+
+    fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        self.db().get(self.key(key)).map_err(failed)
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> io::Result<()> {
+        let db = self.db();
+        let mut options = ReadOptions::default();
+        options.set_iterate_upper_bound(after_prefix(&self.key(prefix)));
+        let mut iterator = db.raw_iterator_opt(options);
+        iterator.seek(self.key(from));
+        while let Some((key, value)) = iterator.item() {
+            if !visit(&key[4..], value) {
+                return Ok(());
+            }
+            iterator.next();
+        }
+        iterator.status().map_err(failed)
+    }
+
+    fn write(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<()> {
+        let mut batch = WriteBatch::default();
+        let removable = OnceCell::new();
+        for change in chunk.iter() {
+            match change {
+                Change::Put { key, value } => batch.put(self.key(key), value),
+                Change::Remove { key } => batch.delete(self.key(key)),
+                // One by one: range tombstones in their thousands make every read slower.
+                Change::RemoveUnder { prefix } => {
+                    let pending = removable.get_or_init(|| chunk.removable_puts());
+                    for key in pending.range(prefix..).take_while(|key| key.starts_with(prefix)) {
+                        batch.delete(self.key(key));
+                    }
+                    self.scan(prefix, prefix, &mut |key, _| {
+                        batch.delete(self.key(key));
+                        true
+                    })?;
+                }
+            }
+        }
+        batch.put(self.key(&[APPLIED]), codec::encode(applied)?);
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        self.db().write_opt(batch, &options).map_err(failed)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.db().flush().map_err(failed)
+    }
+
+    fn take_snapshot(&self) -> io::Result<(SnapshotMetaRecord, SnapshotDir)> {
+        let root = self.directory.snapshots_path();
+        fs::create_dir_all(&root)?;
+        let making = root.join("making");
+        if making.exists() {
+            fs::remove_dir_all(&making)?;
+        }
+        let db = self.db();
+        // Flushes first, so what it holds is durable in the state, too: the log may be purged up to it.
+        Checkpoint::new(&db).and_then(|checkpoint| checkpoint.create_checkpoint(&making)).map_err(failed)?;
+        drop(db);
+        // It holds whatever was written when it was taken, and says itself how far that is.
+        let taken = DB::open_for_read_only(&options(false), &making, false).map_err(failed)?;
+        let meta = self.applied_in(&taken)?.snapshot_meta();
+        drop(taken);
+        let path = root.join(snapshot::name(self.group, &meta));
+        if let Some((newest, snapshot)) = self.newest_snapshot()?
+            && newest == meta
+        {
+            fs::remove_dir_all(&making)?;
+            return Ok((newest, snapshot));
+        }
+        if path.exists() {
+            fs::remove_dir_all(&path)?;
+        }
+        fs::rename(&making, &path)?;
+        let snapshot = SnapshotDir::complete(path, &meta)?;
+        sync_folder(&root)?;
+        self.set_newest(&meta, &snapshot);
+        Ok((meta, snapshot))
+    }
+
+    fn newest_snapshot(&self) -> io::Result<Option<(SnapshotMetaRecord, SnapshotDir)>> {
+        Ok(self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn install(&self, meta: &SnapshotMetaRecord, snapshot: SnapshotDir) -> io::Result<()> {
+        let folder = self.directory.next_state_path()?;
+        fs::create_dir_all(&folder)?;
+        for (name, _) in snapshot.files()? {
+            // Tables never change, so both may share them; all else RocksDB writes to.
+            if Path::new(&name).extension().is_some_and(|extension| extension == "sst") {
+                fs::hard_link(snapshot.path().join(&name), folder.join(&name))?;
+            } else {
+                fs::copy(snapshot.path().join(&name), folder.join(&name))?;
+                fs::File::open(folder.join(&name))?.sync_all()?;
+            }
+        }
+        sync_folder(&folder)?;
+        let fresh = open(&folder, false)?;
+        let found = self.applied_in(&fresh)?.snapshot_meta();
+        if found != *meta {
+            let why = format!("the snapshot says it holds {:?} and holds {:?}", meta.last, found.last);
+            drop(fresh);
+            fs::remove_dir_all(&folder)?;
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        self.directory.switch_state(&folder).map_err(io::Error::other)?;
+        let old = std::mem::replace(&mut *self.db.write().unwrap_or_else(PoisonError::into_inner), Arc::new(fresh));
+        drop(old);
+        // A reader may still be in the old one; what cannot be dropped now is at the next start.
+        let _ = self.directory.drop_old_states();
+        let kept = self.keep(meta, &snapshot)?;
+        self.set_newest(meta, &kept);
+        Ok(())
+    }
+}
+
+impl RocksDisk {
+    /// Moves an arrived snapshot to where this node's own are: it may have to be sent on.
+    fn keep(&self, meta: &SnapshotMetaRecord, snapshot: &SnapshotDir) -> io::Result<SnapshotDir> {
+        let root = self.directory.snapshots_path();
+        fs::create_dir_all(&root)?;
+        let path = root.join(snapshot::name(self.group, meta));
+        if snapshot.path() == path {
+            return Ok(snapshot.clone());
+        }
+        if path.exists() {
+            fs::remove_dir_all(&path)?;
+        }
+        fs::rename(snapshot.path(), &path)?;
+        sync_folder(&root)?;
+        Ok(SnapshotDir::at(path))
+    }
+}
+
+fn options(make: bool) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_lru_cache(BLOCK_CACHE_BYTES));
+    // Every new item is first looked for in the archive: a filter says "not there" without reading.
+    table.set_bloom_filter(10.0, false);
+    table.set_format_version(5);
+    let mut options = Options::default();
+    options.create_if_missing(make);
+    options.set_error_if_exists(make);
+    options.set_block_based_table_factory(&table);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_atomic_flush(true);
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES);
+    options.set_max_write_buffer_number(4);
+    options.set_max_background_jobs(2);
+    options.set_max_open_files(512);
+    options.set_keep_log_file_num(4);
+    options
+}
+
+fn open(folder: &Path, make: bool) -> io::Result<DB> {
+    DB::open(&options(make), folder).map_err(failed)
+}
+
+/// The first key behind all that begin so.
+fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // Nothing is behind: no group has this number.
+    vec![u8::MAX; prefix.len() + 1]
+}
+
+fn failed(error: rocksdb::Error) -> io::Error {
+    let kind = match error.kind() {
+        rocksdb::ErrorKind::Corruption => io::ErrorKind::InvalidData,
+        _ if error.to_string().contains("No space left") => io::ErrorKind::StorageFull,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, format!("the state's RocksDB: {error}"))
+}
