@@ -188,6 +188,12 @@ impl State {
         self.requests.len()
     }
 
+    /// Whether anyone holds anything.
+    #[must_use]
+    pub fn has_leases(&self) -> bool {
+        self.queues.iter().any(|queue| queue.leases > 0)
+    }
+
     pub(crate) fn space(&self, no: SpaceNo) -> &Space {
         &self.spaces[no.0 as usize]
     }

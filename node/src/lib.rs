@@ -1,1 +1,15 @@
 //! A node of a Tenure cluster: it orders commands by Raft, stamps time on them, and answers those who asked.
+//!
+//! It decides nothing about who holds what: that is [`lease::State::apply`]'s alone.
+
+pub mod calls;
+pub mod clock;
+pub mod hub;
+pub mod members;
+pub mod node;
+pub mod propose;
+pub mod reads;
+
+mod compare;
+mod leadership;
+mod tick;

@@ -38,8 +38,10 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct AppliedChunk<'a> {
     pub progress: Progress,
-    /// In order. Empty after a snapshot was installed: what it skipped stands in the store.
+    /// In order.
     pub events: &'a [Event],
+    /// A snapshot was installed: what it skipped stands in the store and is not told here.
+    pub is_jump: bool,
 }
 
 /// How far a state is.
@@ -49,6 +51,7 @@ pub struct Progress {
     /// Cluster time.
     pub now: Time,
     pub deadlines: NextDeadlines,
+    pub has_leases: bool,
     pub hash: StateHash,
 }
 
@@ -197,6 +200,7 @@ impl<D: StateDisk> StateStore<D> {
             applied: live.applied.last.map(Into::into),
             now: live.state.now(),
             deadlines: live.state.next_deadlines(&lookups),
+            has_leases: live.state.has_leases(),
             hash: live.state.hash(),
         }
     }

@@ -7,7 +7,7 @@ use crate::codec::records::{SnapshotMetaRecord, StoredMembershipRecord};
 use crate::types::{Answer, LogEntry, LogId, Payload, SnapshotMeta, StoredMembership, Types};
 use futures_util::{Stream, StreamExt};
 use lease::bounds::RULES_VERSION;
-use lease::{Command, Entry, Event};
+use lease::{Command, Entry};
 use openraft::OptionalSend;
 use openraft::async_runtime::AsyncRuntime;
 use openraft::storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine, Snapshot};
@@ -75,17 +75,13 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
             self.store.disk.write(&chunk, &live.applied)?;
             self.store.progress_of(live)
         };
-        self.tell(progress, &events);
+        self.observer.applied(&AppliedChunk { progress, events: &events, is_jump: false });
         for (responder, answer) in answers {
             if let Some(responder) = responder {
                 responder.send(answer);
             }
         }
         Ok(())
-    }
-
-    fn tell(&self, progress: super::Progress, events: &[Event]) {
-        self.observer.applied(&AppliedChunk { progress, events });
     }
 }
 
@@ -169,7 +165,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
             Ok(store.progress_of(&live))
         })
         .await?;
-        self.tell(progress, &[]);
+        self.observer.applied(&AppliedChunk { progress, events: &[], is_jump: true });
         Ok(())
     }
 

@@ -1,0 +1,154 @@
+//! The cluster's clock: only the leader has one, one per leadership, and it never reads the wall.
+//!
+//! It starts at the time the state had reached and adds what the monotonic clock counts from then on. It is observed
+//! every 50 ms; one observation adds at most 250 ms, so a leader that was stopped, starved or stuck does not charge
+//! the lost time to holders who could not renew meanwhile.
+
+use lease::numbers::Time;
+use openraft::Instant;
+use raft_store::types::LeaderId;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the clock is observed, whether or not anyone asks for the time.
+pub const OBSERVED_EVERY: Duration = Duration::from_millis(50);
+/// What one observation adds at most.
+pub const ADDED_AT_MOST: Duration = Duration::from_millis(250);
+
+/// The clock of this node, while it leads.
+#[derive(Debug)]
+pub struct Clock<I> {
+    leadership: Mutex<Option<Leadership<I>>>,
+}
+
+#[derive(Debug)]
+struct Leadership<I> {
+    id: LeaderId,
+    base: Time,
+    counted: Duration,
+    withheld: Duration,
+    last_seen: I,
+}
+
+/// A time, and the leadership it belongs to: it must enter no other's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub leader: LeaderId,
+    pub at: Time,
+}
+
+impl<I: Instant> Clock<I> {
+    #[must_use]
+    pub fn new() -> Self {
+        Self { leadership: Mutex::new(None) }
+    }
+
+    /// A leadership of this node begins. `base` was read from the state before `now` was taken, so no time counts
+    /// twice. Beginning the same one again changes nothing.
+    pub fn begin(&self, id: LeaderId, base: Time, now: I) {
+        let mut leadership = self.lock();
+        if leadership.as_ref().is_none_or(|current| current.id != id) {
+            *leadership =
+                Some(Leadership { id, base, counted: Duration::ZERO, withheld: Duration::ZERO, last_seen: now });
+        }
+    }
+
+    /// This node leads no more.
+    pub fn end(&self) {
+        *self.lock() = None;
+    }
+
+    /// Counts on, and says what time it is; nothing on a node that does not lead.
+    pub fn observe(&self, now: I) -> Option<Stamp> {
+        let mut leadership = self.lock();
+        let leadership = leadership.as_mut()?;
+        let passed = now.saturating_duration_since(leadership.last_seen);
+        let added = passed.min(ADDED_AT_MOST);
+        leadership.counted += added;
+        leadership.withheld += passed - added;
+        leadership.last_seen = leadership.last_seen.max(now);
+        let millis = u64::try_from(leadership.counted.as_millis()).unwrap_or(u64::MAX);
+        Some(Stamp { leader: leadership.id, at: Time(leadership.base.0.saturating_add(millis)) })
+    }
+
+    /// How much time this leadership has not charged to anyone.
+    #[must_use]
+    pub fn withheld(&self) -> Duration {
+        self.lock().as_ref().map_or(Duration::ZERO, |leadership| leadership.withheld)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Leadership<I>>> {
+        self.leadership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<I: Instant> Default for Clock<I> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openraft::vote::RaftLeaderId;
+
+    fn leader(term: u64) -> LeaderId {
+        LeaderId::new(term, 1)
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn time_goes_on_from_where_the_state_was() {
+        let start = std::time::Instant::now();
+        let clock = Clock::new();
+        assert_eq!(clock.observe(start), None, "a node that does not lead knows no time");
+        clock.begin(leader(1), Time(5_000), start);
+        assert_eq!(clock.observe(start), Some(Stamp { leader: leader(1), at: Time(5_000) }));
+        assert_eq!(clock.observe(start + ms(50)).unwrap().at, Time(5_050));
+        assert_eq!(clock.observe(start + ms(99)).unwrap().at, Time(5_099));
+        clock.end();
+        assert_eq!(clock.observe(start + ms(100)), None);
+    }
+
+    #[test]
+    fn a_stall_is_not_charged_to_holders() {
+        let start = std::time::Instant::now();
+        let clock = Clock::new();
+        clock.begin(leader(1), Time(0), start);
+        assert_eq!(clock.observe(start + ms(60_000)).unwrap().at, Time(250));
+        assert_eq!(clock.withheld(), ms(59_750));
+        assert_eq!(clock.observe(start + ms(60_040)).unwrap().at, Time(290));
+    }
+
+    #[test]
+    fn it_never_moves_back_and_loses_no_fraction() {
+        let start = std::time::Instant::now();
+        let clock = Clock::new();
+        clock.begin(leader(1), Time(0), start);
+        let later = start + ms(40);
+        assert_eq!(clock.observe(later).unwrap().at, Time(40));
+        assert_eq!(clock.observe(start).unwrap().at, Time(40), "an older reading adds nothing");
+        assert_eq!(clock.observe(later).unwrap().at, Time(40), "and takes nothing back");
+        let mut seen = later;
+        for _ in 0..10 {
+            seen += Duration::from_micros(100);
+            clock.observe(seen);
+        }
+        assert_eq!(clock.observe(seen).unwrap().at, Time(41));
+    }
+
+    #[test]
+    fn each_leadership_has_a_clock_of_its_own() {
+        let start = std::time::Instant::now();
+        let clock = Clock::new();
+        clock.begin(leader(1), Time(100), start);
+        clock.begin(leader(1), Time(900), start + ms(10));
+        assert_eq!(clock.observe(start + ms(20)).unwrap().at, Time(120), "the same one does not begin twice");
+        clock.begin(leader(3), Time(200), start + ms(20));
+        assert_eq!(clock.observe(start + ms(30)), Some(Stamp { leader: leader(3), at: Time(210) }));
+    }
+}

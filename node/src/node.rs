@@ -1,0 +1,310 @@
+//! A node: Raft, the state it feeds, and the tasks around them. Generic over runtime, disk and network, so that a
+//! simulation runs this very code.
+
+use crate::calls::Calls;
+use crate::clock::Clock;
+use crate::compare;
+use crate::hub::{Hub, Topic};
+use crate::leadership;
+use crate::propose::{Gatherer, NoOutcome, Proposer, Responds};
+use crate::reads::{self, Reads, Rounds};
+use crate::tick;
+use lease::numbers::Wall;
+use lease::{Archive, Command, Outcome, Request, State};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::network::{NetSnapshot, RaftNetworkFactory};
+use openraft::storage::RaftLogStorage;
+use openraft::type_config::TypeConfigExt;
+use openraft::type_config::alias::{InstantOf, JoinHandleOf};
+use openraft::{Config, Raft, SnapshotPolicy};
+use raft_store::state::disk::StateDisk;
+use raft_store::state::{Machine, Progress, StateStore};
+use raft_store::types::{NodeId, Types};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A wall clock: for people, and for dates. Nothing expires by it.
+pub type WallClock = Arc<dyn Fn() -> Wall + Send + Sync>;
+
+/// How Raft is run. The defaults are for production; tests make them tiny.
+#[derive(Clone, Debug)]
+pub struct RaftSettings {
+    pub heartbeat: Duration,
+    pub election_min: Duration,
+    pub election_max: Duration,
+    /// A snapshot is taken, and the log may be purged, after so many entries.
+    pub snapshot_every: u64,
+    /// Entries kept behind a snapshot: a node that was away for less needs no snapshot.
+    pub entries_kept: u64,
+    /// How often nodes compare their state hashes.
+    pub compare_every: Duration,
+}
+
+impl Default for RaftSettings {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_millis(100),
+            election_min: Duration::from_millis(400),
+            election_max: Duration::from_millis(600),
+            snapshot_every: 100_000,
+            entries_kept: 100_000,
+            compare_every: Duration::from_secs(10),
+        }
+    }
+}
+
+impl RaftSettings {
+    fn config(&self) -> Result<Config, StartError> {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let config = Config {
+            cluster_name: "tenure".into(),
+            heartbeat_interval: millis(self.heartbeat),
+            election_timeout_min: millis(self.election_min),
+            election_timeout_max: millis(self.election_max),
+            // A partitioned or restarted node must not depose a leader that everyone else hears.
+            enable_pre_vote: Some(true),
+            // It would lead on without a quorum having said so.
+            enable_leader_restore: Some(false),
+            // In a partial partition an old leader's heartbeats would hold a connected quorum back for ever.
+            quorum_loss_probe_interval: Some(millis(self.election_max) * 5 / 2),
+            snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
+            max_in_snapshot_log_to_keep: self.entries_kept,
+            replication_lag_threshold: self.entries_kept.max(self.snapshot_every),
+            // For the whole of a large state over a slow line.
+            install_snapshot_timeout: 10 * 60 * 1_000,
+            // What is read for one frame is bounded in bytes by the log.
+            max_payload_entries: 1_024,
+            ..Config::default()
+        };
+        config.validate().map_err(|error| StartError::Settings(error.to_string()))
+    }
+}
+
+/// Why a node did not start.
+#[derive(Debug)]
+pub enum StartError {
+    Settings(String),
+    Raft(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings(why) => write!(f, "Raft's settings do not fit together: {why}"),
+            Self::Raft(why) => write!(f, "Raft could not start: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A running node. Clones are the same one.
+pub struct Node<C: Types, D: StateDisk, P> {
+    inner: Arc<Inner<C, D, P>>,
+}
+
+struct Inner<C: Types, D: StateDisk, P> {
+    id: NodeId,
+    raft: Raft<C, Machine<C, D>>,
+    store: Arc<StateStore<D>>,
+    hub: Arc<Hub>,
+    clock: Arc<Clock<InstantOf<C>>>,
+    proposer: Proposer<C>,
+    reads: Reads<C>,
+    calls: P,
+    failure: Arc<Mutex<Option<String>>>,
+    tasks: Mutex<Vec<JoinHandleOf<C, ()>>>,
+}
+
+impl<C: Types, D: StateDisk, P> Clone for Node<C, D, P> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<C: Types, D: StateDisk, P> fmt::Debug for Node<C, D, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node {}", self.inner.id)
+    }
+}
+
+impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+    /// Starts Raft and the tasks around it. It votes and follows from now on; it serves once it knows a leader.
+    ///
+    /// # Errors
+    /// When the settings do not fit together or storage cannot be read.
+    pub async fn start<L, N>(
+        id: NodeId,
+        settings: &RaftSettings,
+        log: L,
+        store: Arc<StateStore<D>>,
+        network: N,
+        calls: P,
+        wall: WallClock,
+    ) -> Result<Self, StartError>
+    where
+        L: RaftLogStorage<C>,
+        N: RaftNetworkFactory<C, Network: NetSnapshot<C, SnapshotData = D::Snapshot>>,
+    {
+        let config = Arc::new(settings.config()?);
+        let hub = Hub::new(store.progress());
+        let machine = Machine::new(store.clone(), hub.clone());
+        let raft = Raft::new(id, config, network, log, machine)
+            .await
+            .map_err(|fatal| StartError::Raft(fatal.to_string()))?;
+        let clock = Arc::new(Clock::new());
+        let failure = Arc::new(Mutex::new(None));
+        let (proposer, gatherer) = Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone());
+        let (reads, rounds) = Rounds::new(id, raft.clone(), calls.clone(), hub.clone());
+        let tasks = vec![
+            C::spawn(gatherer.run()),
+            C::spawn(rounds.run()),
+            C::spawn(leadership::follow(id, raft.clone(), clock.clone(), hub.clone())),
+            C::spawn(tick::run(clock.clone(), hub.clone(), proposer.clone(), wall)),
+            C::spawn(compare::run(
+                id,
+                settings.compare_every,
+                raft.clone(),
+                store.clone(),
+                calls.clone(),
+                failure.clone(),
+            )),
+        ];
+        let tasks = Mutex::new(tasks);
+        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, tasks };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.inner.id
+    }
+
+    #[must_use]
+    pub fn raft(&self) -> &Raft<C, Machine<C, D>> {
+        &self.inner.raft
+    }
+
+    #[must_use]
+    pub fn store(&self) -> &Arc<StateStore<D>> {
+        &self.inner.store
+    }
+
+    #[must_use]
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.inner.hub
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &Clock<InstantOf<C>> {
+        &self.inner.clock
+    }
+
+    #[must_use]
+    pub fn proposer(&self) -> &Proposer<C> {
+        &self.inner.proposer
+    }
+
+    #[must_use]
+    pub fn calls(&self) -> &P {
+        &self.inner.calls
+    }
+
+    /// Carries out commands of one caller, wherever the leader is. An outcome per request, in order.
+    ///
+    /// # Errors
+    /// When there is no outcome: it did not happen, or nobody can say.
+    pub async fn submit(&self, requests: Vec<Request>, within: Duration) -> Result<Vec<Outcome>, NoOutcome> {
+        self.inner.proposer.submit(requests, within).await
+    }
+
+    /// A single command; a claim that waits in line waits here until it is answered or the time is over. Then the
+    /// answer is its place, and asking again under the same request id goes on waiting.
+    ///
+    /// # Errors
+    /// As [`Node::submit`].
+    pub async fn call(&self, request: Request, within: Duration) -> Result<Outcome, NoOutcome> {
+        use openraft::Instant;
+        let by = C::now() + within;
+        let topic = match &request.command {
+            Command::Claim(claim) => {
+                Some(Topic::Place(request.space.clone(), claim.item.clone(), request.caller.holder()))
+            }
+            _ => None,
+        };
+        loop {
+            // Before the command: its grant may come in the moment between answer and waiting.
+            let waiter = topic.clone().map(|topic| self.inner.hub.wait_for(topic));
+            let left = by.saturating_duration_since(C::now());
+            let mut outcomes = self.submit(vec![request.clone()], left.max(Duration::from_millis(1))).await?;
+            let outcome = outcomes.pop().ok_or_else(|| NoOutcome::Unknown("an answer without an outcome".into()))?;
+            let (Some(waiter), Outcome::Waiting { poll_within, .. }) = (waiter, &outcome) else { return Ok(outcome) };
+            let left = by.saturating_duration_since(C::now());
+            if left.is_zero() {
+                return Ok(outcome);
+            }
+            // A place lives by being asked for.
+            waiter.woken_within::<C>(left.min(Duration::from_millis(poll_within.0))).await;
+        }
+    }
+
+    /// Looks at the state after everything that was committed when this was called.
+    ///
+    /// # Errors
+    /// When no leader could be asked in time, or the disk failed.
+    pub async fn read<R>(
+        &self,
+        within: Duration,
+        look: impl FnOnce(&State, &dyn Archive) -> R,
+    ) -> Result<R, NoOutcome> {
+        self.inner.reads.ready(within).await?;
+        self.inner.store.read(look).map_err(|error| NoOutcome::Unavailable(error.to_string()))
+    }
+
+    /// Looks at this node's own state as it is, and says how far that is.
+    ///
+    /// # Errors
+    /// When the disk failed.
+    pub fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, Progress)> {
+        let seen = self.inner.store.read(look)?;
+        Ok((seen, self.inner.hub.current()))
+    }
+
+    /// What a read that starts now must have applied; nothing on a node that does not lead.
+    pub async fn own_read_index(&self) -> Option<u64> {
+        reads::own_read_index(&self.inner.raft).await
+    }
+
+    /// Who leads, as far as this node knows.
+    #[must_use]
+    pub fn leader(&self) -> Option<NodeId> {
+        self.inner.raft.metrics().borrow_watched().current_leader
+    }
+
+    /// Why this node must stop: Raft or storage failed, or its state is not the cluster's.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let own = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        own.or_else(|| {
+            let metrics = self.inner.raft.metrics();
+            let running = metrics.borrow_watched().running_state.clone();
+            running.err().map(|fatal| fatal.to_string())
+        })
+    }
+
+    /// Hands leadership over, lets what is in flight end, and makes the state durable.
+    pub async fn stop(&self, within: Duration) {
+        if self.inner.raft.is_leader() {
+            let _ = C::timeout(within, self.hand_over()).await;
+        }
+        let _ = self.inner.raft.shutdown().await;
+        for task in std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner)) {
+            drop(task);
+        }
+        if let Err(error) = self.inner.store.flush() {
+            tracing::error!(%error, "the state could not be flushed; the log has it");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The proposer: many callers share one append. While a batch is on its way, whatever arrives forms the next one.
+//!
+//! On the leader a batch is stamped when it is sealed and proposed under the leadership its stamp belongs to; on a
+//! follower it goes to the leader in one frame, unstamped. What may have happened is never reported as failed: a
+//! batch that was not taken is tried again until its callers' time is over, a batch whose answer was lost is unknown.
+
+use crate::calls::{Calls, Forwarded};
+use crate::clock::Clock;
+use lease::numbers::Wall;
+use lease::{Entry, Outcome, Request};
+use openraft::errors::ClientWriteError;
+use openraft::impls::OneshotResponder;
+use openraft::raft::ClientWriteResult;
+use openraft::type_config::TypeConfigExt;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::type_config::alias::InstantOf;
+use openraft::{Raft, RaftTypeConfig};
+use raft_store::state::Machine;
+use raft_store::state::disk::StateDisk;
+use raft_store::types::{Member, NodeId, Proposal, Types};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// One entry holds at most so many commands: what shares an append also shares its latency.
+const BATCH_COMMANDS: usize = 1_024;
+/// And about so many bytes; a single larger command goes alone.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// Callers that wait for the next batch. Beyond it a caller waits before it is taken up.
+const QUEUE: usize = 4_096;
+/// An answer that takes longer is lost: the callers are told that they cannot know.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks for a leader.
+const LEADER_RETRY: Duration = Duration::from_millis(20);
+
+/// Why there is no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoOutcome {
+    /// It did not happen and will not: it may be sent again, to any node.
+    Unavailable(String),
+    /// It may have happened, or may still. Send it again under the same request id to learn which.
+    Unknown(String),
+}
+
+impl fmt::Display for NoOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(why) => write!(f, "unavailable: {why}"),
+            Self::Unknown(why) => write!(f, "unknown whether it happened: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for NoOutcome {}
+
+/// Runtime of the type parameters' responders.
+pub trait Responds: Types + RaftTypeConfig<Responder<ClientWriteResult<Self>> = OneshotResponder<Self, ClientWriteResult<Self>>> {}
+
+impl<C> Responds for C where
+    C: Types + RaftTypeConfig<Responder<ClientWriteResult<C>> = OneshotResponder<C, ClientWriteResult<C>>>
+{
+}
+
+/// Commands of one caller, with the way back.
+struct Submission<C: Types> {
+    requests: Vec<Request>,
+    bytes: usize,
+    /// Nothing of it is sent after this.
+    send_by: InstantOf<C>,
+    /// A follower's own: a leader does not send on what was sent to it.
+    may_forward: bool,
+    answer: oneshot::Sender<Result<Vec<Outcome>, NoOutcome>>,
+}
+
+/// Takes commands from anyone.
+pub struct Proposer<C: Types> {
+    submissions: mpsc::Sender<Submission<C>>,
+    counts: Arc<Counts>,
+}
+
+/// What the proposer has done, for metrics.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub batches: AtomicU64,
+    pub commands: AtomicU64,
+    pub forwarded: AtomicU64,
+}
+
+impl<C: Types> Clone for Proposer<C> {
+    fn clone(&self) -> Self {
+        Self { submissions: self.submissions.clone(), counts: self.counts.clone() }
+    }
+}
+
+impl<C: Types> fmt::Debug for Proposer<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Proposer")
+    }
+}
+
+impl<C: Types> Proposer<C> {
+    /// An outcome per request, in order.
+    ///
+    /// # Errors
+    /// When there is no outcome: it did not happen, or nobody can say.
+    pub async fn submit(&self, requests: Vec<Request>, within: Duration) -> Result<Vec<Outcome>, NoOutcome> {
+        self.send(requests, within, true).await
+    }
+
+    /// What another node sent here because it takes this one for the leader.
+    ///
+    /// # Errors
+    /// As [`Proposer::submit`]; unavailable at once if this node does not lead.
+    pub async fn submit_here(&self, requests: Vec<Request>, within: Duration) -> Result<Vec<Outcome>, NoOutcome> {
+        self.send(requests, within, false).await
+    }
+
+    /// Moves time, and lets happen what is due.
+    ///
+    /// # Errors
+    /// As [`Proposer::submit`].
+    pub async fn tick(&self) -> Result<(), NoOutcome> {
+        self.send(Vec::new(), ANSWER_WITHIN, false).await.map(|_| ())
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    async fn send(&self, requests: Vec<Request>, within: Duration, may_forward: bool) -> Result<Vec<Outcome>, NoOutcome> {
+        let (answer, answered) = oneshot::channel();
+        let bytes = requests.iter().map(|request| lease::encoding::encode(request).len()).sum();
+        let submission = Submission { requests, bytes, send_by: C::now() + within, may_forward, answer };
+        if self.submissions.send(submission).await.is_err() {
+            return Err(NoOutcome::Unavailable("this node is stopping".into()));
+        }
+        answered.await.unwrap_or_else(|_| Err(NoOutcome::Unknown("this node stopped".into())))
+    }
+}
+
+/// The one that gathers, seals and sends, until everyone who could submit is gone.
+pub(crate) struct Gatherer<C: Types, D: StateDisk, P> {
+    pub(crate) id: NodeId,
+    pub(crate) raft: Raft<C, Machine<C, D>>,
+    pub(crate) clock: Arc<Clock<InstantOf<C>>>,
+    pub(crate) wall: Arc<dyn Fn() -> Wall + Send + Sync>,
+    pub(crate) calls: P,
+    submissions: mpsc::Receiver<Submission<C>>,
+    left_over: Option<Submission<C>>,
+    counts: Arc<Counts>,
+}
+
+/// Where a batch went.
+enum Sent {
+    Answered(Vec<Outcome>),
+    NotTaken(String),
+    Unknown(String),
+}
+
+impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
+    pub(crate) fn new(
+        id: NodeId,
+        raft: Raft<C, Machine<C, D>>,
+        clock: Arc<Clock<InstantOf<C>>>,
+        wall: Arc<dyn Fn() -> Wall + Send + Sync>,
+        calls: P,
+    ) -> (Proposer<C>, Self) {
+        let (sender, submissions) = mpsc::channel(QUEUE);
+        let counts = Arc::new(Counts::default());
+        let proposer = Proposer { submissions: sender, counts: counts.clone() };
+        (proposer, Self { id, raft, clock, wall, calls, submissions, left_over: None, counts })
+    }
+
+    pub(crate) async fn run(mut self) {
+        while let Some(batch) = self.gather().await {
+            self.send(batch).await;
+        }
+    }
+
+    /// Whatever is waiting, at least one.
+    async fn gather(&mut self) -> Option<Vec<Submission<C>>> {
+        let first = match self.left_over.take() {
+            Some(first) => first,
+            None => self.submissions.recv().await?,
+        };
+        let (mut commands, mut bytes) = (first.requests.len(), first.bytes);
+        let may_forward = first.may_forward;
+        let mut batch = vec![first];
+        while let Ok(next) = self.submissions.try_recv() {
+            commands += next.requests.len();
+            bytes += next.bytes;
+            if commands > BATCH_COMMANDS || bytes > BATCH_BYTES || next.may_forward != may_forward {
+                self.left_over = Some(next);
+                break;
+            }
+            batch.push(next);
+        }
+        Some(batch)
+    }
+
+    /// Sends a batch until it is taken, its answer is lost, or its callers' time is over.
+    async fn send(&mut self, mut batch: Vec<Submission<C>>) {
+        let mut why = String::from("no leader is known");
+        loop {
+            let now = C::now();
+            let (alive, late): (Vec<_>, Vec<_>) = batch.into_iter().partition(|submission| submission.send_by > now);
+            for submission in late {
+                let _ = submission.answer.send(Err(NoOutcome::Unavailable(why.clone())));
+            }
+            batch = alive;
+            if batch.is_empty() {
+                return;
+            }
+            match self.try_send(&mut batch).await {
+                Sent::Answered(outcomes) => return answer_each(batch, outcomes),
+                Sent::Unknown(why) => {
+                    for submission in batch {
+                        let _ = submission.answer.send(Err(NoOutcome::Unknown(why.clone())));
+                    }
+                    return;
+                }
+                Sent::NotTaken(reason) if !batch[0].may_forward => {
+                    for submission in batch {
+                        let _ = submission.answer.send(Err(NoOutcome::Unavailable(reason.clone())));
+                    }
+                    return;
+                }
+                Sent::NotTaken(reason) => why = reason,
+            }
+            C::sleep(LEADER_RETRY).await;
+        }
+    }
+
+    async fn try_send(&mut self, batch: &mut [Submission<C>]) -> Sent {
+        let requests: Vec<Request> =
+            batch.iter().flat_map(|submission| submission.requests.iter().cloned()).collect();
+        if self.clock.observe(C::now()).is_some() {
+            return self.propose(requests).await;
+        }
+        if !batch[0].may_forward {
+            return Sent::NotTaken("this node does not lead".into());
+        }
+        let Some((leader, member)) = self.leader() else {
+            return Sent::NotTaken("no leader is known".into());
+        };
+        if requests.is_empty() {
+            return Sent::Answered(Vec::new());
+        }
+        self.counts.forwarded.fetch_add(requests.len() as u64, Ordering::Relaxed);
+        let wanted = requests.len();
+        match self.calls.forward(leader, &member, requests, ANSWER_WITHIN).await {
+            Forwarded::Answered(outcomes) if outcomes.len() == wanted => Sent::Answered(outcomes),
+            Forwarded::Answered(outcomes) => {
+                Sent::Unknown(format!("the leader answered {} of {wanted} commands", outcomes.len()))
+            }
+            Forwarded::NotTaken(why) => Sent::NotTaken(why),
+            Forwarded::Unknown(why) => Sent::Unknown(why),
+        }
+    }
+
+    async fn propose(&self, requests: Vec<Request>) -> Sent {
+        let wanted = requests.len();
+        self.counts.batches.fetch_add(1, Ordering::Relaxed);
+        self.counts.commands.fetch_add(wanted as u64, Ordering::Relaxed);
+        let mut entry = Entry { commands: requests, wall: (self.wall)(), ..Entry::default() };
+        // Sealed: now, not when the batch was opened.
+        let Some(stamp) = self.clock.observe(C::now()) else {
+            return Sent::NotTaken("this node does not lead".into());
+        };
+        entry.at = stamp.at;
+        let (responder, answered) = OneshotResponder::new_pair();
+        let write = self.raft.write(Proposal::seal(&entry)).with_leader(stamp.leader).responder(responder);
+        if let Err(fatal) = write.await {
+            return Sent::Unknown(format!("Raft stopped: {fatal}"));
+        }
+        match C::timeout(ANSWER_WITHIN, answered).await {
+            Ok(Ok(Ok(response))) if response.data.outcomes.len() == wanted => Sent::Answered(response.data.outcomes),
+            Ok(Ok(Ok(_))) => Sent::Unknown("the answer does not fit the question".into()),
+            Ok(Ok(Err(ClientWriteError::ForwardToLeader(_)))) => {
+                Sent::NotTaken("the leader changed before it took the command".into())
+            }
+            Ok(Ok(Err(error))) => Sent::Unknown(error.to_string()),
+            Ok(Err(_)) => Sent::Unknown("Raft stopped before it answered".into()),
+            Err(_) => Sent::Unknown(format!("no quorum answered within {} s", ANSWER_WITHIN.as_secs())),
+        }
+    }
+
+    fn leader(&self) -> Option<(NodeId, Member)> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let leader = metrics.current_leader?;
+        let member = metrics.membership_config.get_node(&leader)?;
+        (leader != self.id).then(|| (leader, member.clone()))
+    }
+}
+
+fn answer_each<C: Types>(batch: Vec<Submission<C>>, outcomes: Vec<Outcome>) {
+    let mut outcomes = outcomes.into_iter();
+    for submission in batch {
+        let own = outcomes.by_ref().take(submission.requests.len()).collect();
+        let _ = submission.answer.send(Ok(own));
+    }
+}

@@ -1,0 +1,137 @@
+//! Linearizable reads on any node: those that wait share one round with the leader, then each is answered from this
+//! node's own state once it has applied what the leader had committed.
+
+use crate::calls::Calls;
+use crate::hub::Hub;
+use crate::propose::NoOutcome;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::raft::ReadPolicy;
+use openraft::type_config::TypeConfigExt;
+use openraft::type_config::alias::InstantOf;
+use openraft::Raft;
+use raft_store::state::Machine;
+use raft_store::state::disk::StateDisk;
+use raft_store::types::{Member, NodeId, Types};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Reads that wait for the next round.
+const QUEUE: usize = 16_384;
+/// One round with the leader.
+const ROUND_WITHIN: Duration = Duration::from_secs(2);
+const LEADER_RETRY: Duration = Duration::from_millis(20);
+
+struct Ask<C: Types> {
+    by: InstantOf<C>,
+    answer: oneshot::Sender<Result<u64, NoOutcome>>,
+}
+
+/// Asked before every linearizable read.
+pub struct Reads<C: Types> {
+    asks: mpsc::Sender<Ask<C>>,
+    hub: Arc<Hub>,
+}
+
+impl<C: Types> Clone for Reads<C> {
+    fn clone(&self) -> Self {
+        Self { asks: self.asks.clone(), hub: self.hub.clone() }
+    }
+}
+
+impl<C: Types> fmt::Debug for Reads<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reads")
+    }
+}
+
+impl<C: Types> Reads<C> {
+    /// Returns when this node's state has everything that was committed when it was called.
+    ///
+    /// # Errors
+    /// When no leader could be asked in time, or this node is too far behind.
+    pub async fn ready(&self, within: Duration) -> Result<(), NoOutcome> {
+        let unavailable = |why: &str| Err(NoOutcome::Unavailable(why.into()));
+        let (answer, answered) = oneshot::channel();
+        let by = C::now() + within;
+        if self.asks.send(Ask { by, answer }).await.is_err() {
+            return unavailable("this node is stopping");
+        }
+        let Ok(index) = answered.await else { return unavailable("this node is stopping") };
+        match C::timeout_at(by, self.hub.has_applied(index?)).await {
+            Ok(()) => Ok(()),
+            Err(_) => unavailable("this node is too far behind the leader to answer in time: ask another one"),
+        }
+    }
+}
+
+/// Runs the rounds, one at a time.
+pub(crate) struct Rounds<C: Types, D: StateDisk, P> {
+    id: NodeId,
+    raft: Raft<C, Machine<C, D>>,
+    calls: P,
+    asks: mpsc::Receiver<Ask<C>>,
+}
+
+impl<C: Types, D: StateDisk, P: Calls> Rounds<C, D, P> {
+    pub(crate) fn new(id: NodeId, raft: Raft<C, Machine<C, D>>, calls: P, hub: Arc<Hub>) -> (Reads<C>, Self) {
+        let (sender, asks) = mpsc::channel(QUEUE);
+        (Reads { asks: sender, hub }, Self { id, raft, calls, asks })
+    }
+
+    pub(crate) async fn run(mut self) {
+        while let Some(first) = self.asks.recv().await {
+            let mut asks = vec![first];
+            while let Ok(next) = self.asks.try_recv() {
+                asks.push(next);
+            }
+            self.round(asks).await;
+        }
+    }
+
+    async fn round(&self, mut asks: Vec<Ask<C>>) {
+        loop {
+            if let Some(index) = self.read_index().await {
+                for ask in asks {
+                    let _ = ask.answer.send(Ok(index));
+                }
+                return;
+            }
+            let now = C::now();
+            let (alive, late): (Vec<_>, Vec<_>) = asks.into_iter().partition(|ask| ask.by > now);
+            for ask in late {
+                let why = "no leader with a quorum answered in time".into();
+                let _ = ask.answer.send(Err(NoOutcome::Unavailable(why)));
+            }
+            asks = alive;
+            if asks.is_empty() {
+                return;
+            }
+            C::sleep(LEADER_RETRY).await;
+        }
+    }
+
+    async fn read_index(&self) -> Option<u64> {
+        let (leader, member) = self.leader()?;
+        if leader == self.id {
+            own_read_index(&self.raft).await
+        } else {
+            self.calls.read_index(leader, &member, ROUND_WITHIN).await
+        }
+    }
+
+    fn leader(&self) -> Option<(NodeId, Member)> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let leader = metrics.current_leader?;
+        Some((leader, metrics.membership_config.get_node(&leader)?.clone()))
+    }
+}
+
+/// On the leader: what is committed, after a quorum has said that it still leads. Never by lease.
+pub(crate) async fn own_read_index<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<u64> {
+    let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex);
+    let linearizer = C::timeout(ROUND_WITHIN, linearizer).await.ok()?.ok()?;
+    Some(linearizer.read_log_id().index())
+}

@@ -1,0 +1,83 @@
+//! The leader moves time when nothing else does: at the next deadline, and often enough that a new leader's clock
+//! starts from a recent time. With nothing alive it writes nothing; followers never propose a tick.
+
+use crate::clock::{Clock, OBSERVED_EVERY};
+use crate::hub::Hub;
+use crate::propose::Proposer;
+use lease::numbers::{Span, Time, Wall};
+use openraft::type_config::TypeConfigExt;
+use openraft::type_config::alias::InstantOf;
+use raft_store::state::Progress;
+use raft_store::types::Types;
+use std::sync::Arc;
+
+/// While a lease is alive an entry moves time at least so often: a new leader charges holders no more than this.
+const WITH_LEASES: Span = Span::secs(1);
+/// While only other deadlines are.
+const WITHOUT_LEASES: Span = Span::secs(60);
+
+/// Observes the clock and ticks, for ever.
+pub(crate) async fn run<C: Types>(
+    clock: Arc<Clock<InstantOf<C>>>,
+    hub: Arc<Hub>,
+    proposer: Proposer<C>,
+    wall: Arc<dyn Fn() -> Wall + Send + Sync>,
+) {
+    loop {
+        let now = C::now();
+        if let Some(stamp) = clock.observe(now)
+            && is_due(hub.current(), stamp.at, wall())
+        {
+            // Unknown or unavailable: the next round sees whether it is still due.
+            let _ = proposer.tick().await;
+            if hub.current().deadlines.time.is_some_and(|time| time <= hub.current().now) {
+                // One entry did not work off all that was due.
+                continue;
+            }
+        }
+        C::sleep(OBSERVED_EVERY).await;
+    }
+}
+
+fn is_due(progress: Progress, at: Time, wall: Wall) -> bool {
+    let deadlines = progress.deadlines;
+    if deadlines.time.is_none() && deadlines.wall.is_none() {
+        return false;
+    }
+    let every = if progress.has_leases { WITH_LEASES } else { WITHOUT_LEASES };
+    deadlines.time.is_some_and(|time| time <= at)
+        || deadlines.wall.is_some_and(|date| date <= wall)
+        || progress.now.after(every) <= at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lease::NextDeadlines;
+
+    fn progress(now: u64, time: Option<u64>, wall: Option<u64>, has_leases: bool) -> Progress {
+        let deadlines = NextDeadlines { time: time.map(Time), wall: wall.map(Wall) };
+        Progress { now: Time(now), deadlines, has_leases, ..Progress::default() }
+    }
+
+    #[test]
+    fn with_nothing_alive_nothing_is_written() {
+        assert!(!is_due(progress(0, None, None, false), Time(1_000_000), Wall(1_000_000)));
+    }
+
+    #[test]
+    fn a_deadline_is_met_in_either_time() {
+        assert!(!is_due(progress(0, Some(500), None, false), Time(499), Wall(0)));
+        assert!(is_due(progress(0, Some(500), None, false), Time(500), Wall(0)));
+        assert!(!is_due(progress(0, None, Some(500), false), Time(0), Wall(499)));
+        assert!(is_due(progress(0, None, Some(500), false), Time(0), Wall(500)));
+    }
+
+    #[test]
+    fn time_moves_every_second_while_a_lease_is_alive_and_every_minute_otherwise() {
+        assert!(!is_due(progress(10_000, Some(90_000), None, true), Time(10_999), Wall(0)));
+        assert!(is_due(progress(10_000, Some(90_000), None, true), Time(11_000), Wall(0)));
+        assert!(!is_due(progress(10_000, Some(90_000), None, false), Time(69_999), Wall(0)));
+        assert!(is_due(progress(10_000, Some(90_000), None, false), Time(70_000), Wall(0)));
+    }
+}
