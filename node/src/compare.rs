@@ -44,7 +44,11 @@ pub(crate) async fn run<C: Types, D: StateDisk, P: Calls>(
                 Verdict::Agreed => judged = judged.max(mark.index),
                 Verdict::Open => {}
                 Verdict::OthersDiffer(nodes) => {
-                    tracing::error!(index = mark.index, ?nodes, "another node's state is not the cluster's: it will stop");
+                    tracing::error!(
+                        index = mark.index,
+                        ?nodes,
+                        "another node's state is not the cluster's: it will stop"
+                    );
                     judged = judged.max(mark.index);
                 }
                 Verdict::IsOdd(nodes) => {

@@ -3,10 +3,10 @@
 use crate::calls::Calls;
 use crate::node::Node;
 use crate::propose::Responds;
+use openraft::ChangeMembers;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, InitializeError, RaftError};
 use openraft::type_config::TypeConfigExt;
-use openraft::ChangeMembers;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, Membership, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,13 +126,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     ///
     /// # Errors
     /// As its parts; repeat it.
-    pub async fn replace(
-        &self,
-        old: NodeId,
-        new: NodeId,
-        member: Member,
-        within: Duration,
-    ) -> Result<(), ChangeError> {
+    pub async fn replace(&self, old: NodeId, new: NodeId, member: Member, within: Duration) -> Result<(), ChangeError> {
         self.add_learner(new, member).await?;
         self.promote(new, within).await?;
         self.remove(old).await
@@ -194,7 +188,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
 
     fn knows_all(&self, members: &BTreeMap<NodeId, Member>) -> bool {
         let membership = self.membership();
-        members.iter().all(|(id, member)| membership.get_node(id).is_some_and(|known| known.instance == member.instance))
+        members
+            .iter()
+            .all(|(id, member)| membership.get_node(id).is_some_and(|known| known.instance == member.instance))
     }
 
     /// A change of voters is two steps; a crash between them leaves both sets in force.

@@ -151,9 +151,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let config = Arc::new(settings.config()?);
         let hub = Hub::new(store.progress());
         let machine = Machine::new(store.clone(), hub.clone());
-        let raft = Raft::new(id, config, network, log, machine)
-            .await
-            .map_err(|fatal| StartError::Raft(fatal.to_string()))?;
+        let raft =
+            Raft::new(id, config, network, log, machine).await.map_err(|fatal| StartError::Raft(fatal.to_string()))?;
         let clock = Arc::new(Clock::new());
         let failure = Arc::new(Mutex::new(None));
         let (proposer, gatherer) = Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone());

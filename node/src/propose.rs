@@ -8,11 +8,11 @@ use crate::calls::{Calls, Forwarded};
 use crate::clock::Clock;
 use lease::numbers::Wall;
 use lease::{Entry, Outcome, Request};
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::ClientWriteError;
 use openraft::impls::OneshotResponder;
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::TypeConfigExt;
-use openraft::async_runtime::watch::WatchReceiver;
 use openraft::type_config::alias::InstantOf;
 use openraft::{Raft, RaftTypeConfig};
 use raft_store::state::Machine;
@@ -56,7 +56,10 @@ impl fmt::Display for NoOutcome {
 impl std::error::Error for NoOutcome {}
 
 /// Runtime of the type parameters' responders.
-pub trait Responds: Types + RaftTypeConfig<Responder<ClientWriteResult<Self>> = OneshotResponder<Self, ClientWriteResult<Self>>> {}
+pub trait Responds:
+    Types + RaftTypeConfig<Responder<ClientWriteResult<Self>> = OneshotResponder<Self, ClientWriteResult<Self>>>
+{
+}
 
 impl<C> Responds for C where
     C: Types + RaftTypeConfig<Responder<ClientWriteResult<C>> = OneshotResponder<C, ClientWriteResult<C>>>
@@ -130,7 +133,12 @@ impl<C: Types> Proposer<C> {
         &self.counts
     }
 
-    async fn send(&self, requests: Vec<Request>, within: Duration, may_forward: bool) -> Result<Vec<Outcome>, NoOutcome> {
+    async fn send(
+        &self,
+        requests: Vec<Request>,
+        within: Duration,
+        may_forward: bool,
+    ) -> Result<Vec<Outcome>, NoOutcome> {
         let (answer, answered) = oneshot::channel();
         let bytes = requests.iter().map(|request| lease::encoding::encode(request).len()).sum();
         let submission = Submission { requests, bytes, send_by: C::now() + within, may_forward, answer };
@@ -235,8 +243,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
     }
 
     async fn try_send(&mut self, batch: &mut [Submission<C>]) -> Sent {
-        let requests: Vec<Request> =
-            batch.iter().flat_map(|submission| submission.requests.iter().cloned()).collect();
+        let requests: Vec<Request> = batch.iter().flat_map(|submission| submission.requests.iter().cloned()).collect();
         if self.clock.observe(C::now()).is_some() {
             return self.propose(requests).await;
         }

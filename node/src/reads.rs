@@ -4,11 +4,11 @@
 use crate::calls::Calls;
 use crate::hub::Hub;
 use crate::propose::NoOutcome;
+use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::ReadPolicy;
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
-use openraft::Raft;
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, NodeId, Types};

@@ -51,7 +51,14 @@ pub(crate) struct Lookups<'a, D> {
 
 /// The retention list is asked for its first line with every entry: remembered from one to the next.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FirstRetained(Option<(Vec<u8>, Option<(Vec<u8>, Retained)>)>);
+pub(crate) struct FirstRetained(Option<Remembered>);
+
+#[derive(Clone, Debug)]
+struct Remembered {
+    /// The key behind which it was looked for.
+    behind: Vec<u8>,
+    first: Option<(Vec<u8>, Retained)>,
+}
 
 impl<'a, D: StateDisk> Lookups<'a, D> {
     pub(crate) fn new(disk: &'a D, first_retained: FirstRetained) -> Self {
@@ -135,17 +142,17 @@ impl<D: StateDisk> Archive for Lookups<'_, D> {
 
     fn retained_after(&self, (time, no): (Time, ItemNo)) -> Option<Retained> {
         let after = Key::Retention(time, no).encode();
-        if let Some((position, first)) = &self.first_retained.borrow().0
-            && *position == after
+        if let Some(remembered) = &self.first_retained.borrow().0
+            && remembered.behind == after
         {
-            return first.as_ref().map(|(_, retained)| retained.clone());
+            return remembered.first.as_ref().map(|(_, retained)| retained.clone());
         }
         let found = self.find_retained_after(&after);
         let is_sure = found.is_ok();
         let found = self.note_failure(found);
         let retained = found.as_ref().map(|(_, retained)| retained.clone());
         if is_sure {
-            self.first_retained.borrow_mut().0 = Some((after, found));
+            self.first_retained.borrow_mut().0 = Some(Remembered { behind: after, first: found });
         }
         retained
     }
@@ -153,8 +160,8 @@ impl<D: StateDisk> Archive for Lookups<'_, D> {
 
 impl FirstRetained {
     fn note(&mut self, key: &[u8], value: Option<&[u8]>) {
-        let Some((position, first)) = &mut self.0 else { return };
-        if key <= position.as_slice() {
+        let Some(Remembered { behind, first }) = &mut self.0 else { return };
+        if key <= behind.as_slice() {
             return;
         }
         let is_first = first.as_ref().is_none_or(|(first, _)| key <= first.as_slice());

@@ -1,0 +1,328 @@
+//! The state on its disks: chunks, snapshots, restarts.
+
+#[path = "support/fleet.rs"]
+mod fleet;
+
+use fleet::history;
+use futures_util::stream;
+use lease::record::{ARCHIVED, BODY};
+use lease::{Entry, Salt, StateHash};
+use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
+use raft_store::codec::records::IdentityRecord;
+use raft_store::directory::{Directory, DirectoryError};
+use raft_store::snapshot::{Incoming, checksum};
+use raft_store::state::disk::StateDisk;
+use raft_store::state::memory::MemoryDisk;
+use raft_store::state::rocks::RocksDisk;
+use raft_store::state::{AppliedChunk, Machine, Observer, StateStore};
+use raft_store::types::{Group, LeaderId, LogEntry, LogId, OnTokio, Payload, Proposal};
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+const SALT: Salt = Salt([3, 4]);
+
+/// Sees how many entries and events came through.
+#[derive(Default)]
+struct Seen(Mutex<(usize, usize)>);
+
+impl Observer for Seen {
+    fn applied(&self, chunk: &AppliedChunk<'_>) {
+        let mut seen = self.0.lock().unwrap();
+        seen.0 += 1;
+        seen.1 += chunk.events.len();
+    }
+}
+
+struct Replica<D: StateDisk> {
+    store: Arc<StateStore<D>>,
+    machine: Machine<OnTokio, D>,
+    next: u64,
+}
+
+impl<D: StateDisk> Replica<D> {
+    fn open(disk: D) -> Self {
+        let store = StateStore::open(disk, SALT).unwrap();
+        let machine = Machine::new(store.clone(), Arc::new(Seen::default()));
+        let next = store.progress().applied.map_or(1, |applied| applied.index + 1);
+        Self { store, machine, next }
+    }
+
+    /// Applies the entries in chunks of this many.
+    async fn apply(&mut self, entries: &[Entry], chunk: usize) -> io::Result<()> {
+        for entries in entries.chunks(chunk) {
+            let steps: Vec<_> = entries
+                .iter()
+                .map(|entry| {
+                    let log_id = LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index: self.next };
+                    self.next += 1;
+                    Ok((LogEntry { log_id, payload: Payload::Normal(Proposal::seal(entry)) }, None))
+                })
+                .collect();
+            self.machine.apply(stream::iter(steps)).await?;
+        }
+        Ok(())
+    }
+
+    fn hash(&self) -> StateHash {
+        self.store.progress().hash
+    }
+
+    fn count(&self, kind: u8) -> usize {
+        let mut count = 0;
+        let mut visit = |_: &[u8], _: &[u8]| {
+            count += 1;
+            true
+        };
+        self.store.disk().scan(&[kind], &[kind], &mut visit).unwrap();
+        count
+    }
+}
+
+fn make(root: &Path) -> Directory {
+    let identity = IdentityRecord { cluster: 7, salt: SALT, node: 1, instance: 9 };
+    Directory::make(root, identity, |log, state| {
+        std::fs::write(log.join("CURRENT"), "a log").unwrap();
+        RocksDisk::make(state).map_err(|error| DirectoryError::Io { path: state.into(), doing: "make it", error })
+    })
+    .unwrap()
+}
+
+fn rocks() -> (TempDir, Replica<RocksDisk>) {
+    let folder = TempDir::new().unwrap();
+    let directory = make(&folder.path().join("node"));
+    let replica = Replica::open(RocksDisk::open(directory, Group(0)).unwrap());
+    (folder, replica)
+}
+
+fn reopen(folder: &TempDir) -> Replica<RocksDisk> {
+    let raft_store::directory::Found::Used(directory) = Directory::find(&folder.path().join("node")).unwrap() else {
+        panic!("the directory was used")
+    };
+    Replica::open(RocksDisk::open(directory, Group(0)).unwrap())
+}
+
+#[tokio::test]
+async fn one_log_in_chunks_of_any_size_gives_the_same_state() {
+    let entries = history(1, 1_500);
+    let mut hashes = Vec::new();
+    let mut dumps = Vec::new();
+    for chunk in [1, 7, 1_000] {
+        let mut memory = Replica::open(MemoryDisk::default());
+        memory.apply(&entries, chunk).await.unwrap();
+        hashes.push(memory.hash());
+        let (_folder, mut rocks) = rocks();
+        rocks.apply(&entries, chunk).await.unwrap();
+        hashes.push(rocks.hash());
+        assert_eq!(rocks.store.verify().unwrap(), [""; 0]);
+        assert!(rocks.count(ARCHIVED) > 0, "some are in the archive");
+        dumps.push((rocks.count(ARCHIVED), rocks.count(BODY), rocks.store.read(|state, _| state.dump()).unwrap()));
+    }
+    assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+    assert!(dumps.iter().all(|dump| *dump == dumps[0]));
+}
+
+#[tokio::test]
+async fn bodies_of_purged_items_leave_the_disk() {
+    let (_folder, mut rocks) = rocks();
+    rocks.apply(&history(1, 1_500), 256).await.unwrap();
+    let live = rocks.store.read(|state, _| state.live_items()).unwrap();
+    assert_eq!(rocks.count(BODY), live + rocks.count(ARCHIVED), "one part each");
+}
+
+#[tokio::test]
+async fn a_flushed_state_is_there_after_a_restart_and_an_unflushed_one_is_an_earlier_whole_one() {
+    let entries = history(2, 600);
+    let (folder, mut first) = rocks();
+    first.apply(&entries[..200], 10).await.unwrap();
+    first.store.flush().unwrap();
+    let flushed = first.hash();
+    first.apply(&entries[200..], 10).await.unwrap();
+    let all = first.hash();
+    // RocksDB writes out what it has when it is closed; what is copied before is what a crash leaves.
+    let crashed = TempDir::new().unwrap();
+    copy(&folder.path().join("node"), &crashed.path().join("node"));
+    drop(first);
+
+    let mut second = reopen(&crashed);
+    assert_eq!((second.hash(), second.next), (flushed, 201));
+    assert_eq!(second.store.verify().unwrap(), [""; 0]);
+    second.apply(&entries[200..], 33).await.unwrap();
+    assert_eq!(second.hash(), all, "the log brings back the rest");
+    second.store.flush().unwrap();
+    drop(second);
+    assert_eq!(reopen(&crashed).hash(), all);
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        } else if entry.file_name() != "LOCK" {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_says_what_it_holds_and_installs_as_that() {
+    let entries = history(3, 500);
+    let (_leader_folder, mut leader) = rocks();
+    leader.apply(&entries[..300], 16).await.unwrap();
+    let at_snapshot = leader.hash();
+    let snapshot = leader.machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    assert_eq!(snapshot.meta.last_log_id.map(|id| id.index), Some(300));
+    leader.apply(&entries[300..], 16).await.unwrap();
+
+    let (folder, mut follower) = rocks();
+    follower.apply(&entries[..50], 16).await.unwrap();
+    follower.machine.install_snapshot(&snapshot.meta, snapshot.snapshot.clone()).await.unwrap();
+    assert_eq!(follower.hash(), at_snapshot);
+    assert_eq!(follower.store.verify().unwrap(), [""; 0]);
+    let current = follower.machine.get_current_snapshot().await.unwrap().unwrap();
+    assert_eq!(current.meta, snapshot.meta, "it can be sent on");
+    follower.next = 301;
+    follower.apply(&entries[300..], 5).await.unwrap();
+    assert_eq!(follower.hash(), leader.hash());
+    assert_eq!(follower.store.verify().unwrap(), [""; 0]);
+    follower.store.flush().unwrap();
+    drop(follower);
+    assert_eq!(reopen(&folder).hash(), leader.hash(), "the switch outlives a restart");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_not_what_it_says_is_not_installed() {
+    let entries = history(3, 60);
+    let (_folder, mut leader) = rocks();
+    leader.apply(&entries, 16).await.unwrap();
+    let snapshot = leader.machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    let (_folder, mut follower) = rocks();
+    let before = follower.hash();
+    let mut meta = snapshot.meta.clone();
+    meta.last_log_id.as_mut().unwrap().index += 1;
+    let refused = follower.machine.install_snapshot(&meta, snapshot.snapshot.clone()).await;
+    assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    assert_eq!(follower.hash(), before);
+    follower.machine.install_snapshot(&snapshot.meta, snapshot.snapshot).await.unwrap();
+    assert_eq!(follower.hash(), leader.hash());
+}
+
+#[tokio::test]
+async fn a_snapshot_is_taken_while_entries_are_applied() {
+    let entries = history(4, 900);
+    let (_folder, mut replica) = rocks();
+    replica.apply(&entries[..300], 16).await.unwrap();
+    let mut builder = replica.machine.get_snapshot_builder().await;
+    let taking = tokio::spawn(async move { builder.build_snapshot().await.unwrap() });
+    replica.apply(&entries[300..], 4).await.unwrap();
+    let snapshot = taking.await.unwrap();
+    let holds = snapshot.meta.last_log_id.unwrap().index;
+    let mut expected = Replica::open(MemoryDisk::default());
+    expected.apply(&entries[..usize::try_from(holds).unwrap()], 64).await.unwrap();
+    let (_folder, mut other) = rocks();
+    other.machine.install_snapshot(&snapshot.meta, snapshot.snapshot).await.unwrap();
+    assert_eq!(other.hash(), expected.hash(), "neither more nor less than index {holds}");
+}
+
+#[tokio::test]
+async fn an_arriving_snapshot_resumes_and_finds_damage() {
+    let (_folder, mut leader) = rocks();
+    leader.apply(&history(5, 400), 16).await.unwrap();
+    let snapshot = leader.machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    let files = snapshot.snapshot.files().unwrap();
+    let meta = snapshot.snapshot.meta().unwrap();
+    let content = |name: &str| {
+        let mut bytes = Vec::new();
+        snapshot.snapshot.open_file(name).unwrap().read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    let root = TempDir::new().unwrap();
+
+    let mut incoming = Incoming::begin(root.path(), &meta, &files).unwrap();
+    let largest = (0..files.len()).max_by_key(|file| files[*file].1).unwrap();
+    let bytes = content(&files[largest].0);
+    let half = bytes.len() / 2;
+    incoming.write(largest, 0, &bytes[..half]).unwrap();
+    assert!(incoming.write(largest, 0, &bytes[..half]).is_err(), "not twice");
+    assert!(incoming.finish().is_err(), "not yet");
+
+    // The connection was lost, and a crash has spoilt what had arrived.
+    let path = root.path().join(raft_store::snapshot::name(Group(0), &meta)).join(&files[largest].0);
+    let mut spoilt = std::fs::read(&path).unwrap();
+    spoilt[half / 2] ^= 1;
+    std::fs::write(&path, spoilt).unwrap();
+    let mut incoming = Incoming::begin(root.path(), &meta, &files).unwrap();
+    assert_eq!(incoming.offset(largest), half as u64);
+    for (file, (name, _)) in files.iter().enumerate() {
+        let bytes = content(name);
+        let from = usize::try_from(incoming.offset(file)).unwrap();
+        incoming.write(file, from as u64, &bytes[from..]).unwrap();
+        let crc = checksum(&snapshot.snapshot.open_file(name).unwrap()).unwrap();
+        let is_whole = incoming.seal(file, crc).unwrap();
+        assert_eq!(is_whole, file != largest);
+        if !is_whole {
+            assert_eq!(incoming.offset(file), 0);
+            incoming.write(file, 0, &bytes).unwrap();
+            assert!(incoming.seal(file, crc).unwrap());
+        }
+    }
+    let arrived = incoming.finish().unwrap();
+    let (_folder, mut follower) = rocks();
+    follower.machine.install_snapshot(&snapshot.meta, arrived).await.unwrap();
+    assert_eq!(follower.hash(), leader.hash());
+}
+
+#[test]
+fn names_in_an_arriving_snapshot_cannot_lead_out_of_its_folder() {
+    let root = TempDir::new().unwrap();
+    let meta = raft_store::codec::records::SnapshotMetaRecord::default();
+    for name in ["../x", "a/b", "", ".", "..", "SNAPSHOT", "a\0b"] {
+        assert!(Incoming::begin(root.path(), &meta, &[(name.into(), 1)]).is_err(), "{name:?}");
+    }
+    assert!(Incoming::begin(root.path(), &meta, &[("a".into(), 1), ("a".into(), 1)]).is_err());
+}
+
+#[tokio::test]
+async fn a_build_that_does_not_know_the_rules_stops_before_it_applies_them() {
+    let (_folder, mut replica) = rocks();
+    let raise = |version| lease::Command::RaiseRules { version };
+    let entry = |number: &str, version| Entry {
+        commands: vec![fleet::request("root", number, raise(version))],
+        ..Entry::default()
+    };
+    replica.apply(&[entry("a", lease::bounds::RULES_VERSION)], 1).await.unwrap();
+    let before = replica.store.progress();
+    let stopped = replica.apply(&[entry("b", lease::bounds::RULES_VERSION + 1)], 1).await.unwrap_err();
+    assert!(stopped.to_string().contains("upgrade this node"), "{stopped}");
+    assert_eq!(replica.store.progress(), before);
+}
+
+#[tokio::test]
+async fn hashes_are_kept_at_the_compared_indexes() {
+    let mut replica = Replica::open(MemoryDisk::default());
+    let entries = history(6, 1_100);
+    replica.apply(&entries[..1_024], 100).await.unwrap();
+    let at_mark = replica.hash();
+    replica.apply(&entries[1_024..], 100).await.unwrap();
+    let marks = replica.store.hash_marks();
+    assert_eq!(marks.iter().map(|mark| (mark.index, mark.hash)).collect::<Vec<_>>(), [(1_024, at_mark)]);
+}
+
+#[tokio::test]
+async fn a_claim_writes_a_few_records_and_never_the_whole_state() {
+    let mut replica = Replica::open(MemoryDisk::default());
+    replica.apply(&history(7, 10), 1).await.unwrap();
+    let claim = Entry {
+        at: lease::numbers::Time(1_000_000),
+        commands: vec![
+            fleet::request("ada", "x1", fleet::create("new")),
+            fleet::request("ada", "x2", fleet::claim("new", lease::numbers::Span::secs(30))),
+        ],
+        ..Entry::default()
+    };
+    let written = replica.store.read(|state, archive| state.clone().apply(&claim, archive).changes.as_bytes().len());
+    assert!(written.unwrap() < 4_096);
+}
