@@ -4,4 +4,5 @@
 //! [`lease::State::apply`]'s to say.
 
 pub mod codec;
+pub mod log;
 pub mod types;
