@@ -4,6 +4,7 @@ mod log {
     mod damage;
     mod failure;
     mod machine;
+    mod process;
     mod purge;
     mod reads;
     mod restart;
