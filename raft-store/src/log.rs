@@ -9,6 +9,7 @@
 //! and would answer yes), an entry that is told durable before it is, and a hole that is read over.
 
 mod disk;
+mod stats;
 mod view;
 mod wal;
 mod writer;
@@ -17,6 +18,7 @@ use crate::types::{Group, LogEntry, LogId, Types, Vote};
 use disk::Disk;
 use futures_util::Stream;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use stats::Counters;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -26,10 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use view::View;
-use writer::{Counters, Op, Work, Writer};
+use writer::{Op, Work, Writer};
 
 pub use disk::OpenError;
-pub use writer::LogStats;
+pub use stats::LogStats;
 
 /// Operations that may wait for the disk. Raft appends whole batches, so this is far more than ever waits.
 const QUEUE_OPERATIONS: usize = 1024;
@@ -122,7 +124,7 @@ impl<C: Types> LogStore<C> {
     /// When the directory cannot be used, or holds a log that lost something: the error says what to do.
     pub fn open(path: &Path, group: Group, options: LogOptions) -> Result<Self, OpenError> {
         let (disk, found) = Disk::open(path, group)?;
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(disk.syncs()));
         let shared = Arc::new(Shared {
             view: Mutex::new(View::new(&found, options.cache_bytes, options.cache_entries)),
             disk,

@@ -15,10 +15,12 @@ use super::wal;
 use crate::codec::records::{EntryRecord, LogIdRecord, VoteRecord};
 use crate::codec::{CodecError, Kind, decode, encode_into};
 use crate::types::{Group, LogEntry, LogId, Vote};
+use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{DB, DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, LogLevel, Options, ReadOptions};
 use rocksdb::{WriteBatch, WriteOptions};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fmt, io};
 
 /// Small, so that a restart replays little; three, so that a flush never stops the writer.
@@ -78,14 +80,32 @@ pub(super) struct Found {
 
 pub(super) struct Disk {
     db: DB,
+    options: Arc<Options>,
     keys: Keys,
+}
+
+/// RocksDB's own count of the syncs of its write-ahead files. Keeps no database open.
+#[derive(Clone)]
+pub(super) struct Syncs(Arc<Options>);
+
+impl Syncs {
+    pub(super) fn count(&self) -> u64 {
+        self.0.get_ticker_count(Ticker::WalFileSynced)
+    }
+}
+
+impl fmt::Debug for Syncs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} syncs", self.count())
+    }
 }
 
 impl Disk {
     pub(super) fn open(path: &Path, group: Group) -> Result<(Self, Found), OpenError> {
         wal::check(path)?;
-        let db = DB::open(&options(), path).map_err(|error| OpenError::rocksdb(path, error))?;
-        let disk = Self { db, keys: Keys(group) };
+        let options = Arc::new(options());
+        let db = DB::open(&options, path).map_err(|error| OpenError::rocksdb(path, error))?;
+        let disk = Self { db, options, keys: Keys(group) };
         let found = disk.find(path)?;
         Ok((disk, found))
     }
@@ -114,6 +134,10 @@ impl Disk {
             return Err(OpenError::damaged(path, why));
         }
         Ok(Found { purged, last: last.map(|(id, _)| id), vote, committed })
+    }
+
+    pub(super) fn syncs(&self) -> Syncs {
+        Syncs(self.options.clone())
     }
 
     fn get<T: Kind>(&self, tag: Tag) -> io::Result<Option<T>> {
@@ -165,6 +189,9 @@ fn options() -> Options {
     // RocksDB's own diary: what went wrong, not every flush.
     options.set_log_level(LogLevel::Warn);
     options.set_keep_log_file_num(4);
+    // Counters alone: no clock is read for them.
+    options.enable_statistics();
+    options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     options
 }
 

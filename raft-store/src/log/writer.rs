@@ -11,8 +11,7 @@ use openraft::storage::IOFlushed;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// One write holds about this much: those who wait for its sync should not wait for everyone else's bytes.
@@ -196,55 +195,6 @@ impl<C: Types> Drop for Writer<C> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.fail(Vec::new(), "its writing thread panicked");
-        }
-    }
-}
-
-/// What the log did since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogStats {
-    /// Writes that ended with an fsync.
-    pub synced_writes: u64,
-    /// Writes that need none.
-    pub unsynced_writes: u64,
-    pub entries_written: u64,
-    pub bytes_written: u64,
-    /// The most entries that shared a write.
-    pub largest_batch: u64,
-    /// The last write with its fsync.
-    pub last_sync: Duration,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    synced_writes: AtomicU64,
-    unsynced_writes: AtomicU64,
-    entries_written: AtomicU64,
-    bytes_written: AtomicU64,
-    largest_batch: AtomicU64,
-    last_sync_nanos: AtomicU64,
-}
-
-impl Counters {
-    fn count(&self, entries: u64, bytes: usize, synced: Option<Duration>) {
-        let writes = if synced.is_some() { &self.synced_writes } else { &self.unsynced_writes };
-        writes.fetch_add(1, Ordering::Relaxed);
-        self.entries_written.fetch_add(entries, Ordering::Relaxed);
-        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.largest_batch.fetch_max(entries, Ordering::Relaxed);
-        if let Some(took) = synced {
-            self.last_sync_nanos.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn read(&self) -> LogStats {
-        LogStats {
-            synced_writes: self.synced_writes.load(Ordering::Relaxed),
-            unsynced_writes: self.unsynced_writes.load(Ordering::Relaxed),
-            entries_written: self.entries_written.load(Ordering::Relaxed),
-            bytes_written: self.bytes_written.load(Ordering::Relaxed),
-            largest_batch: self.largest_batch.load(Ordering::Relaxed),
-            last_sync: Duration::from_nanos(self.last_sync_nanos.load(Ordering::Relaxed)),
         }
     }
 }

@@ -6,6 +6,8 @@ use futures_util::TryStreamExt;
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use raft_store::types::LogEntry;
 use rocksdb::{DB, Options};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_readable_before_it_is_durable() {
@@ -94,6 +96,46 @@ async fn a_hole_or_damage_inside_is_an_error_and_no_short_answer() {
         reader.entries_stream(range).await.try_collect::<Vec<_>>().await.unwrap_err();
     }
     assert_eq!(read(&store, 4..7).await, entries(1, 4..7));
+}
+
+/// Most of it stands on the disk only, and the writer deletes and replaces it all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_beside_a_log_that_is_rewritten_sees_whole_states_of_it() {
+    let directory = directory();
+    let mut store = open_with(directory.path(), UNCACHED, None);
+    append(&mut store, entries(0, 0..50)).await;
+    let ended = Arc::new(AtomicBool::new(false));
+    let readers = [0, 1].map(|_| {
+        let (mut reader, ended) = (store.reader(), ended.clone());
+        tokio::spawn(async move {
+            let mut reads = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let seen = reader.try_get_log_entries(..).await.expect("no hole");
+                let ids: Vec<_> = seen.iter().map(|entry| entry.log_id).collect();
+                assert!(ids.is_sorted_by(|a, b| a.leader_id <= b.leader_id && a.index + 1 == b.index), "{ids:?}");
+                assert!(ids.len() >= 20, "{ids:?}");
+                reads += 1;
+                tokio::task::yield_now().await;
+            }
+            reads
+        })
+    });
+    // Always the same shape: 30 stay, 20 are replaced by 25, five are purged.
+    for term in 1..400 {
+        let (first, next) = ((term - 1) * 5, (term - 1) * 5 + 50);
+        let kept = read(&store, next - 21..next - 20).await[0].log_id;
+        store.truncate_after(Some(kept)).await.unwrap();
+        let flushed = begin_append(&mut store, entries(term, next - 20..next + 5)).await;
+        let purged = read(&store, first + 4..first + 5).await[0].log_id;
+        store.purge(purged).await.unwrap();
+        if term % 4 == 0 {
+            flushed.await.unwrap().unwrap();
+        }
+    }
+    ended.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.await.unwrap() > 0);
+    }
 }
 
 /// Numbers that look random and are the same in every run.

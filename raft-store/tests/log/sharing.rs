@@ -47,6 +47,7 @@ async fn many_appenders_share_an_fsync() {
     let stats = store.lock().await.0.monitor().stats();
     assert_eq!(stats.entries_written, (APPENDERS * ROUNDS) as u64);
     assert!(stats.entries_written >= 20 * stats.synced_writes, "{stats:?}");
+    assert_eq!(stats.wal_syncs, stats.synced_writes);
     assert!(stats.largest_batch >= 20, "{stats:?}");
 }
 
@@ -65,7 +66,7 @@ async fn an_append_and_a_vote_are_synced_and_nothing_else_is() {
     store.purge(id(1, 3)).await.unwrap();
     store.close().unwrap();
     let stats = monitor.stats();
-    assert_eq!(stats.synced_writes, 2);
+    assert_eq!((stats.synced_writes, stats.wal_syncs), (2, 2), "asked for, and done");
     assert!(stats.unsynced_writes >= 1, "{stats:?}");
     assert!(stats.bytes_written > 0 && !stats.last_sync.is_zero(), "{stats:?}");
 }
