@@ -26,7 +26,7 @@ use std::{fmt, io};
 /// Small, so that a restart replays little; three, so that a flush never stops the writer.
 const WRITE_BUFFER_BYTES: usize = 32 * 1024 * 1024;
 const WRITE_BUFFERS: i32 = 3;
-/// A purged log has few files. Bounds what an index of 100,000 kept entries may open.
+/// A purged log has few files; one that is not must leave descriptors to sockets and the state.
 const OPEN_FILES: i32 = 256;
 /// Files are handed to the disk in such steps: a sync of the log must not wait behind a whole file of a flush.
 const BYTES_PER_SYNC: u64 = 1024 * 1024;

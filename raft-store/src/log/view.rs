@@ -8,6 +8,7 @@ use super::disk::Found;
 use crate::codec::PAYLOAD_BYTES_MAX;
 use crate::types::{LogEntry, LogId, Payload, Vote};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +27,6 @@ pub(super) fn weight(entry: &LogEntry) -> usize {
         }
 }
 
-#[derive(Debug)]
 struct Slot {
     entry: LogEntry,
     /// Of the operation that brought it.
@@ -39,7 +39,6 @@ pub(super) struct Part {
     pub(super) in_memory: Vec<LogEntry>,
 }
 
-#[derive(Debug)]
 pub(super) struct View {
     purged: Option<LogId>,
     /// Of the newest entry; None when there is none.
@@ -204,6 +203,13 @@ impl View {
         {
             self.tail_bytes -= weight(&slot.entry);
         }
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, next, tail_bytes, .. } = self;
+        write!(f, "entries {first}..{next}, {} of them in memory, {tail_bytes} bytes", self.tail.len())
     }
 }
 

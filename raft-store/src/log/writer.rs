@@ -49,9 +49,8 @@ impl<C: Types> Waiting<C> {
 }
 
 /// Several operations on their way to the disk.
-struct Gathered<C: Types> {
+struct Gathered {
     batch: Batch,
-    waiting: Vec<Waiting<C>>,
     rooms: Vec<OwnedSemaphorePermit>,
     last: u64,
     entries: u64,
@@ -61,24 +60,24 @@ struct Gathered<C: Types> {
     purged: Option<LogId>,
 }
 
-impl<C: Types> Gathered<C> {
+impl Gathered {
     fn new(batch: Batch) -> Self {
-        let (waiting, rooms) = (Vec::new(), Vec::new());
-        Self { batch, waiting, rooms, last: 0, entries: 0, sync: false, vote: None, committed: None, purged: None }
+        let rooms = Vec::new();
+        Self { batch, rooms, last: 0, entries: 0, sync: false, vote: None, committed: None, purged: None }
     }
 
-    fn add(&mut self, op: Op<C>) -> Result<(), CodecError> {
+    fn add<C: Types>(&mut self, op: Op<C>, waiting: &mut Vec<Waiting<C>>) -> Result<(), CodecError> {
         self.last = op.number;
         self.rooms.push(op.room);
         match op.work {
             Work::Append { entries, done } => {
-                self.waiting.push(Waiting::Append(done));
+                waiting.push(Waiting::Append(done));
                 self.sync |= !entries.is_empty();
                 self.entries += entries.len() as u64;
                 entries.iter().try_for_each(|entry| self.batch.put_entry(entry))
             }
             Work::Vote { vote, done } => {
-                self.waiting.push(Waiting::Vote(done));
+                waiting.push(Waiting::Vote(done));
                 self.sync = true;
                 self.vote = Some(vote);
                 self.batch.put_vote(vote)
@@ -112,34 +111,29 @@ pub(super) struct Writer<C: Types> {
     shared: Arc<Shared>,
     queue: mpsc::Receiver<Op<C>>,
     before_write: Option<BeforeWrite>,
+    /// For the write that is being made, in the order in which they came.
+    waiting: Vec<Waiting<C>>,
     /// Marked as purged, but not yet known to be so after a power loss.
     unsynced_purge: Option<u64>,
 }
 
 impl<C: Types> Writer<C> {
     pub(super) fn new(shared: Arc<Shared>, queue: mpsc::Receiver<Op<C>>, before_write: Option<BeforeWrite>) -> Self {
-        Self { shared, queue, before_write, unsynced_purge: None }
+        Self { shared, queue, before_write, waiting: Vec::new(), unsynced_purge: None }
     }
 
     /// Ends when the queue is closed and empty, or with the first write that fails.
     pub(super) fn run(mut self) {
         while let Some(op) = self.queue.blocking_recv() {
-            let mut waiting = Vec::new();
-            if let Err(error) = self.write(op, &mut waiting) {
-                return self.fail(waiting, &error.to_string());
+            if let Err(error) = self.write(op) {
+                return self.fail(&error.to_string());
             }
         }
     }
 
-    /// Writes `op` and what is queued behind it, then tells those who wait for it. After an error those who wait are
-    /// left in `waiting`.
-    fn write(&mut self, op: Op<C>, waiting: &mut Vec<Waiting<C>>) -> io::Result<()> {
-        let mut gathered = Gathered::new(self.shared.disk.batch());
-        let result = self.gather(&mut gathered, op);
-        *waiting = std::mem::take(&mut gathered.waiting);
-        result?;
-
-        let Gathered { batch, last, entries, sync, vote, purged, rooms, .. } = gathered;
+    /// Writes `op` and what is queued behind it, then tells those who wait for it.
+    fn write(&mut self, op: Op<C>) -> io::Result<()> {
+        let Gathered { batch, last, entries, sync, vote, purged, rooms, .. } = self.gather(op)?;
         let bytes = batch.bytes();
         if let Some(before_write) = &mut self.before_write {
             before_write()?;
@@ -153,7 +147,7 @@ impl<C: Types> Writer<C> {
         view.vote = vote.or(view.vote);
         drop(view);
         drop(rooms);
-        for waiting in waiting.drain(..) {
+        for waiting in self.waiting.drain(..) {
             waiting.complete(Ok(()));
         }
 
@@ -164,20 +158,22 @@ impl<C: Types> Writer<C> {
         Ok(())
     }
 
-    fn gather(&mut self, gathered: &mut Gathered<C>, op: Op<C>) -> Result<(), CodecError> {
-        gathered.add(op)?;
+    fn gather(&mut self, op: Op<C>) -> Result<Gathered, CodecError> {
+        let mut gathered = Gathered::new(self.shared.disk.batch());
+        gathered.add(op, &mut self.waiting)?;
         while gathered.batch.bytes() < BATCH_BYTES
             && let Ok(op) = self.queue.try_recv()
         {
-            gathered.add(op)?;
+            gathered.add(op, &mut self.waiting)?;
         }
-        gathered.finish()
+        gathered.finish()?;
+        Ok(gathered)
     }
 
     /// Everyone who waits, and everyone who was queued behind, hears of it once.
-    fn fail(&mut self, waiting: Vec<Waiting<C>>, why: &str) {
+    fn fail(&mut self, why: &str) {
         self.shared.fail(why);
-        for waiting in waiting {
+        for waiting in self.waiting.drain(..) {
             waiting.complete(Err(failed(why)));
         }
         self.queue.close();
@@ -194,7 +190,7 @@ impl<C: Types> Writer<C> {
 impl<C: Types> Drop for Writer<C> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.fail(Vec::new(), "its writing thread panicked");
+            self.fail("its writing thread panicked");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A disk that fails.
 
 use super::world::{CACHED, Gate, append, begin_append, directory, entries, entry, id, open, open_with, read, vote};
-use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +58,6 @@ async fn a_vote_that_could_not_be_written_is_not_cast() {
     let mut store = open_with(directory.path(), CACHED, Some(Box::new(|| Err(io::Error::other("no space")))));
     let said = store.save_vote(&vote(7)).await.unwrap_err().to_string();
     assert!(said.contains("no space"), "{said}");
-    use openraft::storage::RaftLogReader;
     assert_eq!(store.reader().read_vote().await.unwrap(), None);
 }
 
@@ -67,7 +66,8 @@ async fn a_panic_of_the_writer_is_a_failure_and_no_silence() {
     let directory = directory();
     let mut store = open_with(directory.path(), CACHED, Some(Box::new(|| panic!("on purpose"))));
     let mut monitor = store.monitor();
-    begin_append(&mut store, vec![entry(1, 0)]).await.await.unwrap_err();
+    let said = begin_append(&mut store, vec![entry(1, 0)]).await.await.expect("answered").unwrap_err().to_string();
+    assert!(said.contains("panicked"), "{said}");
     assert!(monitor.failed().await.unwrap().contains("panicked"));
     store.append([entry(1, 1)], IOFlushed::noop()).await.unwrap_err();
 }

@@ -44,9 +44,15 @@ async fn append_and_tell(store: &mut Store, mut next: u64) -> String {
             if let Err(error) = flushed.await.expect("answered") {
                 return error.to_string();
             }
-            writeln!(std::io::stdout(), "durable {index}").unwrap();
+            tell(&format!("durable {index}"));
         }
     }
+}
+
+/// To whoever started this process, past what a test captures.
+fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").unwrap();
 }
 
 fn durable(line: &str) -> Option<u64> {
@@ -90,7 +96,7 @@ async fn a_disk_that_takes_no_more_stops_the_log_and_loses_nothing() {
         let mut store = open(&path);
         let said = append_and_tell(&mut store, 0).await;
         let again = store.append([entry_of(1, 1_000_000, b"")], IOFlushed::noop()).await.unwrap_err().to_string();
-        writeln!(std::io::stdout(), "failed {said}\nagain {again}").unwrap();
+        tell(&format!("failed {said}\nagain {again}"));
         return;
     }
     let directory = super::world::directory();
@@ -98,7 +104,7 @@ async fn a_disk_that_takes_no_more_stops_the_log_and_loses_nothing() {
     let child = start(test, directory.path(), "trap '' XFSZ; ulimit -f 2000;").wait_with_output().unwrap();
     let output = String::from_utf8(child.stdout).unwrap();
     assert!(child.status.success(), "{output}");
-    let told = output.lines().filter_map(durable).last().expect("some fitted");
+    let told = output.lines().filter_map(durable).next_back().expect("some fitted");
     let said = |what| output.lines().find_map(|line| line.strip_prefix(what)).expect("said");
     assert!(said("failed ").contains("the Raft log has failed"), "{output}");
     assert_eq!(said("failed "), said("again "));
