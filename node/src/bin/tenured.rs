@@ -1,0 +1,112 @@
+//! The daemon of a Tenure node.
+
+use clap::{Parser, Subcommand};
+use node::config::{LogFormat, Options, describe};
+use node::daemon::Daemon;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How often the daemon looks whether it must stop by itself.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A node of a Tenure cluster: leases, fencing tokens, fair wait lines and dispatch, replicated.
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say how this node would run, or what is wrong; starts nothing
+    CheckConfig,
+}
+
+fn main() -> ExitCode {
+    let Cli { command, options } = Cli::parse();
+    let (settings, format) = match options.with_file().and_then(|all| Ok((all.settings()?, all.log_format))) {
+        Ok(read) => read,
+        Err(error) => return fail(&error),
+    };
+    if let Some(Command::CheckConfig) = command {
+        let _ = std::io::stdout().write_all(describe(&settings).as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter());
+    match format.unwrap_or_default() {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    runtime.block_on(run(settings))
+}
+
+async fn run(settings: node::daemon::Settings) -> ExitCode {
+    let (mut terminate, mut interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+        (Err(error), _) | (_, Err(error)) => return fail(&error),
+    };
+    let directory = settings.directory.clone();
+    let started = tokio::select! {
+        started = Daemon::start(settings) => started,
+        _ = terminate.recv() => return ExitCode::SUCCESS,
+        _ = interrupt.recv() => return ExitCode::SUCCESS,
+    };
+    let daemon = match started {
+        Ok(daemon) => daemon,
+        Err(error) => return fail(&error),
+    };
+    tracing::info!(
+        node = daemon.node().id(),
+        peers = daemon.member().peer_address,
+        data = %directory.display(),
+        version = env!("CARGO_PKG_VERSION"),
+        "started"
+    );
+    let failure = tokio::select! {
+        why = failed(&daemon) => Some(why),
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+    };
+    match failure {
+        Some(why) => {
+            tracing::error!("stopping: {why}");
+            daemon.abandon().await;
+            fail(&why)
+        }
+        None => {
+            tracing::info!("stopping");
+            daemon.stop().await;
+            tracing::info!("stopped");
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+async fn failed(daemon: &Daemon) -> String {
+    loop {
+        if let Some(why) = daemon.failure() {
+            return why;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Our own lines; of the libraries only what went wrong. `RUST_LOG` says otherwise.
+fn filter() -> tracing_subscriber::EnvFilter {
+    let usual = "warn,node=info,tenured=info,openraft=error";
+    tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| usual.into())
+}
+
+fn fail(why: &dyn std::fmt::Display) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "tenured: {why}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,342 @@
+//! How the daemon is told what to do: flags, then environment, then a TOML file, then defaults. One struct for all.
+
+use crate::daemon::{Settings, Start};
+use crate::node::RaftSettings;
+use crate::peers::tls::{PeerTls, TlsFiles};
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where a development node keeps its data, in the folder it is started in.
+const DEV_DIRECTORY: &str = "tenure-data";
+const PEER_PORT: u16 = 7401;
+
+/// Everything that can be set. Each may stand in the file under the flag's name with `_` for `-`.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// A TOML file with any of these options; flags and environment go before it
+    #[arg(long, env = "TENURED_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+
+    /// A whole cluster in this one process, durable in ./tenure-data: nothing else needs to be said
+    #[arg(long, env = "TENURED_DEV", num_args = 0..=1, default_missing_value = "true")]
+    pub dev: Option<bool>,
+
+    /// This node's number in the cluster; never given to another directory again
+    #[arg(long, env = "TENURED_NODE_ID", value_name = "N")]
+    pub node_id: Option<u64>,
+
+    /// Where this node keeps its data
+    #[arg(long, env = "TENURED_DATA", value_name = "FOLDER")]
+    pub data: Option<PathBuf>,
+
+    /// Where to listen for other nodes
+    #[arg(long, env = "TENURED_PEER_LISTEN", value_name = "HOST:PORT")]
+    pub peer_listen: Option<String>,
+
+    /// Where other nodes reach this one; the listening address if not given
+    #[arg(long, env = "TENURED_PEER_ADDRESS", value_name = "HOST:PORT")]
+    pub peer_address: Option<String>,
+
+    /// Begin a new cluster with this node; without effect once it has begun
+    #[arg(long, env = "TENURED_BOOTSTRAP", num_args = 0..=1, default_missing_value = "true")]
+    pub bootstrap: Option<bool>,
+
+    /// Join the cluster that nodes at these addresses belong to; without effect once it has joined
+    #[arg(long, env = "TENURED_JOIN", value_name = "HOST:PORT", value_delimiter = ',')]
+    pub join: Option<Vec<String>>,
+
+    /// The cluster's certificate authority, PEM
+    #[arg(long, env = "TENURED_PEER_CA", value_name = "FILE")]
+    pub peer_ca: Option<PathBuf>,
+
+    /// This node's certificate between nodes, PEM
+    #[arg(long, env = "TENURED_PEER_CERT", value_name = "FILE")]
+    pub peer_cert: Option<PathBuf>,
+
+    /// Its key, PEM
+    #[arg(long, env = "TENURED_PEER_KEY", value_name = "FILE")]
+    pub peer_key: Option<PathBuf>,
+
+    /// Talk to other nodes without TLS although they are not on this machine
+    #[arg(long, env = "TENURED_INSECURE_PEERS", num_args = 0..=1, default_missing_value = "true")]
+    pub insecure_peers: Option<bool>,
+
+    /// How the log is written
+    #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+
+    /// Milliseconds between heartbeats
+    #[arg(long, env = "TENURED_HEARTBEAT_MS", value_name = "MS", hide_short_help = true)]
+    pub heartbeat_ms: Option<u64>,
+
+    /// Shortest time without a leader before an election, in milliseconds
+    #[arg(long, env = "TENURED_ELECTION_MIN_MS", value_name = "MS", hide_short_help = true)]
+    pub election_min_ms: Option<u64>,
+
+    /// Longest such time
+    #[arg(long, env = "TENURED_ELECTION_MAX_MS", value_name = "MS", hide_short_help = true)]
+    pub election_max_ms: Option<u64>,
+
+    /// A snapshot is taken after so many entries
+    #[arg(long, env = "TENURED_SNAPSHOT_EVERY", value_name = "ENTRIES", hide_short_help = true)]
+    pub snapshot_every: Option<u64>,
+
+    /// Entries kept behind a snapshot, for nodes that were away
+    #[arg(long, env = "TENURED_ENTRIES_KEPT", value_name = "ENTRIES", hide_short_help = true)]
+    pub entries_kept: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// What is wrong with the options, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+fn wrong<T>(why: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError(why.into()))
+}
+
+impl Options {
+    /// These options, and behind them what the file says.
+    ///
+    /// # Errors
+    /// When the file cannot be read or says something unknown.
+    pub fn with_file(self) -> Result<Self, ConfigError> {
+        let Some(path) = &self.config else { return Ok(self) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError(format!("{}: cannot be read: {error}", path.display())))?;
+        let file: Self =
+            toml::from_str(&text).map_err(|error| ConfigError(format!("{}: {error}", path.display())))?;
+        Ok(self.or(file))
+    }
+
+    fn or(self, file: Self) -> Self {
+        Self {
+            config: self.config,
+            dev: self.dev.or(file.dev),
+            node_id: self.node_id.or(file.node_id),
+            data: self.data.or(file.data),
+            peer_listen: self.peer_listen.or(file.peer_listen),
+            peer_address: self.peer_address.or(file.peer_address),
+            bootstrap: self.bootstrap.or(file.bootstrap),
+            join: self.join.or(file.join),
+            peer_ca: self.peer_ca.or(file.peer_ca),
+            peer_cert: self.peer_cert.or(file.peer_cert),
+            peer_key: self.peer_key.or(file.peer_key),
+            insecure_peers: self.insecure_peers.or(file.insecure_peers),
+            log_format: self.log_format.or(file.log_format),
+            heartbeat_ms: self.heartbeat_ms.or(file.heartbeat_ms),
+            election_min_ms: self.election_min_ms.or(file.election_min_ms),
+            election_max_ms: self.election_max_ms.or(file.election_max_ms),
+            snapshot_every: self.snapshot_every.or(file.snapshot_every),
+            entries_kept: self.entries_kept.or(file.entries_kept),
+        }
+    }
+
+    /// What the daemon runs with.
+    ///
+    /// # Errors
+    /// When options are missing or do not fit together.
+    pub fn settings(&self) -> Result<Settings, ConfigError> {
+        let dev = self.dev.unwrap_or(false);
+        let node = match self.node_id {
+            Some(0) => return wrong("--node-id: 0 is no node's number: begin with 1"),
+            Some(id) => id,
+            None if dev => 1,
+            None => return wrong("--node-id is missing: give each node of the cluster a number of its own"),
+        };
+        let directory = match &self.data {
+            Some(path) => path.clone(),
+            None if dev => PathBuf::from(DEV_DIRECTORY),
+            None => return wrong("--data is missing: say where this node keeps its data"),
+        };
+        let peer_listen = self.peer_listen.clone().unwrap_or_else(|| {
+            // A development node talks to nobody: any free port will do.
+            if dev { "127.0.0.1:0".into() } else { format!("0.0.0.0:{PEER_PORT}") }
+        });
+        let peer_address = self.peer_address.clone().unwrap_or_default();
+        let (listen_host, _) = split("--peer-listen", &peer_listen)?;
+        if !peer_address.is_empty() {
+            split("--peer-address", &peer_address)?;
+        } else if listen_host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
+            return wrong(format!(
+                "--peer-address is missing: {peer_listen} is every address of this machine; say at which one the others reach it"
+            ));
+        }
+        let start = match (&self.join, self.bootstrap.unwrap_or(dev)) {
+            (Some(seeds), false) if seeds.is_empty() => return wrong("--join: no address"),
+            (Some(seeds), false) => {
+                for seed in seeds {
+                    split("--join", seed)?;
+                }
+                Start::Join(seeds.clone())
+            }
+            (None, true) => Start::Bootstrap,
+            (None, false) => Start::Again,
+            (Some(_), true) => {
+                return wrong("--bootstrap begins a new cluster and --join enters another one: say one of them");
+            }
+        };
+        let raft = self.raft()?;
+        Ok(Settings { node, directory, tls: self.tls(&peer_listen, &peer_address)?, peer_listen, peer_address, start, raft })
+    }
+
+    fn tls(&self, listen: &str, address: &str) -> Result<Option<PeerTls>, ConfigError> {
+        match (&self.peer_ca, &self.peer_cert, &self.peer_key) {
+            (Some(authority), Some(certificate), Some(key)) => {
+                let files =
+                    TlsFiles { authority: authority.clone(), certificate: certificate.clone(), key: key.clone() };
+                PeerTls::from_files(files).map(Some).map_err(|error| ConfigError(error.to_string()))
+            }
+            (None, None, None) => {
+                let is_local = [listen, address].iter().filter(|address| !address.is_empty()).all(|address| {
+                    split("", address).is_ok_and(|(host, _)| {
+                        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+                    })
+                });
+                if is_local || self.insecure_peers.unwrap_or(false) {
+                    return Ok(None);
+                }
+                wrong(
+                    "nodes talk to each other over TLS: give --peer-ca, --peer-cert and --peer-key; on a network that you \
+                     trust with your leases, --insecure-peers does without",
+                )
+            }
+            _ => wrong("--peer-ca, --peer-cert and --peer-key belong together: give all three"),
+        }
+    }
+
+    fn raft(&self) -> Result<RaftSettings, ConfigError> {
+        let usual = RaftSettings::default();
+        let millis = |given: Option<u64>, usual: Duration| given.map_or(usual, Duration::from_millis);
+        let raft = RaftSettings {
+            heartbeat: millis(self.heartbeat_ms, usual.heartbeat),
+            election_min: millis(self.election_min_ms, usual.election_min),
+            election_max: millis(self.election_max_ms, usual.election_max),
+            snapshot_every: self.snapshot_every.unwrap_or(usual.snapshot_every),
+            entries_kept: self.entries_kept.unwrap_or(usual.entries_kept),
+            ..usual
+        };
+        if raft.heartbeat.is_zero() || raft.heartbeat * 2 > raft.election_min {
+            return wrong("--heartbeat-ms must be above 0 and at most half of --election-min-ms");
+        }
+        if raft.election_min >= raft.election_max {
+            return wrong("--election-min-ms must be below --election-max-ms");
+        }
+        if raft.snapshot_every == 0 {
+            return wrong("--snapshot-every must be above 0");
+        }
+        Ok(raft)
+    }
+}
+
+/// Host and port of an address.
+fn split<'a>(option: &str, address: &'a str) -> Result<(&'a str, u16), ConfigError> {
+    let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    match parts {
+        Some((host, port)) if !host.is_empty() => {
+            Ok((host.trim_start_matches('[').trim_end_matches(']'), port))
+        }
+        _ => wrong(format!("{option}: {address:?} is no host:port")),
+    }
+}
+
+/// What `check-config` shows: everything as it would be used.
+#[must_use]
+pub fn describe(settings: &Settings) -> String {
+    let start = match &settings.start {
+        Start::Bootstrap => "begins a new cluster if its directory is empty".to_owned(),
+        Start::Join(seeds) => format!("joins the cluster of {} if its directory is empty", seeds.join(", ")),
+        Start::Again => "starts only with a directory that it has used before".to_owned(),
+    };
+    let address = if settings.peer_address.is_empty() { &settings.peer_listen } else { &settings.peer_address };
+    let data: &Path = &settings.directory;
+    format!(
+        "node {}\ndata in {}\nlistens to nodes at {}, is reached at {address}, {}\n{start}\nheartbeat {} ms, election after \
+         {} to {} ms, snapshot every {} entries, {} entries kept\n",
+        settings.node,
+        data.display(),
+        settings.peer_listen,
+        if settings.tls.is_some() { "with mutual TLS" } else { "without TLS" },
+        settings.raft.heartbeat.as_millis(),
+        settings.raft.election_min.as_millis(),
+        settings.raft.election_max.as_millis(),
+        settings.raft.snapshot_every,
+        settings.raft.entries_kept,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(toml: &str) -> Options {
+        toml::from_str(toml).unwrap()
+    }
+
+    fn refusal(toml: &str) -> String {
+        options(toml).settings().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_development_node_needs_nothing_else() {
+        let settings = options("dev = true").settings().unwrap();
+        assert_eq!((settings.node, settings.start), (1, Start::Bootstrap));
+        assert_eq!(settings.directory, Path::new("tenure-data"));
+        assert!(settings.tls.is_none());
+    }
+
+    #[test]
+    fn what_is_missing_or_contradicts_is_named() {
+        assert!(refusal("").contains("--node-id"));
+        assert!(refusal("node_id = 0").contains("begin with 1"));
+        assert!(refusal("node_id = 1").contains("--data"));
+        assert!(refusal("node_id = 1\ndata = 'd'").contains("--peer-address"));
+        let there = "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\n";
+        assert!(refusal(&format!("{there}bootstrap = true\njoin = ['a:1']")).contains("say one of them"));
+        assert!(refusal(&format!("{there}join = ['a']")).contains("no host:port"));
+        assert!(refusal(&format!("{there}peer_ca = 'x'")).contains("belong together"));
+        assert!(refusal("node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'").contains("over TLS"));
+        assert!(refusal(&format!("{there}heartbeat_ms = 300")).contains("half"));
+        assert!(refusal(&format!("{there}election_min_ms = 600")).contains("below"));
+    }
+
+    #[test]
+    fn flags_go_before_the_file_and_unknown_names_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.toml");
+        std::fs::write(&path, "node_id = 3\ndata = '/a'\npeer_listen = '127.0.0.1:5'\n").unwrap();
+        let flags = Options { config: Some(path.clone()), data: Some("/b".into()), ..Options::default() };
+        let settings = flags.clone().with_file().unwrap().settings().unwrap();
+        assert_eq!((settings.node, settings.directory.as_path()), (3, Path::new("/b")));
+        std::fs::write(&path, "node = 3").unwrap();
+        assert!(flags.with_file().unwrap_err().to_string().contains("unknown field `node`"));
+    }
+
+    #[test]
+    fn without_tls_only_this_machine_is_spoken_to_unless_said_otherwise() {
+        let far = "node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'\ninsecure_peers = true";
+        assert!(options(far).settings().unwrap().tls.is_none());
+        assert!(options("dev = true\npeer_listen = '[::1]:0'").settings().is_ok());
+    }
+}

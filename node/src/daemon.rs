@@ -1,0 +1,314 @@
+//! The daemon: a node on tokio, RocksDB and TCP, from its directory to its last flush.
+
+use crate::members::ChangeError;
+use crate::node::{RaftSettings, StartError};
+use crate::peers::Identity;
+use crate::peers::connection::Peers;
+use crate::peers::network::Factory;
+use crate::peers::server::PeerServer;
+use crate::peers::tls::PeerTls;
+use crate::peers::wire::{NodeQuestion, NodeReply};
+use crate::service::{NodeService, TokioNode};
+use lease::Salt;
+use lease::bounds::RULES_VERSION;
+use lease::numbers::Wall;
+use raft_store::codec::records::IdentityRecord;
+use raft_store::directory::{Directory, DirectoryError, Found};
+use raft_store::log::{LogMonitor, LogOptions, LogStore};
+use raft_store::state::StateStore;
+use raft_store::state::rocks::RocksDisk;
+use raft_store::types::{Group, Member, NodeId, OnTokio};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+/// Between two attempts to join.
+const JOIN_AGAIN: Duration = Duration::from_millis(300);
+const JOIN_ANSWER_WITHIN: Duration = Duration::from_secs(8);
+/// For handing leadership over when it stops.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a daemon needs to know. Read from flags, environment and file by [`crate::config`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub node: NodeId,
+    pub directory: PathBuf,
+    pub peer_listen: String,
+    /// What the others are told; the listening address when empty.
+    pub peer_address: String,
+    pub start: Start,
+    pub tls: Option<PeerTls>,
+    pub raft: RaftSettings,
+}
+
+/// How a node with an empty directory begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// As the first of a new cluster.
+    Bootstrap,
+    /// With whom of these answers.
+    Join(Vec<String>),
+    /// Not at all: only a used directory will do.
+    Again,
+}
+
+/// Why the daemon did not start.
+#[derive(Debug)]
+pub enum DaemonError {
+    Directory(DirectoryError),
+    Log(raft_store::log::OpenError),
+    Io { doing: String, error: io::Error },
+    Start(StartError),
+    Change(ChangeError),
+    /// Empty, and nobody said how to begin.
+    NothingToStart(PathBuf),
+    Refused(String),
+}
+
+impl fmt::Display for DaemonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(f),
+            Self::Log(error) => error.fmt(f),
+            Self::Io { doing, error } => write!(f, "{doing}: {error}"),
+            Self::Start(error) => error.fmt(f),
+            Self::Change(error) => error.fmt(f),
+            Self::NothingToStart(path) => write!(
+                f,
+                "{}: is empty. Say --bootstrap to begin a new cluster with this node, or --join with the addresses of nodes of \
+                 the cluster it belongs to",
+                path.display()
+            ),
+            Self::Refused(why) => write!(f, "the cluster does not take this node: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for DaemonError {}
+
+impl From<DirectoryError> for DaemonError {
+    fn from(error: DirectoryError) -> Self {
+        Self::Directory(error)
+    }
+}
+
+impl From<StartError> for DaemonError {
+    fn from(error: StartError) -> Self {
+        Self::Start(error)
+    }
+}
+
+/// A node that serves its peers.
+#[derive(Debug)]
+pub struct Daemon {
+    node: TokioNode,
+    server: PeerServer,
+    member: Member,
+    log: LogMonitor,
+    joining: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    /// Opens or makes the directory, joins the cluster, and runs.
+    ///
+    /// # Errors
+    /// When it must not run, with words that say what to do.
+    pub async fn start(settings: Settings) -> Result<Self, DaemonError> {
+        let listener = TcpListener::bind(&settings.peer_listen).await;
+        let listener = listener.map_err(doing(format!("cannot listen at {}", settings.peer_listen)))?;
+        let bound = listener.local_addr().map_err(doing("cannot tell where it listens"))?;
+        let peer_address =
+            if settings.peer_address.is_empty() { bound.to_string() } else { settings.peer_address.clone() };
+        let mut member = Member { peer_address, api_address: String::new(), instance: 0 };
+
+        let directory = match Directory::find(&settings.directory)? {
+            Found::Used(directory) => directory,
+            Found::Empty => {
+                member.instance = Directory::plan(&settings.directory)?;
+                make_directory(&settings, &member).await?
+            }
+        };
+        directory.expect_node(settings.node)?;
+        let identity = *directory.identity();
+        member.instance = identity.instance;
+
+        let group = Group::default();
+        let log = LogStore::<OnTokio>::open(&directory.log_path(), group, LogOptions::default());
+        let log = log.map_err(DaemonError::Log)?;
+        let monitor = log.monitor();
+        let incoming = directory.incoming_path();
+        let store = load(directory, group, identity.salt).await?;
+        let own = Identity {
+            group,
+            cluster: Some(identity.cluster),
+            node: identity.node,
+            instance: identity.instance,
+            rules_version: RULES_VERSION,
+        };
+        let peers = Peers::new(own, settings.tls.clone());
+        let factory = Factory::new(peers.clone());
+        let node =
+            TokioNode::start(identity.node, &settings.raft, log, store, factory, peers, Arc::new(wall_now)).await?;
+        let service = Arc::new(NodeService::new(node.clone(), identity, incoming));
+        let server = PeerServer::start(listener, settings.tls, own, service).map_err(doing("cannot serve peers"))?;
+
+        if settings.start == Start::Bootstrap {
+            let members = BTreeMap::from([(identity.node, member.clone())]);
+            node.bootstrap(members).await.map_err(DaemonError::Change)?;
+        }
+        let seeds = if let Start::Join(seeds) = settings.start { seeds } else { Vec::new() };
+        let joining = Some(tokio::spawn(become_member(node.clone(), member.clone(), seeds)));
+        Ok(Self { node, server, member, log: monitor, joining })
+    }
+
+    #[must_use]
+    pub fn node(&self) -> &TokioNode {
+        &self.node
+    }
+
+    /// What the others know of this node.
+    #[must_use]
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    #[must_use]
+    pub fn log(&self) -> &LogMonitor {
+        &self.log
+    }
+
+    /// Why it must stop by itself, if it must.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        // The log's own words say more than Raft's about it.
+        self.log.failure().or_else(|| self.node.failure())
+    }
+
+    /// Hands leadership over, lets what is in flight end, makes the state durable.
+    pub async fn stop(mut self) {
+        if let Some(joining) = self.joining.take() {
+            joining.abort();
+        }
+        self.node.stop(STOP_WITHIN).await;
+        self.server.shutdown().await;
+    }
+
+    /// As if the process were killed, as far as that can be done from inside: nothing is handed over or flushed.
+    pub async fn abandon(mut self) {
+        if let Some(joining) = self.joining.take() {
+            joining.abort();
+        }
+        let _ = self.node.raft().shutdown().await;
+        self.server.shutdown().await;
+    }
+}
+
+/// Loads on a thread of its own: a large state takes seconds.
+async fn load(directory: Directory, group: Group, salt: Salt) -> Result<Arc<StateStore<RocksDisk>>, DaemonError> {
+    let loading = tokio::task::spawn_blocking(move || StateStore::open(RocksDisk::open(directory, group)?, salt));
+    let loaded = loading.await.map_err(io::Error::other).and_then(|loaded| loaded);
+    loaded.map_err(doing("the state cannot be loaded"))
+}
+
+async fn make_directory(settings: &Settings, member: &Member) -> Result<Directory, DaemonError> {
+    let (cluster, salt) = match &settings.start {
+        Start::Bootstrap => (random_u128()?, Salt([random_u64()?, random_u64()?])),
+        Start::Join(seeds) => join(settings, member, seeds).await?,
+        Start::Again => return Err(DaemonError::NothingToStart(settings.directory.clone())),
+    };
+    let identity = IdentityRecord { cluster, salt, node: settings.node, instance: member.instance };
+    Directory::make(&settings.directory, identity, |log, state| {
+        LogStore::<OnTokio>::open(log, Group::default(), LogOptions::default())
+            .map_err(DaemonError::Log)?
+            .close()
+            .map_err(doing("the log cannot be made"))?;
+        RocksDisk::make(state).map_err(doing("the state cannot be made"))
+    })
+}
+
+/// Asks the seeds, over and over, until one of them has it added.
+async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<(u128, Salt), DaemonError> {
+    let nobody = Identity {
+        group: Group::default(),
+        cluster: None,
+        node: settings.node,
+        instance: member.instance,
+        rules_version: RULES_VERSION,
+    };
+    let peers = Peers::new(nobody, settings.tls.clone());
+    let mut is_told = false;
+    loop {
+        for seed in seeds {
+            let question = NodeQuestion::Join { node: settings.node, member: member.clone() };
+            match peers.ask_address(seed, question, JOIN_ANSWER_WITHIN).await {
+                Ok(NodeReply::Joined { cluster, salt, .. }) => return Ok((cluster, salt)),
+                Ok(NodeReply::Refused { why }) => return Err(DaemonError::Refused(why)),
+                Ok(other) => tracing::debug!(seed, ?other, "not joined yet"),
+                Err(error) => {
+                    if !is_told {
+                        tracing::warn!(seed, %error, "a seed did not answer; trying on");
+                        is_told = true;
+                    }
+                }
+            }
+        }
+        sleep(JOIN_AGAIN).await;
+    }
+}
+
+/// Until the cluster has given this node a vote and knows where it is.
+async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
+    loop {
+        let membership = node.membership();
+        let known = membership.get_node(&node.id());
+        let is_voter = membership.voter_ids().any(|voter| voter == node.id());
+        if is_voter && known == Some(&member) {
+            return;
+        }
+        // Without seeds only a member announces that it has moved: one that was removed stays out.
+        if known.is_some() || !seeds.is_empty() {
+            let mut addresses: Vec<String> = seeds.clone();
+            let others = membership.nodes().filter(|(id, _)| **id != node.id());
+            addresses.extend(others.map(|(_, member)| member.peer_address.clone()));
+            if node.leader() == Some(node.id()) {
+                let _ = node.add_learner(node.id(), member.clone()).await;
+            }
+            for address in addresses {
+                let question = NodeQuestion::Join { node: node.id(), member: member.clone() };
+                if let Ok(NodeReply::Joined { .. }) =
+                    node.calls().ask_address(&address, question, JOIN_ANSWER_WITHIN).await
+                {
+                    break;
+                }
+            }
+        }
+        sleep(JOIN_AGAIN).await;
+    }
+}
+
+fn wall_now() -> Wall {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Wall(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn random_u64() -> Result<u64, DaemonError> {
+    getrandom::u64().map_err(|error| DaemonError::Io {
+        doing: "the machine gives no random numbers".into(),
+        error: io::Error::other(error),
+    })
+}
+
+fn random_u128() -> Result<u128, DaemonError> {
+    Ok((u128::from(random_u64()?) << 64) | u128::from(random_u64()?))
+}
+
+fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> DaemonError {
+    let what = what.into();
+    move |error| DaemonError::Io { doing: what, error }
+}

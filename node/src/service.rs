@@ -1,0 +1,206 @@
+//! What this node does for the others: takes commands when it leads, says how far it is, lets nodes join.
+
+use crate::calls::{Calls, Forwarded};
+use crate::members::ChangeError;
+use crate::node::Node;
+use crate::peers::connection::Peers;
+use crate::peers::server::Service;
+use crate::peers::wire::{Hello, NodeQuestion, NodeReply, Role, StatusReply, Welcome};
+use crate::propose::NoOutcome;
+use lease::bounds::RULES_VERSION;
+use lease::{Outcome, Request};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::{Raft, ServerState};
+use raft_store::codec::records::{Blob, HashMark, IdentityRecord};
+use raft_store::state::Machine;
+use raft_store::state::rocks::RocksDisk;
+use raft_store::types::{Member, NodeId, OnTokio};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A node as the daemon runs it.
+pub type TokioNode = Node<OnTokio, RocksDisk, Peers>;
+
+/// Time that a forwarded command has here; its sender waits longer.
+const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
+/// A joining node asks again: no need to keep it waiting.
+const PROMOTE_WITHIN: Duration = Duration::from_secs(2);
+const PASSED_ON_WITHIN: Duration = Duration::from_secs(5);
+
+/// Answers the other nodes.
+#[derive(Debug)]
+pub struct NodeService {
+    node: TokioNode,
+    identity: IdentityRecord,
+    incoming: PathBuf,
+}
+
+impl NodeService {
+    #[must_use]
+    pub fn new(node: TokioNode, identity: IdentityRecord, incoming: PathBuf) -> Self {
+        Self { node, identity, incoming }
+    }
+
+    async fn forward(&self, requests: &Blob) -> NodeReply {
+        let requests: Vec<Request> = match lease::encoding::decode(&requests.0) {
+            Ok(requests) => requests,
+            Err(error) => return NodeReply::Refused { why: format!("forwarded commands: {error}") },
+        };
+        match self.node.proposer().submit_here(requests, FORWARDED_WITHIN).await {
+            Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(lease::encoding::encode(&outcomes).into()) },
+            Err(NoOutcome::Unavailable(_)) => NodeReply::NotLeader { leader: self.node.leader() },
+            Err(NoOutcome::Unknown(why)) => NodeReply::Unknown { why },
+        }
+    }
+
+    async fn join(&self, id: NodeId, member: Member) -> NodeReply {
+        if self.node.leader() != Some(self.node.id()) {
+            return self.pass_on(NodeQuestion::Join { node: id, member }).await;
+        }
+        let is_known = self.node.membership().get_node(&id).is_some();
+        let mut joined = self.node.add_learner(id, member).await;
+        if is_known && joined.is_ok() {
+            joined = match self.node.promote(id, PROMOTE_WITHIN).await {
+                // Not yet: it asks again.
+                Err(ChangeError::Refused(_)) => Ok(()),
+                other => other,
+            };
+        }
+        match joined {
+            Ok(()) => NodeReply::Joined {
+                cluster: self.identity.cluster,
+                salt: self.identity.salt,
+                members: (&self.node.membership()).into(),
+            },
+            Err(ChangeError::NotLeader(leader)) => NodeReply::NotLeader { leader },
+            Err(ChangeError::Refused(why)) => NodeReply::Refused { why },
+            Err(ChangeError::Unknown(why)) => NodeReply::Unknown { why },
+        }
+    }
+
+    /// To the leader, on behalf of one who does not know it.
+    async fn pass_on(&self, question: NodeQuestion) -> NodeReply {
+        let leader = self.node.leader().filter(|leader| *leader != self.node.id());
+        let member = leader.and_then(|leader| self.node.membership().get_node(&leader).cloned());
+        let (Some(leader), Some(member)) = (leader, member) else { return NodeReply::NotLeader { leader: None } };
+        match self.node.calls().ask(leader, &member, question, PASSED_ON_WITHIN).await {
+            Ok(reply) => reply,
+            Err(error) if error.may_have_happened() => NodeReply::Unknown { why: error.to_string() },
+            Err(_) => NodeReply::NotLeader { leader: Some(leader) },
+        }
+    }
+
+    fn status(&self) -> StatusReply {
+        let metrics = self.node.raft().metrics();
+        let metrics = metrics.borrow_watched();
+        let role = match metrics.state {
+            _ if metrics.running_state.is_err() => Role::Stopped,
+            ServerState::Learner => Role::Learner,
+            ServerState::Follower => Role::Follower,
+            ServerState::Candidate => Role::Candidate,
+            ServerState::Leader => Role::Leader,
+            ServerState::Shutdown => Role::Stopped,
+        };
+        StatusReply {
+            role,
+            term: metrics.current_term,
+            leader: metrics.current_leader,
+            applied: metrics.last_applied.map(Into::into),
+            rules_version: RULES_VERSION,
+            members: metrics.membership_config.membership().into(),
+        }
+    }
+}
+
+impl Service for NodeService {
+    type Types = OnTokio;
+    type State = Machine<OnTokio, RocksDisk>;
+
+    fn check(&self, hello: &Hello) -> Result<Welcome, String> {
+        if let Some(known) = self.node.membership().get_node(&hello.node)
+            && known.instance != hello.instance
+        {
+            return Err(format!(
+                "node {} is a member with another directory: a node that lost its directory comes back under a new id",
+                hello.node
+            ));
+        }
+        let rules = self.node.store().read(|state, _| state.rules_version()).map_err(|error| error.to_string())?;
+        if hello.rules_version < rules {
+            return Err(format!(
+                "the cluster is at rules {rules}, node {} knows up to {}: upgrade it",
+                hello.node, hello.rules_version
+            ));
+        }
+        // Any other node of this cluster is heard: it may be one that this node has not learned of yet.
+        Ok(Welcome {
+            cluster: self.identity.cluster,
+            node: self.identity.node,
+            instance: self.identity.instance,
+            rules_version: RULES_VERSION,
+        })
+    }
+
+    async fn ask(&self, from: NodeId, question: NodeQuestion) -> NodeReply {
+        match question {
+            NodeQuestion::Forward { requests } => self.forward(&requests).await,
+            NodeQuestion::ReadIndex => match self.node.own_read_index().await {
+                Some(index) => NodeReply::ReadIndexAt { index },
+                None => NodeReply::NotLeader { leader: self.node.leader() },
+            },
+            NodeQuestion::HashMarks => NodeReply::HashMarks(self.node.store().hash_marks()),
+            NodeQuestion::Join { node, member } => {
+                tracing::info!(node, from, address = member.peer_address, "a node asks to join");
+                self.join(node, member).await
+            }
+            NodeQuestion::Status => NodeReply::Status(self.status()),
+        }
+    }
+
+    fn raft(&self) -> Raft<OnTokio, Self::State> {
+        self.node.raft().clone()
+    }
+
+    fn snapshot_root(&self) -> PathBuf {
+        self.incoming.clone()
+    }
+}
+
+impl Calls for Peers {
+    async fn forward(&self, to: NodeId, member: &Member, requests: Vec<Request>, within: Duration) -> Forwarded {
+        let question = NodeQuestion::Forward { requests: Blob(lease::encoding::encode(&requests).into()) };
+        match self.ask(to, member, question, within).await {
+            Ok(NodeReply::Forwarded { outcomes }) => match lease::encoding::decode::<Vec<Outcome>>(&outcomes.0) {
+                Ok(outcomes) => Forwarded::Answered(outcomes),
+                Err(error) => Forwarded::Unknown(format!("the leader's answer cannot be read: {error}")),
+            },
+            Ok(NodeReply::NotLeader { .. }) => Forwarded::NotTaken(format!("node {to} does not lead")),
+            Ok(NodeReply::Refused { why }) => Forwarded::NotTaken(why),
+            Ok(NodeReply::Unknown { why }) => Forwarded::Unknown(why),
+            Ok(_) => Forwarded::Unknown(format!("node {to} answered another question")),
+            Err(error) if error.may_have_happened() => Forwarded::Unknown(error.to_string()),
+            Err(error) => Forwarded::NotTaken(error.to_string()),
+        }
+    }
+
+    async fn read_index(&self, to: NodeId, member: &Member, within: Duration) -> Option<u64> {
+        match self.ask(to, member, NodeQuestion::ReadIndex, within).await {
+            Ok(NodeReply::ReadIndexAt { index }) => Some(index),
+            _ => None,
+        }
+    }
+
+    async fn hash_marks(&self, to: NodeId, member: &Member, within: Duration) -> Option<Vec<HashMark>> {
+        match self.ask(to, member, NodeQuestion::HashMarks, within).await {
+            Ok(NodeReply::HashMarks(marks)) => Some(marks),
+            _ => None,
+        }
+    }
+
+    async fn rules_version(&self, to: NodeId, member: &Member, within: Duration) -> Option<u32> {
+        match self.ask(to, member, NodeQuestion::Status, within).await {
+            Ok(NodeReply::Status(status)) => Some(status.rules_version),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The log's RocksDB: its keys, its settings, what a write and a read of it look like.
+//!
+//! A key is the group, a tag and, for an entry, its index; numbers big endian, so that keys order as the log does:
+//!
+//! ```text
+//! group u32  'C'             how far is committed: LogIdRecord
+//! group u32  'L'  index u64  an entry: EntryRecord
+//! group u32  'P'             how far is purged: LogIdRecord
+//! group u32  'V'             the vote: VoteRecord
+//! ```
+//!
+//! Nothing here scans from the beginning: a purged log begins with tombstones, so every read seeks an index.
+
+use super::wal;
+use crate::codec::records::{EntryRecord, LogIdRecord, VoteRecord};
+use crate::codec::{CodecError, Kind, decode, encode_into};
+use crate::types::{Group, LogEntry, LogId, Vote};
+use rocksdb::statistics::{StatsLevel, Ticker};
+use rocksdb::{DB, DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, LogLevel, Options, ReadOptions};
+use rocksdb::{WriteBatch, WriteOptions};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+/// Small, so that a restart replays little; three, so that a flush never stops the writer.
+const WRITE_BUFFER_BYTES: usize = 32 * 1024 * 1024;
+const WRITE_BUFFERS: i32 = 3;
+/// A purged log has few files; one that is not must leave descriptors to sockets and the state.
+const OPEN_FILES: i32 = 256;
+/// Files are handed to the disk in such steps: a sync of the log must not wait behind a whole file of a flush.
+const BYTES_PER_SYNC: u64 = 1024 * 1024;
+
+#[derive(Clone, Copy)]
+enum Tag {
+    Committed = b'C' as isize,
+    Entry = b'L' as isize,
+    Purged = b'P' as isize,
+    Vote = b'V' as isize,
+}
+
+const KEY_BYTES: usize = 4 + 1 + 8;
+
+#[derive(Clone, Copy)]
+struct Keys(Group);
+
+impl Keys {
+    fn of(self, tag: Tag) -> [u8; 5] {
+        let [a, b, c, d] = self.0.0.to_be_bytes();
+        [a, b, c, d, tag as u8]
+    }
+
+    fn entry(self, index: u64) -> [u8; KEY_BYTES] {
+        let mut key = [0; KEY_BYTES];
+        key[..5].copy_from_slice(&self.of(Tag::Entry));
+        key[5..].copy_from_slice(&index.to_be_bytes());
+        key
+    }
+
+    /// Behind every entry: between the tags.
+    fn entries_end(self) -> [u8; 5] {
+        let mut key = self.of(Tag::Entry);
+        key[4] += 1;
+        key
+    }
+
+    fn index(key: &[u8]) -> Option<u64> {
+        Some(u64::from_be_bytes(key.get(5..)?.try_into().ok()?))
+    }
+}
+
+/// What a directory held when it was opened.
+pub(super) struct Found {
+    pub(super) purged: Option<LogId>,
+    /// Of the newest entry behind what is purged.
+    pub(super) last: Option<LogId>,
+    pub(super) vote: Option<Vote>,
+    pub(super) committed: Option<LogId>,
+}
+
+pub(super) struct Disk {
+    db: DB,
+    options: Arc<Options>,
+    keys: Keys,
+}
+
+/// RocksDB's own count of the syncs of its write-ahead files. Keeps no database open.
+#[derive(Clone)]
+pub(super) struct Syncs(Arc<Options>);
+
+impl Syncs {
+    pub(super) fn count(&self) -> u64 {
+        self.0.get_ticker_count(Ticker::WalFileSynced)
+    }
+}
+
+impl fmt::Debug for Syncs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} syncs", self.count())
+    }
+}
+
+impl Disk {
+    pub(super) fn open(path: &Path, group: Group) -> Result<(Self, Found), OpenError> {
+        wal::check(path)?;
+        let options = Arc::new(options());
+        let db = DB::open(&options, path).map_err(|error| OpenError::rocksdb(path, error))?;
+        let disk = Self { db, options, keys: Keys(group) };
+        let found = disk.find(path)?;
+        Ok((disk, found))
+    }
+
+    fn find(&self, path: &Path) -> Result<Found, OpenError> {
+        let damaged = |what: &str, error: io::Error| OpenError::damaged(path, format!("{what}: {error}"));
+        let get_id = |tag, what| -> Result<Option<LogId>, OpenError> {
+            let record = self.get::<LogIdRecord>(tag).map_err(|error| damaged(what, error))?;
+            Ok(record.map(Into::into))
+        };
+        let purged = get_id(Tag::Purged, "the mark of what is purged")?;
+        let committed = get_id(Tag::Committed, "how far is committed")?;
+        let vote = self.get::<VoteRecord>(Tag::Vote).map_err(|error| damaged("the vote", error))?.map(Into::into);
+
+        // What lies at or below the mark is no part of the log, whether its deletion reached the disk or not.
+        let start = purged.map_or(0, |id| id.index + 1);
+        let mut entries = self.entries(start..u64::MAX);
+        entries.cursor.seek(self.keys.entry(start));
+        let first = entries.here().map_err(|error| damaged("the first entry", error))?;
+        entries.cursor.seek_to_last();
+        let last = entries.here().map_err(|error| damaged("the last entry", error))?;
+        if let Some((found, _)) = first
+            && found.index != start
+        {
+            let why = format!("entries {start} to {} are missing: it begins with {}", found.index - 1, found.index);
+            return Err(OpenError::damaged(path, why));
+        }
+        Ok(Found { purged, last: last.map(|(id, _)| id), vote, committed })
+    }
+
+    pub(super) fn syncs(&self) -> Syncs {
+        Syncs(self.options.clone())
+    }
+
+    fn get<T: Kind>(&self, tag: Tag) -> io::Result<Option<T>> {
+        let Some(bytes) = self.db.get_pinned(self.keys.of(tag)).map_err(io::Error::other)? else { return Ok(None) };
+        Ok(Some(decode(&bytes)?))
+    }
+
+    /// A cursor over the disk as it is now, bounded to these entries.
+    pub(super) fn entries(&self, range: Range<u64>) -> Entries<'_> {
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(self.keys.entry(range.start));
+        if range.end == u64::MAX {
+            options.set_iterate_upper_bound(self.keys.entries_end());
+        } else {
+            options.set_iterate_upper_bound(self.keys.entry(range.end));
+        }
+        Entries { cursor: self.db.raw_iterator_opt(options), keys: self.keys, range }
+    }
+
+    pub(super) fn batch(&self) -> Batch {
+        Batch { writes: WriteBatch::default(), keys: self.keys, scratch: Vec::new() }
+    }
+
+    pub(super) fn write(&self, batch: Batch, sync: bool) -> io::Result<()> {
+        let mut options = WriteOptions::default();
+        options.set_sync(sync);
+        self.db.write_opt(batch.writes, &options).map_err(io::Error::other)
+    }
+
+    /// Gives the space of whole files below `index` back. It is final at once, before any sync: only for what a mark
+    /// that *is* synced calls purged. Otherwise a power loss brings the old mark back, and a gap behind it.
+    pub(super) fn drop_files_upto(&self, index: u64) -> io::Result<()> {
+        self.db.delete_file_in_range(self.keys.entry(0), self.keys.entry(index)).map_err(io::Error::other)
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    // A record that was cut off was never acknowledged. Any other mode drops silently, or refuses after each crash.
+    // It also rules out recycled WAL files: there, what is cut off cannot be told from what was there before.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES);
+    options.set_max_write_buffer_number(WRITE_BUFFERS);
+    options.set_max_open_files(OPEN_FILES);
+    options.set_bytes_per_sync(BYTES_PER_SYNC);
+    // Entries are purged soon after they were written: the processor is scarcer than the disk.
+    options.set_compression_type(DBCompressionType::None);
+    // RocksDB's own diary: what went wrong, not every flush.
+    options.set_log_level(LogLevel::Warn);
+    options.set_keep_log_file_num(4);
+    // Counters alone: no clock is read for them.
+    options.enable_statistics();
+    options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    options
+}
+
+/// Entries of one range, as they were on the disk when this was made.
+pub(super) struct Entries<'a> {
+    cursor: DBRawIteratorWithThreadMode<'a, DB>,
+    keys: Keys,
+    range: Range<u64>,
+}
+
+impl Entries<'_> {
+    /// All of the range, or with `bytes_max` its beginning, at least one entry.
+    ///
+    /// # Errors
+    /// When one of them is missing or damaged.
+    pub(super) fn read(mut self, bytes_max: Option<usize>) -> io::Result<Vec<LogEntry>> {
+        let mut entries = Vec::new();
+        let mut left = bytes_max.unwrap_or(usize::MAX);
+        self.cursor.seek(self.keys.entry(self.range.start));
+        for index in self.range.clone() {
+            let Some((id, record)) = self.here()? else {
+                return Err(damaged_entry(index, "is missing"));
+            };
+            if id.index != index {
+                return Err(damaged_entry(index, "is missing"));
+            }
+            let bytes = self.cursor.value().map_or(0, <[u8]>::len);
+            if bytes > left && !entries.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(bytes);
+            entries.push(record.try_into().map_err(|error: CodecError| damaged_entry(index, &error.to_string()))?);
+            self.cursor.next();
+        }
+        Ok(entries)
+    }
+
+    /// The entry under the cursor.
+    fn here(&self) -> io::Result<Option<(LogId, EntryRecord)>> {
+        let Some((key, value)) = self.cursor.item() else {
+            self.cursor.status().map_err(io::Error::other)?;
+            return Ok(None);
+        };
+        let index = Keys::index(key).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a key too short"))?;
+        let record: EntryRecord = decode(value).map_err(|error| damaged_entry(index, &error.to_string()))?;
+        if record.id.index != index {
+            return Err(damaged_entry(index, &format!("holds entry {}", record.id.index)));
+        }
+        Ok(Some((record.id.into(), record)))
+    }
+}
+
+fn damaged_entry(index: u64, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("entry {index} of the Raft log {why}"))
+}
+
+/// Changes that reach the disk together, in this order.
+pub(super) struct Batch {
+    writes: WriteBatch,
+    keys: Keys,
+    scratch: Vec<u8>,
+}
+
+impl Batch {
+    pub(super) fn bytes(&self) -> usize {
+        self.writes.size_in_bytes()
+    }
+
+    fn put<T: Kind>(&mut self, key: &[u8], record: &T) -> Result<(), CodecError> {
+        self.scratch.clear();
+        encode_into(&mut self.scratch, record)?;
+        self.writes.put(key, &self.scratch);
+        Ok(())
+    }
+
+    pub(super) fn put_entry(&mut self, entry: &LogEntry) -> Result<(), CodecError> {
+        self.put(&self.keys.entry(entry.log_id.index), &EntryRecord::from(entry))
+    }
+
+    pub(super) fn put_vote(&mut self, vote: Vote) -> Result<(), CodecError> {
+        self.put(&self.keys.of(Tag::Vote), &VoteRecord::from(vote))
+    }
+
+    pub(super) fn put_committed(&mut self, committed: Option<LogId>) -> Result<(), CodecError> {
+        let key = self.keys.of(Tag::Committed);
+        if let Some(id) = committed {
+            return self.put(&key, &LogIdRecord::from(id));
+        }
+        self.writes.delete(key);
+        Ok(())
+    }
+
+    pub(super) fn put_purged(&mut self, upto: LogId) -> Result<(), CodecError> {
+        self.put(&self.keys.of(Tag::Purged), &LogIdRecord::from(upto))
+    }
+
+    pub(super) fn delete_entries(&mut self, range: Range<u64>) {
+        if !range.is_empty() {
+            self.writes.delete_range(self.keys.entry(range.start), self.keys.entry(range.end));
+        }
+    }
+}
+
+/// Why a log cannot be opened, and what to do about it.
+#[derive(Debug)]
+pub enum OpenError {
+    /// It lost something that may have been acknowledged.
+    Damaged { path: PathBuf, why: String },
+    /// The directory cannot be read, written or locked.
+    Disk { path: PathBuf, error: io::Error },
+}
+
+impl OpenError {
+    pub(super) fn damaged(path: &Path, why: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), why: why.into() }
+    }
+
+    pub(super) fn disk(path: &Path, error: io::Error) -> Self {
+        Self::Disk { path: path.to_owned(), error }
+    }
+
+    fn rocksdb(path: &Path, error: rocksdb::Error) -> Self {
+        match error.kind() {
+            rocksdb::ErrorKind::Corruption => Self::damaged(path, error.into_string()),
+            _ => Self::disk(path, io::Error::other(error)),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged { path, why } => write!(
+                f,
+                "the Raft log in {} is damaged: {why}. This node may have forgotten what it promised, so it must not \
+                 vote again: remove it from the cluster and let it join under a new id with an empty directory. If no \
+                 majority is left, restore the cluster from a backup. Do not delete single files",
+                path.display()
+            ),
+            Self::Disk { path, error } => write!(
+                f,
+                "the Raft log in {} cannot be opened: {error}. Check that no other process uses it, that this one may \
+                 write to it, and that the disk is not full, then start again",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Damaged { .. } => None,
+            Self::Disk { error, .. } => Some(error),
+        }
+    }
+}

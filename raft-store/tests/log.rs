@@ -1,0 +1,14 @@
+//! The log on a real disk: openraft's own suite, restarts, damage, failing writes, and readers beside the writer.
+
+mod log {
+    mod damage;
+    mod failure;
+    mod machine;
+    mod process;
+    mod purge;
+    mod reads;
+    mod restart;
+    mod sharing;
+    mod suite;
+    mod world;
+}
