@@ -27,6 +27,9 @@ pub trait Calls: Clone + Send + Sync + 'static {
         member: &Member,
         within: Duration,
     ) -> impl Future<Output = Option<Vec<HashMark>>> + Send;
+
+    /// Up to which version that node's build knows the rules. None: it did not answer.
+    fn rules_version(&self, to: NodeId, member: &Member, within: Duration) -> impl Future<Output = Option<u32>> + Send;
 }
 
 /// What became of forwarded commands.

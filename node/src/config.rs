@@ -125,8 +125,7 @@ impl Options {
         let Some(path) = &self.config else { return Ok(self) };
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError(format!("{}: cannot be read: {error}", path.display())))?;
-        let file: Self =
-            toml::from_str(&text).map_err(|error| ConfigError(format!("{}: {error}", path.display())))?;
+        let file: Self = toml::from_str(&text).map_err(|error| ConfigError(format!("{}: {error}", path.display())))?;
         Ok(self.or(file))
     }
 
@@ -198,7 +197,15 @@ impl Options {
             }
         };
         let raft = self.raft()?;
-        Ok(Settings { node, directory, tls: self.tls(&peer_listen, &peer_address)?, peer_listen, peer_address, start, raft })
+        Ok(Settings {
+            node,
+            directory,
+            tls: self.tls(&peer_listen, &peer_address)?,
+            peer_listen,
+            peer_address,
+            start,
+            raft,
+        })
     }
 
     fn tls(&self, listen: &str, address: &str) -> Result<Option<PeerTls>, ConfigError> {
@@ -254,9 +261,7 @@ impl Options {
 fn split<'a>(option: &str, address: &'a str) -> Result<(&'a str, u16), ConfigError> {
     let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     match parts {
-        Some((host, port)) if !host.is_empty() => {
-            Ok((host.trim_start_matches('[').trim_end_matches(']'), port))
-        }
+        Some((host, port)) if !host.is_empty() => Ok((host.trim_start_matches('[').trim_end_matches(']'), port)),
         _ => wrong(format!("{option}: {address:?} is no host:port")),
     }
 }

@@ -63,7 +63,10 @@ pub enum Start {
 pub enum DaemonError {
     Directory(DirectoryError),
     Log(raft_store::log::OpenError),
-    Io { doing: String, error: io::Error },
+    Io {
+        doing: String,
+        error: io::Error,
+    },
     Start(StartError),
     Change(ChangeError),
     /// Empty, and nobody said how to begin.

@@ -4,11 +4,15 @@
 
 pub mod calls;
 pub mod clock;
+pub mod config;
+pub mod daemon;
 pub mod hub;
 pub mod members;
 pub mod node;
+pub mod peers;
 pub mod propose;
 pub mod reads;
+pub mod service;
 
 mod compare;
 mod leadership;

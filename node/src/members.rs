@@ -3,6 +3,7 @@
 use crate::calls::Calls;
 use crate::node::Node;
 use crate::propose::Responds;
+use lease::bounds::RULES_VERSION;
 use openraft::ChangeMembers;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, InitializeError, RaftError};
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 /// A learner is promoted when it is at most so many entries behind.
 const CAUGHT_UP_WITHIN: u64 = 1_000;
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Why a change did not happen.
@@ -173,6 +175,22 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             Ok(Some(leader)) => Ok(leader),
             _ => Err(ChangeError::Unknown("no new leader was seen in time".into())),
         }
+    }
+
+    /// Which members' builds do not know these rules, or did not say. Empty: the rules may be raised.
+    pub async fn cannot_follow(&self, version: u32) -> Vec<NodeId> {
+        let mut behind = Vec::new();
+        for (id, member) in self.membership().nodes() {
+            let knows = if *id == self.id() {
+                Some(RULES_VERSION)
+            } else {
+                self.calls().rules_version(*id, member, ANSWER_WITHIN).await
+            };
+            if knows.is_none_or(|knows| knows < version) {
+                behind.push(*id);
+            }
+        }
+        behind
     }
 
     /// Before this node stops: another one should lead.

@@ -82,6 +82,14 @@ impl RaftSettings {
     }
 }
 
+/// How far, and how old, what a local read saw is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub progress: Progress,
+    /// None: never since it started.
+    pub in_step_within: Option<Duration>,
+}
+
 /// Why a node did not start.
 #[derive(Debug)]
 pub enum StartError {
@@ -262,13 +270,28 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.inner.store.read(look).map_err(|error| NoOutcome::Unavailable(error.to_string()))
     }
 
-    /// Looks at this node's own state as it is, and says how far that is.
+    /// Looks at this node's own state as it is, and says how far and how old that is.
     ///
     /// # Errors
     /// When the disk failed.
-    pub fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, Progress)> {
+    pub async fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, Seen)> {
+        let in_step = self.in_step_within().await;
+        let progress = self.inner.hub.current();
         let seen = self.inner.store.read(look)?;
-        Ok((seen, self.inner.hub.current()))
+        Ok((seen, Seen { progress, in_step_within: in_step }))
+    }
+
+    /// How long ago this node last heard that it belongs to a working cluster: from the leader, or, leading, from a
+    /// quorum.
+    async fn in_step_within(&self) -> Option<Duration> {
+        use openraft::Instant;
+        if self.inner.raft.is_leader() {
+            let metrics = self.inner.raft.metrics();
+            let acked = metrics.borrow_watched().last_quorum_acked.map(|acked| acked.elapsed());
+            return acked;
+        }
+        let heard = self.inner.raft.with_raft_state(|state| state.vote_last_modified()).await;
+        heard.ok().flatten().map(|heard| heard.elapsed())
     }
 
     /// What a read that starts now must have applied; nothing on a node that does not lead.

@@ -10,7 +10,7 @@ use lease::numbers::Wall;
 use lease::{Entry, Outcome, Request};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::ClientWriteError;
-use openraft::impls::OneshotResponder;
+use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
@@ -57,12 +57,12 @@ impl std::error::Error for NoOutcome {}
 
 /// Runtime of the type parameters' responders.
 pub trait Responds:
-    Types + RaftTypeConfig<Responder<ClientWriteResult<Self>> = OneshotResponder<Self, ClientWriteResult<Self>>>
+    Types + RaftTypeConfig<Responder<ClientWriteResult<Self>> = ProgressResponder<Self, ClientWriteResult<Self>>>
 {
 }
 
 impl<C> Responds for C where
-    C: Types + RaftTypeConfig<Responder<ClientWriteResult<C>> = OneshotResponder<C, ClientWriteResult<C>>>
+    C: Types + RaftTypeConfig<Responder<ClientWriteResult<C>> = ProgressResponder<C, ClientWriteResult<C>>>
 {
 }
 
@@ -278,7 +278,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             return Sent::NotTaken("this node does not lead".into());
         };
         entry.at = stamp.at;
-        let (responder, answered) = OneshotResponder::new_pair();
+        let (responder, answered) = ProgressResponder::complete_only();
         let write = self.raft.write(Proposal::seal(&entry)).with_leader(stamp.leader).responder(responder);
         if let Err(fatal) = write.await {
             return Sent::Unknown(format!("Raft stopped: {fatal}"));

@@ -1,17 +1,16 @@
 //! What this node does for the others: takes commands when it leads, says how far it is, lets nodes join.
 
-use crate::calls::{Calls, Forwarded};
 use crate::members::ChangeError;
 use crate::node::Node;
 use crate::peers::connection::Peers;
 use crate::peers::server::Service;
 use crate::peers::wire::{Hello, NodeQuestion, NodeReply, Role, StatusReply, Welcome};
 use crate::propose::NoOutcome;
+use lease::Request;
 use lease::bounds::RULES_VERSION;
-use lease::{Outcome, Request};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Raft, ServerState};
-use raft_store::codec::records::{Blob, HashMark, IdentityRecord};
+use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::state::Machine;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::{Member, NodeId, OnTokio};
@@ -163,44 +162,5 @@ impl Service for NodeService {
 
     fn snapshot_root(&self) -> PathBuf {
         self.incoming.clone()
-    }
-}
-
-impl Calls for Peers {
-    async fn forward(&self, to: NodeId, member: &Member, requests: Vec<Request>, within: Duration) -> Forwarded {
-        let question = NodeQuestion::Forward { requests: Blob(lease::encoding::encode(&requests).into()) };
-        match self.ask(to, member, question, within).await {
-            Ok(NodeReply::Forwarded { outcomes }) => match lease::encoding::decode::<Vec<Outcome>>(&outcomes.0) {
-                Ok(outcomes) => Forwarded::Answered(outcomes),
-                Err(error) => Forwarded::Unknown(format!("the leader's answer cannot be read: {error}")),
-            },
-            Ok(NodeReply::NotLeader { .. }) => Forwarded::NotTaken(format!("node {to} does not lead")),
-            Ok(NodeReply::Refused { why }) => Forwarded::NotTaken(why),
-            Ok(NodeReply::Unknown { why }) => Forwarded::Unknown(why),
-            Ok(_) => Forwarded::Unknown(format!("node {to} answered another question")),
-            Err(error) if error.may_have_happened() => Forwarded::Unknown(error.to_string()),
-            Err(error) => Forwarded::NotTaken(error.to_string()),
-        }
-    }
-
-    async fn read_index(&self, to: NodeId, member: &Member, within: Duration) -> Option<u64> {
-        match self.ask(to, member, NodeQuestion::ReadIndex, within).await {
-            Ok(NodeReply::ReadIndexAt { index }) => Some(index),
-            _ => None,
-        }
-    }
-
-    async fn hash_marks(&self, to: NodeId, member: &Member, within: Duration) -> Option<Vec<HashMark>> {
-        match self.ask(to, member, NodeQuestion::HashMarks, within).await {
-            Ok(NodeReply::HashMarks(marks)) => Some(marks),
-            _ => None,
-        }
-    }
-
-    async fn rules_version(&self, to: NodeId, member: &Member, within: Duration) -> Option<u32> {
-        match self.ask(to, member, NodeQuestion::Status, within).await {
-            Ok(NodeReply::Status(status)) => Some(status.rules_version),
-            _ => None,
-        }
     }
 }

@@ -157,6 +157,24 @@ impl Directory {
         Ok(Found::Used(directory))
     }
 
+    /// The instance number that the directory will bear once it is made. Asked again after a cut-short start, it is
+    /// the same: the cluster may have heard of it.
+    ///
+    /// # Errors
+    /// When the path cannot be written.
+    pub fn plan(root: &Path) -> Result<u64, DirectoryError> {
+        let io = |doing| move |error| DirectoryError::Io { path: root.into(), doing, error };
+        if let Ok(text) = fs::read_to_string(root.join(MAKING))
+            && let Ok(instance) = text.trim().parse()
+        {
+            return Ok(instance);
+        }
+        let instance = getrandom::u64().map_err(|error| io("make a random number for")(io::Error::other(error)))?;
+        fs::create_dir_all(root).map_err(io("make it"))?;
+        write_durably(&root.join(MAKING), instance.to_string().as_bytes()).map_err(io("write to it"))?;
+        Ok(instance)
+    }
+
     /// Makes a directory for a new node. `fill` makes the two databases in the folders it is given, log and state.
     ///
     /// # Errors
@@ -179,7 +197,7 @@ impl Directory {
             }
         }
         fs::create_dir_all(root).map_err(io("make it"))?;
-        File::create(root.join(MAKING)).map_err(io("write to it"))?;
+        write_durably(&root.join(MAKING), identity.instance.to_string().as_bytes()).map_err(io("write to it"))?;
         let directory = Self { root: root.into(), identity };
         let (log, state) = (directory.log_path(), root.join(state_name(1)));
         for folder in [&log, &state] {

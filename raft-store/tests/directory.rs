@@ -61,6 +61,18 @@ fn a_start_that_was_cut_short_is_begun_anew() {
 }
 
 #[test]
+fn a_planned_instance_is_kept_until_the_directory_is_made() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().join("node");
+    let instance = Directory::plan(&root).unwrap();
+    assert_eq!(Directory::plan(&root).unwrap(), instance);
+    assert!(matches!(Directory::find(&root), Ok(Found::Empty)));
+    make(&root, IdentityRecord { instance, ..IDENTITY });
+    let other = folder.path().join("other");
+    assert_ne!(Directory::plan(&other).unwrap(), instance);
+}
+
+#[test]
 fn files_of_someone_else_are_left_alone() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("thesis.txt"), "x").unwrap();

@@ -1,0 +1,20 @@
+//! Nodes in one process, on real disks and real sockets: three and five of them, that fail, leave, join, lag and
+//! come back.
+
+#[path = "../../raft-store/tests/support/fleet.rs"]
+mod fleet;
+
+#[path = "cluster/catching_up.rs"]
+mod catching_up;
+#[path = "cluster/failover.rs"]
+mod failover;
+#[path = "cluster/leases.rs"]
+mod leases;
+#[path = "cluster/membership.rs"]
+mod membership;
+#[path = "cluster/reads.rs"]
+mod reads;
+#[path = "cluster/serving.rs"]
+mod serving;
+#[path = "cluster/world.rs"]
+mod world;

@@ -1,0 +1,119 @@
+//! Leaders go, and nothing that was acknowledged goes with them.
+
+use crate::fleet::{complete, create};
+use crate::world::{World, ask, request, until, within};
+use lease::Outcome;
+use lease::numbers::{Span, Token};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_leader_is_replaced_and_what_it_acknowledged_is_there() {
+    let mut world = World::of(3).await;
+    let leader = world.leader().await;
+    let mut held = Vec::new();
+    for number in 0..20 {
+        let id = format!("item-{number}");
+        world.ask(leader, "ada", create(&id)).await;
+        held.push((id.clone(), world.claim(leader, "ada", &id, Span::secs(300)).await));
+    }
+    world.kill(leader).await;
+    let next = world.leader().await;
+    assert_ne!(next, leader);
+    for (id, token) in held {
+        let outcome = world.ask(next, "ada", complete(&id, token)).await;
+        assert!(matches!(outcome, Outcome::Moved { .. }), "{id}: {outcome:?}");
+    }
+    world.restart(leader).await;
+    world.leader().await;
+    world.agree().await;
+}
+
+/// Workers claim and complete items of their own on every node while leaders die one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_nodes_lose_leader_after_leader_under_load_and_no_token_repeats() {
+    let mut world = World::of(5).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut workers = tokio::task::JoinSet::new();
+    // Two nodes stay up, so that their callers always have someone to ask.
+    let (first, second) = (world.node(4).clone(), world.node(5).clone());
+    for worker in 0..8 {
+        let node = if worker % 2 == 0 { first.clone() } else { second.clone() };
+        let stop = stop.clone();
+        workers.spawn(async move {
+            let actor = format!("worker-{worker}");
+            let mut tokens = Vec::new();
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let id = format!("item-{worker}-{number}");
+                let created = ask(&node, request(&actor, create(&id))).await;
+                assert!(matches!(created, Outcome::Created { .. }), "{created:?}");
+                let granted = ask(&node, request(&actor, crate::fleet::claim(&id, Span::secs(600)))).await;
+                let token = granted.grant().unwrap_or_else(|| panic!("{granted:?}")).token;
+                let moved = ask(&node, request(&actor, complete(&id, token))).await;
+                assert!(matches!(moved, Outcome::Moved { .. }), "{moved:?}");
+                tokens.push(token);
+            }
+            tokens
+        });
+    }
+    for _ in 0..4 {
+        let leader = world.leader().await;
+        let victim = if leader <= 3 { leader } else { 1 };
+        let before = world.node(5).hub().current().applied;
+        if leader == victim {
+            world.kill(victim).await;
+            world.leader().await;
+            until("work goes on", || world.node(5).hub().current().applied > before).await;
+            world.restart(victim).await;
+        } else {
+            within("a transfer", world.node(leader).transfer(Some(1), crate::world::LIMIT)).await.unwrap();
+        }
+        world.leader().await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let all: Vec<Token> = within("the workers end", workers.join_all()).await.into_iter().flatten().collect();
+    let distinct: BTreeSet<Token> = all.iter().copied().collect();
+    assert_eq!(distinct.len(), all.len(), "a token was given twice");
+    assert!(all.len() > 50, "only {} items were worked on", all.len());
+    world.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_nodes_stop_at_once_and_come_back_with_everything() {
+    let mut world = World::of(3).await;
+    let mut held = Vec::new();
+    for number in 0..50_u64 {
+        let id = format!("item-{number}");
+        world.ask(number % 3 + 1, "ada", create(&id)).await;
+        held.push((id.clone(), world.claim(number % 3 + 1, "ada", &id, Span::secs(600)).await));
+    }
+    for node in 1..=3 {
+        world.kill(node).await;
+    }
+    for node in 1..=3 {
+        world.restart(node).await;
+    }
+    world.leader().await;
+    for (id, token) in held {
+        let outcome = world.ask(2, "ada", complete(&id, token)).await;
+        assert!(matches!(outcome, Outcome::Moved { .. }), "{id}: {outcome:?}");
+    }
+    world.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_told_to_stop_hands_leadership_over_first() {
+    let mut world = World::of(3).await;
+    let leader = world.leader().await;
+    let term = world.node(leader).raft().with_raft_state(|state| state.vote_ref().leader_id.term).await.unwrap();
+    let daemon = world.daemons.remove(&leader).unwrap();
+    within("it stops", daemon.stop()).await;
+    let next = world.leader().await;
+    let later = world.node(next).raft().with_raft_state(|state| state.vote_ref().leader_id.term).await.unwrap();
+    assert_eq!(later, term + 1, "one election, by hand-over");
+    assert!(matches!(world.ask(next, "ada", create("a")).await, Outcome::Created { .. }));
+}

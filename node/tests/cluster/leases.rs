@@ -1,0 +1,77 @@
+//! Time is in the log: what that means for leases when leaders change and disks stand still.
+
+use crate::fleet::{caller, create, item};
+use crate::world::{LIMIT, World, until, within};
+use lease::command::Renew;
+use lease::encoding::decode;
+use lease::names::SpaceName;
+use lease::numbers::{Span, Time};
+use lease::record::Key;
+use lease::views::IfClaimed;
+use lease::{Command, Outcome};
+use raft_store::state::disk::StateDisk;
+
+/// When the lease on an item ends, as this node's disk has it; none: nobody holds it.
+fn expires_at(world: &World, node: u64, id: &str) -> Option<Time> {
+    let (viewer, space, store) = (caller("op"), SpaceName::fallback(), world.node(node).store());
+    let view = store.read(|state, archive| state.view_item(archive, &viewer, &space, &item(id), IfClaimed::Return));
+    let bytes = store.disk().get(&Key::Expiry(view.unwrap().unwrap().no).encode()).unwrap();
+    bytes.map(|bytes| decode(&bytes).unwrap())
+}
+
+/// etcd9395: leases restarted at full length on every leader change.
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd9395_a_leases_remaining_time_survives_five_leader_changes() {
+    let world = World::of(3).await;
+    world.ask(1, "ada", create("a")).await;
+    world.claim(1, "ada", "a", Span::secs(300)).await;
+    let (at, now) = (expires_at(&world, 1, "a").unwrap(), world.node(1).hub().current().now);
+    assert!(now.until(at) <= Span::secs(300));
+    for _ in 0..5 {
+        let leader = world.leader().await;
+        within("a transfer", world.node(leader).transfer(None, LIMIT)).await.unwrap();
+        world.leader().await;
+        world.ask(1, "bob", create("noise")).await;
+    }
+    world.agree().await;
+    for node in 1..=3 {
+        assert_eq!(expires_at(&world, node, "a"), Some(at), "on node {node}");
+        assert!(world.node(node).hub().current().now > now, "time went on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_holders_item_is_free_after_its_lease_without_anyone_asking() {
+    let world = World::of(3).await;
+    world.ask(1, "ada", create("a")).await;
+    world.claim(1, "ada", "a", Span::secs(5)).await;
+    until("the lease has lapsed", || expires_at(&world, 2, "a").is_none()).await;
+    let outcome = world.ask(2, "bob", crate::fleet::claim("a", Span::secs(30))).await;
+    assert!(outcome.grant().is_some(), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_nothing_alive_nothing_is_written() {
+    let world = World::of(3).await;
+    let leader = world.leader().await;
+    world.agree().await;
+    let before = world.last_index(leader);
+    // Twenty rounds of the leader's timer, and a heartbeat between each.
+    for _ in 0..20 {
+        tokio::time::sleep(node::clock::OBSERVED_EVERY).await;
+    }
+    assert_eq!(world.last_index(leader), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_was_lost_in_a_leader_change_is_answered_when_it_is_sent_again() {
+    let mut world = World::of(3).await;
+    world.ask(1, "ada", create("a")).await;
+    let token = world.claim(1, "ada", "a", Span::secs(120)).await;
+    let leader = world.leader().await;
+    world.kill(leader).await;
+    let node = *world.daemons.keys().next().unwrap();
+    let renew = Command::Renew(Renew { item: item("a"), token, lease_for: None });
+    let outcome = world.ask(node, "ada", renew).await;
+    assert!(matches!(outcome, Outcome::Renewed(_)), "{outcome:?}");
+}

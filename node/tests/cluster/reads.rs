@@ -1,0 +1,59 @@
+//! Reads see what was acknowledged before them, on every node.
+
+use crate::fleet::{caller, create, item};
+use crate::world::{World, request, within};
+use lease::names::SpaceName;
+use lease::views::IfClaimed;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_on_any_node_sees_what_another_node_has_acknowledged() {
+    let world = World::of(3).await;
+    let viewer = caller("ada");
+    for number in 0..60 {
+        let id = format!("item-{number}");
+        world.ask(number % 3 + 1, "ada", create(&id)).await;
+        for node in world.nodes() {
+            let seen = node.read(Duration::from_secs(20), |state, archive| {
+                state.view_item(archive, &viewer, &SpaceName::fallback(), &item(&id), IfClaimed::Return).is_ok()
+            });
+            assert!(seen.await.unwrap(), "{id} on {node:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_wait_share_a_round() {
+    let world = World::of(3).await;
+    let follower = world.node(world.follower().await).clone();
+    let mut reads = tokio::task::JoinSet::new();
+    for _ in 0..2_000 {
+        let follower = follower.clone();
+        reads.spawn(async move { follower.read(Duration::from_secs(30), |state, _| state.now()).await.unwrap() });
+    }
+    within("all reads are answered", reads.join_all()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_quorum_a_read_is_refused_and_a_local_one_says_how_far_it_is() {
+    let mut world = World::of(3).await;
+    world.ask(1, "ada", create("a")).await;
+    world.agree().await;
+    let leader = world.leader().await;
+    for node in 1..=3 {
+        if node != leader {
+            world.kill(node).await;
+        }
+    }
+    let node = world.node(leader).clone();
+    let refused = node.read(Duration::from_secs(3), |state, _| state.now()).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let (live, seen) = node.read_local(|state, _| state.live_items()).await.unwrap();
+    assert_eq!(live, 1);
+    assert!(seen.progress.applied.is_some());
+    let asked = tokio::time::timeout(
+        Duration::from_secs(30),
+        node.submit(vec![request("ada", create("b"))], Duration::from_millis(500)),
+    );
+    assert!(asked.await.unwrap().is_err(), "nothing is acknowledged without a quorum");
+}
