@@ -7,6 +7,7 @@ pub mod clock;
 pub mod hub;
 pub mod members;
 pub mod node;
+pub mod peers;
 pub mod propose;
 pub mod reads;
 
