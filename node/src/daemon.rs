@@ -26,13 +26,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Between two attempts to join.
 const JOIN_AGAIN: Duration = Duration::from_millis(300);
 const JOIN_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 /// For handing leadership over when it stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
 /// What a daemon needs to know. Read from flags, environment and file by [`crate::config`].
 #[derive(Clone, Debug)]
@@ -114,7 +115,7 @@ pub struct Daemon {
     server: PeerServer,
     member: Member,
     log: LogMonitor,
-    joining: Option<JoinHandle<()>>,
+    joining: JoinHandle<()>,
 }
 
 impl Daemon {
@@ -166,7 +167,7 @@ impl Daemon {
             node.bootstrap(members).await.map_err(DaemonError::Change)?;
         }
         let seeds = if let Start::Join(seeds) = settings.start { seeds } else { Vec::new() };
-        let joining = Some(tokio::spawn(become_member(node.clone(), member.clone(), seeds)));
+        let joining = tokio::spawn(become_member(node.clone(), member.clone(), seeds));
         Ok(Self { node, server, member, log: monitor, joining })
     }
 
@@ -195,20 +196,34 @@ impl Daemon {
 
     /// Hands leadership over, lets what is in flight end, makes the state durable.
     pub async fn stop(mut self) {
-        if let Some(joining) = self.joining.take() {
-            joining.abort();
-        }
+        self.joining.abort();
+        let _ = (&mut self.joining).await;
         self.node.stop(STOP_WITHIN).await;
-        self.server.shutdown().await;
+        self.close().await;
     }
 
     /// As if the process were killed, as far as that can be done from inside: nothing is handed over or flushed.
     pub async fn abandon(mut self) {
-        if let Some(joining) = self.joining.take() {
-            joining.abort();
-        }
-        let _ = self.node.raft().shutdown().await;
+        self.joining.abort();
+        let _ = (&mut self.joining).await;
+        self.node.halt().await;
+        self.close().await;
+    }
+
+    /// Returns when both databases are closed: the directory may be opened again.
+    async fn close(mut self) {
         self.server.shutdown().await;
+        let store = Arc::downgrade(self.node.store());
+        drop(self.node);
+        let closed = async {
+            let _ = self.log.failed().await;
+            while store.strong_count() > 0 {
+                sleep(CLOSE_LOOK).await;
+            }
+        };
+        if timeout(STOP_WITHIN, closed).await.is_err() {
+            tracing::warn!("something still reads from this node's disk");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::propose::Responds;
 use lease::bounds::RULES_VERSION;
 use openraft::ChangeMembers;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::errors::{ClientWriteError, InitializeError, RaftError};
+use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, RaftError};
 use openraft::type_config::TypeConfigExt;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, Membership, NodeId};
@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// A learner is promoted when it is at most so many entries behind.
 const CAUGHT_UP_WITHIN: u64 = 1_000;
+/// A change waits so long for another one to end.
+const TURN_WITHIN: Duration = Duration::from_secs(10);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -76,7 +78,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             return self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, member)]))).await;
         }
         self.finish_joint().await?;
-        self.raft().add_learner(id, member, false).await.map(|_| ()).map_err(failed)
+        self.change(ChangeMembers::AddNodes(BTreeMap::from([(id, member)]))).await
     }
 
     /// Gives a learner a vote, once it has nearly all of the log.
@@ -218,8 +220,16 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.change(ChangeMembers::ReplaceAllVoters(target)).await
     }
 
+    /// One change at a time: another one's end is awaited.
     async fn change(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), ChangeError> {
-        self.raft().change_membership(change, false).await.map(|_| ()).map_err(failed)
+        let by = C::now() + TURN_WITHIN;
+        loop {
+            match self.raft().change_membership(change.clone(), false).await {
+                Ok(_) => return Ok(()),
+                Err(error) if is_not_our_turn(&error) && C::now() < by => C::sleep(LOOK_EVERY).await,
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 
     fn has_caught_up(&self, id: NodeId) -> bool {
@@ -238,6 +248,16 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let others = replication.iter().filter(|(id, _)| **id != self.id() && voters.contains(id));
         others.max_by_key(|(_, matched)| matched.as_ref().map(|matched| matched.index)).map(|(id, _)| *id)
     }
+}
+
+/// Another change is under way, or a new leader has not committed anything yet.
+fn is_not_our_turn<C: Responds>(error: &RaftError<C, ClientWriteError<C>>) -> bool {
+    matches!(
+        error,
+        RaftError::APIError(ClientWriteError::ChangeMembershipError(
+            ChangeMembershipError::InProgress(_) | ChangeMembershipError::UncommittedLeaderLog(_)
+        ))
+    )
 }
 
 fn failed<C: Responds>(error: RaftError<C, ClientWriteError<C>>) -> ChangeError {

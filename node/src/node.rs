@@ -21,9 +21,12 @@ use raft_store::state::disk::StateDisk;
 use raft_store::state::{Machine, Progress, StateStore};
 use raft_store::types::{NodeId, Types};
 use std::fmt;
+use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// A wall clock: for people, and for dates. Nothing expires by it.
 pub type WallClock = Arc<dyn Fn() -> Wall + Send + Sync>;
@@ -124,6 +127,7 @@ struct Inner<C: Types, D: StateDisk, P> {
     calls: P,
     failure: Arc<Mutex<Option<String>>>,
     tasks: Mutex<Vec<JoinHandleOf<C, ()>>>,
+    stop: CancellationToken,
 }
 
 impl<C: Types, D: StateDisk, P> Clone for Node<C, D, P> {
@@ -165,22 +169,17 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let failure = Arc::new(Mutex::new(None));
         let (proposer, gatherer) = Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone());
         let (reads, rounds) = Rounds::new(id, raft.clone(), calls.clone(), hub.clone());
-        let tasks = vec![
-            C::spawn(gatherer.run()),
-            C::spawn(rounds.run()),
-            C::spawn(leadership::follow(id, raft.clone(), clock.clone(), hub.clone())),
-            C::spawn(tick::run(clock.clone(), hub.clone(), proposer.clone(), wall)),
-            C::spawn(compare::run(
-                id,
-                settings.compare_every,
-                raft.clone(),
-                store.clone(),
-                calls.clone(),
-                failure.clone(),
-            )),
-        ];
-        let tasks = Mutex::new(tasks);
-        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, tasks };
+        let stop = CancellationToken::new();
+        let own = (raft.clone(), store.clone(), calls.clone(), failure.clone());
+        let comparing = compare::run(id, settings.compare_every, own.0, own.1, own.2, own.3);
+        let tasks = Mutex::new(vec![
+            C::spawn(until(stop.clone(), gatherer.run())),
+            C::spawn(until(stop.clone(), rounds.run())),
+            C::spawn(until(stop.clone(), leadership::follow(id, raft.clone(), clock.clone(), hub.clone()))),
+            C::spawn(until(stop.clone(), tick::run(clock.clone(), hub.clone(), proposer.clone(), wall))),
+            C::spawn(until(stop.clone(), comparing)),
+        ]);
+        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, tasks, stop };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -321,12 +320,24 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         if self.inner.raft.is_leader() {
             let _ = C::timeout(within, self.hand_over()).await;
         }
-        let _ = self.inner.raft.shutdown().await;
-        for task in std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner)) {
-            drop(task);
-        }
+        self.halt().await;
         if let Err(error) = self.inner.store.flush() {
             tracing::error!(%error, "the state could not be flushed; the log has it");
         }
     }
+
+    /// Ends every task, and nothing more: nothing is handed over or flushed. Who waits is told that nobody knows.
+    pub async fn halt(&self) {
+        let _ = self.inner.raft.shutdown().await;
+        self.inner.stop.cancel();
+        let tasks = std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            let _ = task.await;
+        }
+    }
+}
+
+/// A task that ends when the node stops, wherever it is then.
+async fn until(stop: CancellationToken, task: impl Future<Output = ()>) {
+    futures_util::future::select(pin!(stop.cancelled()), pin!(task)).await;
 }

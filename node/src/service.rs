@@ -116,7 +116,9 @@ impl Service for NodeService {
     type State = Machine<OnTokio, RocksDisk>;
 
     fn check(&self, hello: &Hello) -> Result<Welcome, String> {
+        // One that wants to join is heard, and told by the leader.
         if let Some(known) = self.node.membership().get_node(&hello.node)
+            && hello.cluster.is_some()
             && known.instance != hello.instance
         {
             return Err(format!(

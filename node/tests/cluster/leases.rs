@@ -45,6 +45,7 @@ async fn a_dead_holders_item_is_free_after_its_lease_without_anyone_asking() {
     let world = World::of(3).await;
     world.ask(1, "ada", create("a")).await;
     world.claim(1, "ada", "a", Span::secs(5)).await;
+    world.agree().await;
     until("the lease has lapsed", || expires_at(&world, 2, "a").is_none()).await;
     let outcome = world.ask(2, "bob", crate::fleet::claim("a", Span::secs(30))).await;
     assert!(outcome.grant().is_some(), "{outcome:?}");

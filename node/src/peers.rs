@@ -1,0 +1,132 @@
+//! The transport between nodes: framed TCP, with mutual TLS where it is configured.
+//!
+//! It carries what Raft and the nodes say to one another, in order and within bounds, and says of what it could not
+//! carry whether it may have happened. It decides nothing about leases, and trusts nothing that it has not checked.
+//!
+//! A pair of nodes has one connection per [`Purpose`](wire::Purpose), so that a snapshot delays no entry and an entry
+//! no heartbeat. Each begins with a [`Hello`](wire::Hello) in which both sides show who they are.
+
+mod append;
+mod calls;
+pub mod connection;
+pub mod frame;
+pub mod network;
+mod node_calls;
+pub mod server;
+mod snapshot;
+pub mod tls;
+pub mod wire;
+
+use raft_store::types::{Group, NodeId};
+use std::fmt;
+use std::time::Duration;
+use wire::{Hello, Purpose, Welcome};
+
+/// Who this node is to its peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub group: Group,
+    /// None: of no cluster yet, it wants to join one.
+    pub cluster: Option<u128>,
+    pub node: NodeId,
+    pub instance: u64,
+    pub rules_version: u32,
+}
+
+impl Identity {
+    pub(crate) fn hello(&self, expects: Option<NodeId>, purpose: Purpose) -> Hello {
+        Hello {
+            protocol: wire::PROTOCOL,
+            group: self.group,
+            cluster: self.cluster,
+            node: self.node,
+            instance: self.instance,
+            rules_version: self.rules_version,
+            expects,
+            purpose,
+        }
+    }
+
+    /// What this node answers to a hello that it takes.
+    ///
+    /// # Errors
+    /// When it is of no cluster yet, and so can welcome nobody.
+    pub fn welcome(&self) -> Result<Welcome, String> {
+        let cluster = self.cluster.ok_or("this node belongs to no cluster yet")?;
+        Ok(Welcome { cluster, node: self.node, instance: self.instance, rules_version: self.rules_version })
+    }
+
+    /// Everything about a hello that can be judged without knowing the members.
+    pub(crate) fn check(&self, hello: &Hello) -> Result<(), String> {
+        if hello.protocol != wire::PROTOCOL {
+            return Err(format!("protocol {}, this node speaks {}", hello.protocol, wire::PROTOCOL));
+        }
+        if hello.group != self.group {
+            return Err(format!("group {}, this is group {}", hello.group.0, self.group.0));
+        }
+        match (hello.cluster, self.cluster) {
+            (_, None) => return Err("this node belongs to no cluster yet".to_owned()),
+            (Some(theirs), Some(ours)) if theirs != ours => {
+                return Err(format!("cluster {theirs:032x}, this node belongs to {ours:032x}"));
+            }
+            (None, Some(_)) if hello.purpose != Purpose::Calls => {
+                return Err("a node that has not joined may only make calls".to_owned());
+            }
+            (Some(_) | None, Some(_)) => {}
+        }
+        match hello.expects {
+            Some(expected) if expected != self.node => {
+                Err(format!("node {expected} is expected, this is node {}", self.node))
+            }
+            _ if hello.node == self.node && hello.instance != self.instance => {
+                Err(format!("node {} is this node: two directories bear its id", self.node))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a peer gave no answer, and with it whether what was asked may have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerError {
+    /// It was never sent: it has not happened.
+    Unreachable { why: String },
+    /// The connection was lost after it was sent: it may have happened.
+    Lost { why: String },
+    /// It was sent, and no answer came in time: it may have happened, or happen yet.
+    TimedOut { limit: Duration },
+    /// The peer, or this node, would not have it: it has not happened.
+    Refused { why: String },
+}
+
+impl PeerError {
+    /// Whether what was asked may have happened although nobody said so.
+    #[must_use]
+    pub fn may_have_happened(&self) -> bool {
+        match self {
+            Self::Lost { .. } | Self::TimedOut { .. } => true,
+            Self::Unreachable { .. } | Self::Refused { .. } => false,
+        }
+    }
+
+    pub(crate) fn unreachable(why: impl fmt::Display) -> Self {
+        Self::Unreachable { why: why.to_string() }
+    }
+
+    pub(crate) fn lost(why: impl fmt::Display) -> Self {
+        Self::Lost { why: why.to_string() }
+    }
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { why } => write!(f, "unreachable: {why}"),
+            Self::Lost { why } => write!(f, "the connection was lost: {why}"),
+            Self::TimedOut { limit } => write!(f, "no answer within {limit:?}"),
+            Self::Refused { why } => write!(f, "refused: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for PeerError {}

@@ -1,0 +1,282 @@
+//! Connections from this node to its peers: how one is made, who is at its other end, and what may be asked on it.
+//!
+//! A connection is handed out only after both sides have shown who they are. [`Peers`] keeps those for calls to each
+//! node, made when they are first needed and again after they were lost; those for entries, heartbeats and snapshots
+//! belong to who sends on them.
+
+use super::calls::Calls;
+use super::frame::{FrameReader, FrameWriter};
+use super::tls::{self, PeerTls};
+use super::wire::{GREETING_BYTES_MAX, Greeting, NodeQuestion, NodeReply, Purpose, Question, Reply, Welcome};
+use super::{Identity, PeerError};
+use raft_store::types::{Member, NodeId};
+use socket2::{SockRef, TcpKeepalive};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// For all that is needed before the first frame can be sent: name, TCP, TLS, hello.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// An idle connection to a machine that is gone ends after 10 + 3 × 5 seconds.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+#[cfg(target_os = "linux")]
+const KEEPALIVE_TRIES: u32 = 3;
+
+/// This node, as its peers see it, and the calls it makes to them. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    dialer: Dialer,
+    lines: Arc<Mutex<Lines>>,
+}
+
+/// With the member to whom each was made: a change of its address or directory makes another.
+type Lines = BTreeMap<(NodeId, Line), (Member, Calls)>;
+
+/// Two connections for calls to each node: no number or size of what nodes ask each other delays an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    Raft,
+    Node,
+}
+
+impl Peers {
+    #[must_use]
+    pub fn new(identity: Identity, tls: Option<PeerTls>) -> Self {
+        Self { dialer: Dialer { identity, tls }, lines: Arc::default() }
+    }
+
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.dialer.identity
+    }
+
+    /// Asks a member, over the connection that all such questions to it share.
+    ///
+    /// # Errors
+    /// As [`PeerError`] says: whether it may have happened is part of it.
+    pub async fn ask(
+        &self,
+        target: NodeId,
+        member: &Member,
+        question: NodeQuestion,
+        limit: Duration,
+    ) -> Result<NodeReply, PeerError> {
+        node_reply(self.question(target, member, Question::Node(question), limit).await?)
+    }
+
+    /// Asks whoever answers at this address, over a connection that is used once: so a node joins.
+    ///
+    /// # Errors
+    /// As [`PeerError`] says: whether it may have happened is part of it.
+    pub async fn ask_address(
+        &self,
+        address: &str,
+        question: NodeQuestion,
+        limit: Duration,
+    ) -> Result<NodeReply, PeerError> {
+        let calls = Calls::start(self.dialer.clone(), Expected::address(address));
+        node_reply(calls.ask(Question::Node(question), limit).await?)
+    }
+
+    /// Closes the connections for calls to a node that is no member any more.
+    pub fn forget(&self, target: NodeId) {
+        let mut all = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(node, _), _| *node != target);
+    }
+
+    pub(crate) async fn question(
+        &self,
+        target: NodeId,
+        member: &Member,
+        question: Question,
+        limit: Duration,
+    ) -> Result<Reply, PeerError> {
+        let line = match &question {
+            Question::Vote(_) | Question::PreVote(_) | Question::TransferLeader { .. } => Line::Raft,
+            Question::Node(_) => Line::Node,
+        };
+        let calls = {
+            let mut all = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            match all.get(&(target, line)) {
+                Some((known, calls)) if known == member => calls.clone(),
+                _ => {
+                    let calls = Calls::start(self.dialer.clone(), Expected::member(target, member));
+                    all.insert((target, line), (member.clone(), calls.clone()));
+                    calls
+                }
+            }
+        };
+        calls.ask(question, limit).await
+    }
+
+    pub(crate) fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+}
+
+fn node_reply(reply: Reply) -> Result<NodeReply, PeerError> {
+    match reply {
+        Reply::Node(reply) => Ok(reply),
+        Reply::Refused { why } => Err(PeerError::Refused { why }),
+        Reply::Vote(_) | Reply::TransferLeader(_) | Reply::Failed { .. } => {
+            Err(PeerError::lost("the reply is to another question"))
+        }
+    }
+}
+
+/// Whom a connection must lead to.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    pub address: String,
+    pub node: Option<NodeId>,
+    /// None: any.
+    pub instance: Option<u64>,
+}
+
+impl Expected {
+    /// An instance of 0 says that it is not known yet.
+    pub(crate) fn member(target: NodeId, member: &Member) -> Self {
+        let instance = Some(member.instance).filter(|instance| *instance != 0);
+        Self { address: member.peer_address.clone(), node: Some(target), instance }
+    }
+
+    fn address(address: &str) -> Self {
+        Self { address: address.to_owned(), node: None, instance: None }
+    }
+
+    fn check(&self, ours: &Identity, welcome: &Welcome) -> Result<(), String> {
+        let address = &self.address;
+        match (ours.cluster, self.node, self.instance) {
+            (Some(cluster), _, _) if welcome.cluster != cluster => {
+                Err(format!("{address} belongs to cluster {:032x}, not to {cluster:032x}", welcome.cluster))
+            }
+            (_, Some(node), _) if welcome.node != node => {
+                Err(format!("{address} is node {}, not node {node}", welcome.node))
+            }
+            (_, _, Some(instance)) if welcome.instance != instance => {
+                let node = welcome.node;
+                Err(format!(
+                    "node {node} is instance {:016x}, not {instance:016x}: another directory",
+                    welcome.instance
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialer {
+    identity: Identity,
+    tls: Option<PeerTls>,
+}
+
+impl Dialer {
+    pub(crate) fn node(&self) -> NodeId {
+        self.identity.node
+    }
+
+    /// A connection on which both sides know each other.
+    pub(crate) async fn connect(&self, expected: &Expected, purpose: Purpose) -> Result<Connection, PeerError> {
+        match timeout(CONNECT_LIMIT, self.dial(expected, purpose)).await {
+            Ok(result) => result,
+            Err(_) => Err(PeerError::unreachable(format_args!(
+                "{}: no connection within {CONNECT_LIMIT:?}",
+                expected.address
+            ))),
+        }
+    }
+
+    async fn dial(&self, expected: &Expected, purpose: Purpose) -> Result<Connection, PeerError> {
+        let address = &expected.address;
+        let unreachable = |error: &dyn fmt::Display| PeerError::unreachable(format_args!("{address}: {error}"));
+        let stream = TcpStream::connect(address).await.map_err(|error| unreachable(&error))?;
+        let taken_within = match purpose {
+            Purpose::Raft | Purpose::Heartbeat | Purpose::Calls => TAKEN_WITHIN,
+            Purpose::Snapshot => SNAPSHOT_TAKEN_WITHIN,
+        };
+        tune(&stream, taken_within).map_err(|error| unreachable(&error))?;
+        let mut connection = match &self.tls {
+            None => Connection::plain(stream),
+            Some(tls) => {
+                let name = tls::server_name(address).map_err(|error| unreachable(&error))?;
+                let stream = tls.connector().connect(name, stream).await.map_err(|error| unreachable(&error))?;
+                Connection::split(stream)
+            }
+        };
+        let hello = self.identity.hello(expected.node, purpose);
+        connection.writer.send(&hello).await.map_err(|error| unreachable(&error))?;
+        let greeting = connection.reader.next().await.map_err(|error| unreachable(&error))?;
+        match greeting {
+            Some(Greeting::Welcome(welcome)) => {
+                expected.check(&self.identity, &welcome).map_err(|why| PeerError::Refused { why })?;
+                connection.open(purpose);
+                Ok(connection)
+            }
+            Some(Greeting::Refused { why }) => Err(PeerError::Refused { why }),
+            None => Err(unreachable(&"closed without a greeting")),
+        }
+    }
+}
+
+pub(crate) type Reading = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type Writing = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Both directions of a connection, plain or not. Before it is opened it carries only small frames.
+pub(crate) struct Connection {
+    pub reader: FrameReader<Reading>,
+    pub writer: FrameWriter<Writing>,
+}
+
+impl Connection {
+    pub(crate) fn plain(stream: TcpStream) -> Self {
+        let (reading, writing) = stream.into_split();
+        Self::of(Box::new(reading), Box::new(writing))
+    }
+
+    pub(crate) fn split(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (reading, writing) = tokio::io::split(stream);
+        Self::of(Box::new(reading), Box::new(writing))
+    }
+
+    fn of(reading: Reading, writing: Writing) -> Self {
+        Self {
+            reader: FrameReader::new(reading, GREETING_BYTES_MAX),
+            writer: FrameWriter::new(writing, GREETING_BYTES_MAX),
+        }
+    }
+
+    pub(crate) fn open(&mut self, purpose: Purpose) {
+        self.reader.set_max(purpose.frame_bytes_max());
+        self.writer.set_max(purpose.frame_bytes_max());
+    }
+}
+
+/// What was sent must be taken by the peer's machine within this time. After a cut in the network a new connection
+/// works at once, where the old one may wait long for its next try.
+pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(2);
+/// The receiver's disk may be slow.
+const SNAPSHOT_TAKEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// Small frames go at once, and a peer that is gone is noticed.
+pub(crate) fn tune(stream: &TcpStream, taken_within: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
+    #[cfg(target_os = "linux")]
+    let keepalive = keepalive.with_retries(KEEPALIVE_TRIES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(taken_within))?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = taken_within;
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! One envelope after the other over a stream of bytes.
+//!
+//! A reader never holds more memory than has arrived, and never more than its limit; a writer sends nothing that its
+//! peer would refuse for its size. Neither knows what the frames mean.
+
+use raft_store::codec::{CodecError, HEADER_BYTES, Header, Kind, encode_into};
+use std::fmt;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Read at once, and written at once where there is so much.
+pub const BUFFER_BYTES: usize = 64 * 1024;
+
+/// A buffer that has grown for one large frame is given back from here on.
+const KEPT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Why there is no frame.
+#[derive(Debug)]
+pub enum FrameError {
+    Io(io::Error),
+    /// The peer sent what it must not send.
+    Rubbish(CodecError),
+    /// The connection ended within a frame.
+    Cut,
+}
+
+impl FrameError {
+    /// Whether the peer is to blame, and not the way to it.
+    #[must_use]
+    pub fn is_rubbish(&self) -> bool {
+        matches!(self, Self::Rubbish(_))
+    }
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Rubbish(error) => write!(f, "a frame that is none of ours: {error}"),
+            Self::Cut => write!(f, "the connection ended within a frame"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+impl From<io::Error> for FrameError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<CodecError> for FrameError {
+    fn from(error: CodecError) -> Self {
+        Self::Rubbish(error)
+    }
+}
+
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    stream: R,
+    max: usize,
+    buffer: Vec<u8>,
+    /// Up to here the buffer has been read.
+    start: usize,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub fn new(stream: R, max: usize) -> Self {
+        Self { stream, max, buffer: Vec::new(), start: 0 }
+    }
+
+    /// From here on frames may have this size.
+    pub fn set_max(&mut self, max: usize) {
+        self.max = max;
+    }
+
+    /// The next frame, or None when the peer ended the connection behind a whole one.
+    ///
+    /// Nothing is lost when this future is dropped: the next call goes on where it stood.
+    ///
+    /// # Errors
+    /// After one the stream is of no further use.
+    pub async fn next<T: Kind>(&mut self) -> Result<Option<T>, FrameError> {
+        loop {
+            let here = &self.buffer[self.start..];
+            let mut wanted = HEADER_BYTES;
+            if here.len() >= HEADER_BYTES {
+                let header = Header::read(here, self.max)?;
+                if header.kind != T::KIND {
+                    return Err(CodecError::Kind { wanted: T::KIND, found: header.kind }.into());
+                }
+                wanted += header.length;
+                if here.len() >= wanted {
+                    let value = header.open(&here[HEADER_BYTES..wanted])?;
+                    self.start += wanted;
+                    return Ok(Some(value));
+                }
+            }
+            if !self.fill(wanted).await? {
+                return if self.start == self.buffer.len() { Ok(None) } else { Err(FrameError::Cut) };
+            }
+        }
+    }
+
+    /// Reads what there is of a frame of this size; false at the end of the stream.
+    async fn fill(&mut self, wanted: usize) -> io::Result<bool> {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+            if self.buffer.len() < KEPT_BYTES_MAX && self.buffer.capacity() > KEPT_BYTES_MAX {
+                self.buffer.shrink_to(KEPT_BYTES_MAX);
+            }
+        }
+        // A length is only a claim: memory doubles with what has arrived, up to what was claimed.
+        let missing = wanted.saturating_sub(self.buffer.len());
+        self.buffer.reserve(missing.min(self.buffer.len()).max(BUFFER_BYTES));
+        Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
+    }
+}
+
+#[derive(Debug)]
+pub struct FrameWriter<W> {
+    stream: W,
+    max: usize,
+    buffer: Vec<u8>,
+}
+
+impl<W: AsyncWrite + Unpin> FrameWriter<W> {
+    pub fn new(stream: W, max: usize) -> Self {
+        Self { stream, max, buffer: Vec::new() }
+    }
+
+    /// From here on frames may have this size.
+    pub fn set_max(&mut self, max: usize) {
+        self.max = max;
+    }
+
+    /// Puts a frame behind those that wait to be sent.
+    ///
+    /// # Errors
+    /// When it is too large. Those before it are untouched.
+    pub fn push<T: Kind>(&mut self, value: &T) -> Result<(), CodecError> {
+        let start = self.buffer.len();
+        let fits = encode_into(&mut self.buffer, value).and_then(|()| {
+            let bytes = self.buffer.len() - start - HEADER_BYTES;
+            if bytes <= self.max { Ok(()) } else { Err(CodecError::TooLong { bytes, max: self.max }) }
+        });
+        fits.inspect_err(|_| self.buffer.truncate(start))
+    }
+
+    /// Whether enough waits to be worth a write of its own.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.buffer.len() >= BUFFER_BYTES
+    }
+
+    /// Sends what waits. A stream on which this was dropped half-way is of no further use.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.buffer).await?;
+        self.buffer.clear();
+        self.buffer.shrink_to(KEPT_BYTES_MAX);
+        self.stream.flush().await
+    }
+
+    /// Sends one frame.
+    ///
+    /// # Errors
+    /// When it is too large, or the connection is gone.
+    pub async fn send<T: Kind>(&mut self, value: &T) -> Result<(), FrameError> {
+        self.push(value)?;
+        Ok(self.flush().await?)
+    }
+}

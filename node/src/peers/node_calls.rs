@@ -1,0 +1,82 @@
+//! The node's own calls over this transport: what the requests and replies of the [`Calls`] trait are in frames.
+//!
+//! The one thing it adds is what a missing answer means for commands: only what was certainly not sent, or was
+//! certainly not proposed, may be sent again.
+
+use super::PeerError;
+use super::connection::Peers;
+use super::wire::{NodeQuestion, NodeReply};
+use crate::calls::{Calls, Forwarded};
+use lease::Request;
+use lease::encoding::{decode, encode};
+use raft_store::codec::records::{Blob, HashMark};
+use raft_store::types::{Member, NodeId};
+use std::time::Duration;
+
+impl Calls for Peers {
+    async fn forward(&self, to: NodeId, member: &Member, requests: Vec<Request>, within: Duration) -> Forwarded {
+        let question = NodeQuestion::Forward { requests: Blob(encode(&requests).into()) };
+        forwarded(self.ask(to, member, question, within).await, requests.len())
+    }
+
+    async fn read_index(&self, to: NodeId, member: &Member, within: Duration) -> Option<u64> {
+        match self.ask(to, member, NodeQuestion::ReadIndex, within).await {
+            Ok(NodeReply::ReadIndexAt { index }) => Some(index),
+            _ => None,
+        }
+    }
+
+    async fn hash_marks(&self, to: NodeId, member: &Member, within: Duration) -> Option<Vec<HashMark>> {
+        match self.ask(to, member, NodeQuestion::HashMarks, within).await {
+            Ok(NodeReply::HashMarks(marks)) => Some(marks),
+            _ => None,
+        }
+    }
+
+    async fn rules_version(&self, to: NodeId, member: &Member, within: Duration) -> Option<u32> {
+        match self.ask(to, member, NodeQuestion::Status, within).await {
+            Ok(NodeReply::Status(status)) => Some(status.rules_version),
+            _ => None,
+        }
+    }
+}
+
+fn forwarded(reply: Result<NodeReply, PeerError>, requests: usize) -> Forwarded {
+    match reply {
+        Ok(NodeReply::Forwarded { outcomes }) => match decode::<Vec<lease::Outcome>>(&outcomes.0) {
+            Ok(outcomes) if outcomes.len() == requests => Forwarded::Answered(outcomes),
+            Ok(outcomes) => Forwarded::Unknown(format!("{} outcomes for {requests} requests", outcomes.len())),
+            Err(error) => Forwarded::Unknown(format!("outcomes that cannot be read: {error}")),
+        },
+        Ok(NodeReply::NotLeader { .. }) => Forwarded::NotTaken("that node does not lead".to_owned()),
+        Ok(NodeReply::Refused { why }) => Forwarded::NotTaken(why),
+        Ok(NodeReply::Unknown { why }) => Forwarded::Unknown(why),
+        Ok(other) => Forwarded::Unknown(format!("{other:?} is no answer to what was asked")),
+        Err(error) if error.may_have_happened() => Forwarded::Unknown(error.to_string()),
+        Err(error) => Forwarded::NotTaken(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_certainly_did_not_happen_may_be_sent_again() {
+        let why = || "because".to_owned();
+        let limit = Duration::from_secs(1);
+        let may_repeat = |reply| matches!(forwarded(reply, 1), Forwarded::NotTaken(_));
+        let is_unknown = |reply| matches!(forwarded(reply, 1), Forwarded::Unknown(_));
+        assert!(may_repeat(Err(PeerError::Unreachable { why: why() })));
+        assert!(may_repeat(Err(PeerError::Refused { why: why() })));
+        assert!(may_repeat(Ok(NodeReply::NotLeader { leader: None })));
+        assert!(may_repeat(Ok(NodeReply::Refused { why: why() })));
+        assert!(is_unknown(Err(PeerError::Lost { why: why() })));
+        assert!(is_unknown(Err(PeerError::TimedOut { limit })));
+        assert!(is_unknown(Ok(NodeReply::Unknown { why: why() })));
+        assert!(is_unknown(Ok(NodeReply::ReadIndexAt { index: 1 })));
+        assert!(is_unknown(Ok(NodeReply::Forwarded { outcomes: Blob(b"rubbish".to_vec().into()) })));
+        let none = encode(&Vec::<lease::Outcome>::new());
+        assert!(is_unknown(Ok(NodeReply::Forwarded { outcomes: Blob(none.into()) })));
+    }
+}

@@ -1,0 +1,222 @@
+//! The listening side: who connects is checked, bounded, and served until the node stops.
+//!
+//! Every connection is a task of the server, which waits for all of them when it is shut down. A peer that sends
+//! rubbish loses its connection and nothing else happens. What is asked is answered by the node's [`Service`] and its
+//! Raft; nothing is decided here but who may ask.
+
+mod append;
+mod calls;
+
+use super::Identity;
+use super::connection::{Connection, TAKEN_WITHIN, tune};
+use super::frame::FrameError;
+use super::snapshot::receive::{self, Turn};
+use super::tls::PeerTls;
+use super::wire::{Greeting, Hello, NodeQuestion, NodeReply, Purpose, Welcome};
+use openraft::Raft;
+use openraft::storage::RaftStateMachine;
+use raft_store::snapshot::SnapshotDir;
+use raft_store::types::{NodeId, Types};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Connections at a time, those that have not said hello included.
+const CONNECTIONS_MAX: usize = 640;
+/// Of one purpose: a few for each member, those included that were lost and are not known to be.
+const PURPOSE_CONNECTIONS_MAX: usize = 128;
+/// From the connection to the welcome.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+/// When the machine gives out no more sockets, until the next try.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the node does for its peers.
+pub trait Service: Send + Sync + 'static {
+    type Types: Types;
+    type State: RaftStateMachine<Self::Types, SnapshotData = SnapshotDir>;
+
+    /// Whether this node is a member, and of this instance; or, when it is of no cluster, may ask to join one. Cluster,
+    /// group, protocol and the expected node have been checked.
+    ///
+    /// # Errors
+    /// Why not, which the peer is told.
+    fn check(&self, hello: &Hello) -> Result<Welcome, String>;
+
+    /// Answers a peer. It is dropped where it stands when the connection is lost: it must bear that at every await.
+    fn ask(&self, from: NodeId, question: NodeQuestion) -> impl Future<Output = NodeReply> + Send;
+
+    fn raft(&self) -> Raft<Self::Types, Self::State>;
+
+    /// Where snapshots are received.
+    fn snapshot_root(&self) -> PathBuf;
+}
+
+/// The listener of a node. It stops when it is dropped; [`shutdown`](Self::shutdown) waits for it.
+#[derive(Debug)]
+pub struct PeerServer {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+    stop: DropGuard,
+}
+
+impl PeerServer {
+    /// # Errors
+    /// When the listener has no address.
+    pub fn start<S: Service>(
+        listener: TcpListener,
+        tls: Option<PeerTls>,
+        identity: Identity,
+        service: Arc<S>,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        let server = Arc::new(Server {
+            tls,
+            identity,
+            service,
+            turn: Turn::default(),
+            purposes: Purpose::ALL.map(|_| Arc::new(Semaphore::new(PURPOSE_CONNECTIONS_MAX))),
+            stop: stop.clone(),
+        });
+        let accepting = tokio::spawn(accept(listener, server));
+        Ok(Self { address, accepting, stop: stop.drop_guard() })
+    }
+
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes every connection and returns when their tasks have ended.
+    pub async fn shutdown(self) {
+        drop(self.stop);
+        if let Err(error) = self.accepting.await {
+            tracing::error!("the listener for peers has ended badly: {error}");
+        }
+    }
+}
+
+pub(crate) struct Server<S> {
+    tls: Option<PeerTls>,
+    identity: Identity,
+    service: Arc<S>,
+    turn: Turn,
+    /// Places, in the order of [`Purpose::ALL`].
+    purposes: [Arc<Semaphore>; 4],
+    stop: CancellationToken,
+}
+
+async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+            () = server.stop.cancelled() => break,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!("no connection can be accepted: {error}");
+                tokio::select! {
+                    () = sleep(ACCEPT_PAUSE) => continue,
+                    () = server.stop.cancelled() => break,
+                }
+            }
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::warn!("{from} was turned away: {CONNECTIONS_MAX} connections are open");
+            continue;
+        };
+        let server = server.clone();
+        connections.spawn(async move {
+            server.connection(stream, from).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+impl<S: Service> Server<S> {
+    async fn connection(&self, stream: TcpStream, from: SocketAddr) {
+        let greeted = tokio::select! {
+            greeted = timeout(HANDSHAKE_LIMIT, self.greet(stream)) => greeted,
+            () = self.stop.cancelled() => return,
+        };
+        let (hello, mut connection, _place) = match greeted {
+            Ok(Ok(Some(greeted))) => greeted,
+            Ok(Ok(None)) => return,
+            Ok(Err(why)) => return tracing::warn!("{from} was not let in: {why}"),
+            Err(_) => return tracing::warn!("{from} was not let in: no hello within {HANDSHAKE_LIMIT:?}"),
+        };
+        let served = match hello.purpose {
+            Purpose::Raft | Purpose::Heartbeat => self.until_stop(append::serve(&*self.service, connection)).await,
+            Purpose::Calls => self.until_stop(calls::serve(&self.service, &hello, connection)).await,
+            // It ends by itself: what it writes must not go on behind its back.
+            Purpose::Snapshot => receive::serve(&*self.service, &self.turn, &mut connection, &self.stop).await,
+        };
+        match served {
+            Ok(()) => {}
+            Err(error) if error.is_rubbish() => {
+                tracing::warn!("the {} connection of node {} at {from} was closed: {error}", hello.purpose, hello.node);
+            }
+            // A peer that restarts, or a network that was cut: the side that needs the connection says so.
+            Err(error) => tracing::debug!("the {} connection of node {} ended: {error}", hello.purpose, hello.node),
+        }
+    }
+
+    async fn until_stop(&self, serving: impl Future<Output = Result<(), FrameError>>) -> Result<(), FrameError> {
+        tokio::select! {
+            served = serving => served,
+            () = self.stop.cancelled() => Ok(()),
+        }
+    }
+
+    /// None: the peer left without a word, as a probe of the port does.
+    async fn greet(&self, stream: TcpStream) -> Result<Option<(Hello, Connection, OwnedSemaphorePermit)>, String> {
+        tune(&stream, TAKEN_WITHIN).map_err(|error| error.to_string())?;
+        let mut connection = match &self.tls {
+            None => Connection::plain(stream),
+            Some(tls) => match tls.acceptor().accept(stream).await {
+                Ok(stream) => Connection::split(stream),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                Err(error) => return Err(error.to_string()),
+            },
+        };
+        let hello = match connection.reader.next::<Hello>().await {
+            Ok(Some(hello)) => hello,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let checked = self.identity.check(&hello).and_then(|()| self.service.check(&hello)).and_then(|welcome| {
+            let place = self.place(hello.purpose).ok_or("too many connections for this purpose")?;
+            Ok((welcome, place))
+        });
+        let (welcome, place) = match checked {
+            Ok(checked) => checked,
+            Err(why) => {
+                let refused = Greeting::Refused { why: why.clone() };
+                connection.writer.send(&refused).await.map_err(|error| format!("{why} ({error})"))?;
+                return Err(format!("node {}: {why}", hello.node));
+            }
+        };
+        connection.writer.send(&Greeting::Welcome(welcome)).await.map_err(|error| error.to_string())?;
+        connection.open(hello.purpose);
+        Ok(Some((hello, connection, place)))
+    }
+
+    fn place(&self, purpose: Purpose) -> Option<OwnedSemaphorePermit> {
+        let number = Purpose::ALL.iter().position(|other| *other == purpose)?;
+        self.purposes[number].clone().try_acquire_owned().ok()
+    }
+}

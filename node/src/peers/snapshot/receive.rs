@@ -1,0 +1,220 @@
+//! The receiver's side of a transfer.
+//!
+//! It believes nothing: the order of frames is checked here, names, sizes and offsets by [`Incoming`], before a byte is
+//! written; only a whole snapshot whose every file was sealed reaches Raft. At most one transfer writes at a time; a leader at least
+//! as new as the one that is being heard takes its place.
+
+use crate::peers::connection::Connection;
+use crate::peers::frame::FrameError;
+use crate::peers::server::Service;
+use crate::peers::wire::{CHUNK_BYTES_MAX, SnapshotAnswer, SnapshotFrame};
+use openraft::Snapshot;
+use openraft::async_runtime::watch::WatchReceiver;
+use raft_store::codec::records::{SnapshotMetaRecord, VoteRecord};
+use raft_store::snapshot::{Incoming, SnapshotDir};
+use raft_store::types::SnapshotMeta;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+/// Who may write what arrives: shared by all connections of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    current: Mutex<Current>,
+    writing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Current {
+    transfers: u64,
+    transfer: Option<(VoteRecord, CancellationToken)>,
+}
+
+impl Turn {
+    /// Tells whoever writes to stop, unless its leader is a newer one. Answers the number of this transfer.
+    fn take_over(&self, vote: VoteRecord, stop: &CancellationToken) -> Result<u64, String> {
+        let mut current = self.current();
+        if let Some((other, writing)) = &current.transfer {
+            if is_newer(*other, vote) {
+                return Err("a later leader sends a snapshot".to_owned());
+            }
+            writing.cancel();
+        }
+        current.transfer = Some((vote, stop.clone()));
+        current.transfers += 1;
+        Ok(current.transfers)
+    }
+
+    /// The transfer of this number is over.
+    fn end(&self, transfer: u64) {
+        let mut current = self.current();
+        if current.transfers == transfer {
+            current.transfer = None;
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_newer(vote: VoteRecord, than: VoteRecord) -> bool {
+    (vote.term, vote.node) > (than.term, than.node)
+}
+
+/// Takes snapshots from this connection until it ends or the node stops.
+pub(crate) async fn serve<S: Service>(
+    service: &S,
+    turn: &Turn,
+    connection: &mut Connection,
+    stop: &CancellationToken,
+) -> Result<(), FrameError> {
+    loop {
+        let begin = tokio::select! {
+            frame = connection.reader.next() => frame?,
+            () = stop.cancelled() => return Ok(()),
+        };
+        let Some(begin) = begin else { return Ok(()) };
+        let SnapshotFrame::Begin { vote, meta, files } = begin else {
+            return fail(connection, "a transfer starts with its begin").await;
+        };
+        let begun = Begun { vote, meta, files: files.into_iter().map(|file| (file.name, file.bytes)).collect() };
+        let stop = stop.child_token();
+        let received = match turn.take_over(vote, &stop) {
+            Err(why) => Err(Broken::Failed(why)),
+            Ok(transfer) => {
+                let received = receive(service, turn, connection, &stop, begun).await;
+                turn.end(transfer);
+                received
+            }
+        };
+        match received {
+            Ok(vote) => connection.writer.send(&SnapshotAnswer::Installed { vote }).await?,
+            Err(Broken::Frame(error)) => return Err(error),
+            Err(Broken::Failed(why)) => return fail(connection, &why).await,
+        }
+    }
+}
+
+async fn fail(connection: &mut Connection, why: &str) -> Result<(), FrameError> {
+    tracing::warn!("a snapshot was not taken: {why}");
+    connection.writer.send(&SnapshotAnswer::Failed { why: why.to_owned() }).await
+}
+
+/// What a sender says that it will send.
+struct Begun {
+    vote: VoteRecord,
+    meta: SnapshotMetaRecord,
+    files: Vec<(String, u64)>,
+}
+
+/// Why a transfer did not come to its end.
+enum Broken {
+    Frame(FrameError),
+    Failed(String),
+}
+
+impl Broken {
+    fn stopped() -> Self {
+        Self::Failed("another transfer has taken over, or this node stops".to_owned())
+    }
+}
+
+impl From<FrameError> for Broken {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+
+async fn receive<S: Service>(
+    service: &S,
+    turn: &Turn,
+    connection: &mut Connection,
+    stop: &CancellationToken,
+    Begun { vote, meta, files }: Begun,
+) -> Result<VoteRecord, Broken> {
+    // Kept until it is installed: the next transfer clears the folder.
+    let _writing = tokio::select! {
+        writing = turn.writing.lock() => writing,
+        () = stop.cancelled() => return Err(Broken::stopped()),
+    };
+    let raft = service.raft();
+    let ours: VoteRecord = raft.metrics().borrow_watched().vote.into();
+    if is_newer(ours, vote) {
+        return Ok(ours);
+    }
+    // Raft would not survive a snapshot that no leader of this vote can have.
+    if meta.last.is_some_and(|last| (last.term, last.node) > (vote.term, vote.node)) {
+        return Err(Broken::Failed("the snapshot is of a later leadership than its sender's".to_owned()));
+    }
+    let raft_meta = SnapshotMeta::try_from(meta.clone()).map_err(|error| Broken::Failed(error.to_string()))?;
+    let root = service.snapshot_root();
+    let (incoming, files) = blocking(move || Ok((Incoming::begin(&root, &meta, &files)?, files.len()))).await?;
+    let snapshot = write_files(incoming, files, connection, stop).await?;
+    let snapshot = Snapshot { meta: raft_meta, snapshot };
+    let response = raft.install_full_snapshot(vote.into(), snapshot).await;
+    response.map(|response| response.vote.into()).map_err(|fatal| Broken::Failed(fatal.to_string()))
+}
+
+/// Everything between `Begin` and `End`.
+async fn write_files(
+    mut incoming: Incoming,
+    files: usize,
+    connection: &mut Connection,
+    stop: &CancellationToken,
+) -> Result<SnapshotDir, Broken> {
+    let offsets: Vec<u64> = (0..files).map(|file| incoming.offset(file)).collect();
+    connection.writer.send(&SnapshotAnswer::Offsets { offsets }).await?;
+
+    let mut file = 0;
+    loop {
+        // Only here: a write that has begun ends before anyone else may write.
+        let frame = tokio::select! {
+            frame = connection.reader.next() => frame?.ok_or(FrameError::Cut)?,
+            () = stop.cancelled() => return Err(Broken::stopped()),
+        };
+        let answer = match frame {
+            SnapshotFrame::Chunk { file: of, offset, bytes } => {
+                if of as usize != file || bytes.0.is_empty() || bytes.0.len() > CHUNK_BYTES_MAX {
+                    return Err(Broken::Failed("a chunk that does not follow".to_owned()));
+                }
+                incoming = blocking(move || {
+                    incoming.write(file, offset, &bytes.0)?;
+                    Ok(incoming)
+                })
+                .await?;
+                SnapshotAnswer::Written
+            }
+            SnapshotFrame::FileEnd { file: of, crc32c } => {
+                if of as usize != file || file >= files {
+                    return Err(Broken::Failed("the end of a file that was not begun".to_owned()));
+                }
+                let is_whole;
+                (incoming, is_whole) = blocking(move || {
+                    let is_whole = incoming.seal(file, crc32c)?;
+                    Ok((incoming, is_whole))
+                })
+                .await?;
+                if is_whole {
+                    file += 1;
+                    SnapshotAnswer::Sealed
+                } else {
+                    SnapshotAnswer::Again
+                }
+            }
+            SnapshotFrame::End if file == files => return blocking(move || incoming.finish()).await,
+            SnapshotFrame::Begin { .. } | SnapshotFrame::End => {
+                return Err(Broken::Failed("files are missing".to_owned()));
+            }
+        };
+        connection.writer.send(&answer).await?;
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, Broken> {
+    match spawn_blocking(work).await {
+        Ok(result) => result.map_err(|error| Broken::Failed(error.to_string())),
+        Err(error) => Err(Broken::Failed(error.to_string())),
+    }
+}

@@ -1,0 +1,255 @@
+//! Nodes of one cluster in one process, as their peers see them, and a network that can be cut.
+
+use super::store::{Log, State};
+use node::peers::Identity;
+use node::peers::connection::Peers;
+use node::peers::network::Factory;
+use node::peers::server::{PeerServer, Service};
+use node::peers::tls::PeerTls;
+use node::peers::wire::{Hello, NodeQuestion, NodeReply, Welcome};
+use openraft::{Config, Raft};
+use raft_store::codec::records::{Blob, MembershipRecord};
+use raft_store::types::{Group, Member, NodeId, OnTokio};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Barrier, Notify};
+use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) const CLUSTER: u128 = 0xC1;
+
+/// Far more than anything here takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// The instance that a node's directory has got.
+pub(crate) fn instance(node: NodeId) -> u64 {
+    1000 + node
+}
+
+pub(crate) fn identity(node: NodeId) -> Identity {
+    Identity { group: Group(0), cluster: Some(CLUSTER), node, instance: instance(node), rules_version: 1 }
+}
+
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) raft: Raft<OnTokio, State>,
+    pub(crate) log: Log,
+    pub(crate) state: State,
+    pub(crate) service: Arc<Answering>,
+    pub(crate) server: PeerServer,
+}
+
+/// What the node of a test answers.
+pub(crate) struct Answering {
+    raft: Raft<OnTokio, State>,
+    identity: Identity,
+    root: TempDir,
+    /// Everyone who said hello.
+    pub(crate) hellos: Mutex<Vec<Hello>>,
+    /// Says that it is of this cluster.
+    pub(crate) claims: Mutex<u128>,
+    /// Forwarded requests are answered when so many have come.
+    pub(crate) together: Mutex<Arc<Barrier>>,
+    /// A question that is never answered has come.
+    pub(crate) stuck: Notify,
+}
+
+impl Service for Answering {
+    type Types = OnTokio;
+    type State = State;
+
+    fn check(&self, hello: &Hello) -> Result<Welcome, String> {
+        self.hellos.lock().unwrap().push(hello.clone());
+        if hello.cluster.is_some() && hello.instance != instance(hello.node) {
+            return Err(format!("node {} has another instance", hello.node));
+        }
+        Ok(Welcome { cluster: *self.claims.lock().unwrap(), ..self.identity.welcome()? })
+    }
+
+    async fn ask(&self, from: NodeId, question: NodeQuestion) -> NodeReply {
+        match question {
+            NodeQuestion::Forward { requests } => {
+                let together = self.together.lock().unwrap().clone();
+                together.wait().await;
+                let bytes: Vec<u8> = requests.0.iter().rev().copied().collect();
+                NodeReply::Forwarded { outcomes: Blob(bytes.into()) }
+            }
+            NodeQuestion::ReadIndex => {
+                self.stuck.notify_one();
+                std::future::pending().await
+            }
+            NodeQuestion::HashMarks => NodeReply::HashMarks(Vec::new()),
+            NodeQuestion::Join { .. } => {
+                NodeReply::Joined { cluster: CLUSTER, salt: lease::Salt([1, 2]), members: MembershipRecord::default() }
+            }
+            NodeQuestion::Status => NodeReply::Unknown { why: format!("hello, node {from}") },
+        }
+    }
+
+    fn raft(&self) -> Raft<OnTokio, State> {
+        self.raft.clone()
+    }
+
+    fn snapshot_root(&self) -> PathBuf {
+        self.root.path().to_owned()
+    }
+}
+
+impl Node {
+    /// One that takes part in no election.
+    pub(crate) async fn quiet(id: NodeId, tls: Option<PeerTls>) -> Self {
+        let config = Config { enable_tick: false, ..Config::default() };
+        Self::start(id, tls, config).await
+    }
+
+    pub(crate) async fn start(id: NodeId, tls: Option<PeerTls>, config: Config) -> Self {
+        let peers = Peers::new(identity(id), tls.clone());
+        let (log, state) = (Log::default(), State::default());
+        let config = Arc::new(config.validate().unwrap());
+        let raft = Raft::new(id, config, Factory::new(peers), log.clone(), state.clone()).await.unwrap();
+        let service = Arc::new(Answering {
+            raft: raft.clone(),
+            identity: identity(id),
+            root: TempDir::new().unwrap(),
+            hellos: Mutex::default(),
+            claims: Mutex::new(CLUSTER),
+            together: Mutex::new(Arc::new(Barrier::new(1))),
+            stuck: Notify::new(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = PeerServer::start(listener, tls, identity(id), service.clone()).unwrap();
+        Self { id, raft, log, state, service, server }
+    }
+
+    pub(crate) fn member(&self) -> Member {
+        member(self.id, self.server.address())
+    }
+
+    pub(crate) fn members(nodes: &[&Self]) -> BTreeMap<NodeId, Member> {
+        nodes.iter().map(|node| (node.id, node.member())).collect()
+    }
+
+    /// How often it was connected to.
+    pub(crate) fn connections(&self) -> usize {
+        self.service.hellos.lock().unwrap().len()
+    }
+
+    /// It answers another node.
+    pub(crate) async fn serves(&self, tls: Option<PeerTls>) {
+        let reply = Peers::new(identity(77), tls).ask(self.id, &self.member(), NodeQuestion::Status, LIMIT).await;
+        assert_eq!(reply, Ok(NodeReply::Unknown { why: "hello, node 77".to_owned() }));
+    }
+
+    pub(crate) fn received(&self) -> PathBuf {
+        self.service.snapshot_root()
+    }
+}
+
+pub(crate) fn member(id: NodeId, address: SocketAddr) -> Member {
+    Member { peer_address: address.to_string(), api_address: String::new(), instance: instance(id) }
+}
+
+/// Waits until it is so.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    within(what, waiting).await;
+}
+
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(LIMIT, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: not within {LIMIT:?}"),
+    }
+}
+
+/// What the network does to the bytes that go to the listening side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    None,
+    /// The connection is lost behind so many.
+    CutBehind(usize),
+    /// Nothing arrives behind so many, and nobody is told.
+    SilentBehind(usize),
+}
+
+/// A way to an address that can be cut.
+pub(crate) struct Way {
+    pub(crate) address: SocketAddr,
+    pub(crate) fault: Arc<Mutex<Fault>>,
+    /// That have passed to the listening side.
+    pub(crate) bytes: Arc<AtomicUsize>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Way {
+    pub(crate) async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let fault = Arc::new(Mutex::new(Fault::None));
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let (faults, counter) = (fault.clone(), bytes.clone());
+        let task = tokio::spawn(async move {
+            loop {
+                let (near, _) = listener.accept().await.unwrap();
+                let far = TcpStream::connect(target).await.unwrap();
+                let fault = *faults.lock().unwrap();
+                tokio::spawn(carry(near, far, fault, counter.clone()));
+            }
+        });
+        Self { address, fault, bytes, _task: AbortOnDropHandle::new(task) }
+    }
+
+    pub(crate) fn set(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
+        self.bytes.store(0, Ordering::SeqCst);
+    }
+
+    pub(crate) fn passed(&self) -> usize {
+        self.bytes.load(Ordering::SeqCst)
+    }
+}
+
+async fn carry(near: TcpStream, far: TcpStream, fault: Fault, counter: Arc<AtomicUsize>) {
+    let (mut near_read, mut near_write) = near.into_split();
+    let (mut far_read, mut far_write) = far.into_split();
+    let there = async {
+        let mut passed = 0;
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            let Ok(read @ 1..) = near_read.read(&mut buffer).await else { return };
+            let room = match fault {
+                Fault::None => usize::MAX,
+                Fault::CutBehind(bytes) | Fault::SilentBehind(bytes) => bytes - passed,
+            };
+            let taken = read.min(room);
+            if far_write.write_all(&buffer[..taken]).await.is_err() {
+                return;
+            }
+            passed += taken;
+            counter.fetch_add(taken, Ordering::SeqCst);
+            match fault {
+                Fault::CutBehind(_) if taken < read => return,
+                Fault::SilentBehind(_) if taken < read => std::future::pending().await,
+                Fault::None | Fault::CutBehind(_) | Fault::SilentBehind(_) => {}
+            }
+        }
+    };
+    let back = async {
+        let _ = tokio::io::copy(&mut far_read, &mut near_write).await;
+    };
+    tokio::select! {
+        () = there => {}
+        () = back => {}
+    }
+}
