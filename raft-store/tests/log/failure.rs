@@ -17,6 +17,7 @@ async fn a_failed_write_is_told_once_to_everyone_and_never_tried_again() {
         if count.fetch_add(1, Ordering::SeqCst) == 0 { Ok(()) } else { Err(io::Error::other("the disk is gone")) }
     };
     let mut store = open_with(directory.path(), CACHED, Some(Box::new(before_write)));
+    let _opened = gate.opened_at_the_end();
     let mut monitor = store.monitor();
     append(&mut store, entries(1, 0..5)).await;
     assert_eq!((store.failure(), monitor.failure()), (None, None));

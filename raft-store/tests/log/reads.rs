@@ -14,6 +14,7 @@ async fn an_entry_is_readable_before_it_is_durable() {
     let directory = directory();
     let gate = Gate::default();
     let mut store = open_with(directory.path(), UNCACHED, gate.before_write());
+    let _opened = gate.opened_at_the_end();
     gate.shut();
     let mut flushed = begin_append(&mut store, entries(1, 0..5)).await;
     assert_eq!(read(&store, ..).await, entries(1, 0..5));
@@ -28,6 +29,7 @@ async fn a_queued_truncate_hides_what_the_disk_still_holds() {
     let directory = directory();
     let gate = Gate::default();
     let mut store = open_with(directory.path(), UNCACHED, gate.before_write());
+    let _opened = gate.opened_at_the_end();
     append(&mut store, entries(1, 0..10)).await;
     gate.shut();
     store.truncate_after(Some(id(1, 4))).await.unwrap();
@@ -45,6 +47,7 @@ async fn a_queued_purge_hides_what_the_disk_still_holds() {
     let directory = directory();
     let gate = Gate::default();
     let mut store = open_with(directory.path(), UNCACHED, gate.before_write());
+    let _opened = gate.opened_at_the_end();
     append(&mut store, entries(1, 0..10)).await;
     gate.shut();
     store.purge(id(1, 6)).await.unwrap();

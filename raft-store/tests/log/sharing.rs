@@ -14,6 +14,7 @@ async fn many_appenders_share_an_fsync() {
     // A disk that takes as long as the appenders need: each write waits until all of this round stand in the queue.
     let gate = Gate::default();
     let store = Arc::new(Mutex::new((open_with(directory.path(), CACHED, gate.before_write()), 0)));
+    let _opened = gate.opened_at_the_end();
     let queued = Arc::new(AtomicU64::new(0));
     let round = Arc::new(Barrier::new(APPENDERS));
     gate.shut();

@@ -100,11 +100,24 @@ impl Gate {
         drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |shut| *shut).unwrap());
     }
 
+    /// To be held behind the store: a test that fails must not wait for a writer that waits at the gate.
+    pub(super) fn opened_at_the_end(&self) -> Opened {
+        Opened(self.clone())
+    }
+
     pub(super) fn before_write(&self) -> Option<BeforeWrite> {
         let gate = self.clone();
         Some(Box::new(move || {
             gate.pass();
             Ok(())
         }))
+    }
+}
+
+pub(super) struct Opened(Gate);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
