@@ -208,14 +208,26 @@ impl Options {
         })
     }
 
-    fn tls(&self, listen: &str, address: &str) -> Result<Option<PeerTls>, ConfigError> {
+    /// What the node shows its peers, if anything.
+    ///
+    /// # Errors
+    /// When only part of it is given, or the files are no certificate and key.
+    pub fn peer_tls(&self) -> Result<Option<PeerTls>, ConfigError> {
         match (&self.peer_ca, &self.peer_cert, &self.peer_key) {
             (Some(authority), Some(certificate), Some(key)) => {
                 let files =
                     TlsFiles { authority: authority.clone(), certificate: certificate.clone(), key: key.clone() };
                 PeerTls::from_files(files).map(Some).map_err(|error| ConfigError(error.to_string()))
             }
-            (None, None, None) => {
+            (None, None, None) => Ok(None),
+            _ => wrong("--peer-ca, --peer-cert and --peer-key belong together: give all three"),
+        }
+    }
+
+    fn tls(&self, listen: &str, address: &str) -> Result<Option<PeerTls>, ConfigError> {
+        match self.peer_tls()? {
+            Some(tls) => Ok(Some(tls)),
+            None => {
                 let is_local = [listen, address].iter().filter(|address| !address.is_empty()).all(|address| {
                     split("", address).is_ok_and(|(host, _)| {
                         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -229,7 +241,6 @@ impl Options {
                      trust with your leases, --insecure-peers does without",
                 )
             }
-            _ => wrong("--peer-ca, --peer-cert and --peer-key belong together: give all three"),
         }
     }
 

@@ -13,6 +13,7 @@ pub mod peers;
 pub mod propose;
 pub mod reads;
 pub mod service;
+pub mod status;
 
 mod compare;
 mod leadership;

@@ -25,10 +25,19 @@ struct Cli {
 enum Command {
     /// Say how this node would run, or what is wrong; starts nothing
     CheckConfig,
+    /// Ask a running node how it and its cluster are; uses the same --peer-ca, --peer-cert and --peer-key
+    Status {
+        /// Where that node listens for other nodes
+        #[arg(long, value_name = "HOST:PORT")]
+        at: String,
+    },
 }
 
 fn main() -> ExitCode {
     let Cli { command, options } = Cli::parse();
+    if let Some(Command::Status { at }) = command {
+        return status(&options, &at);
+    }
     let (settings, format) = match options.with_file().and_then(|all| Ok((all.settings()?, all.log_format))) {
         Ok(read) => read,
         Err(error) => return fail(&error),
@@ -88,6 +97,25 @@ async fn run(settings: node::daemon::Settings) -> ExitCode {
             tracing::info!("stopped");
             ExitCode::SUCCESS
         }
+    }
+}
+
+fn status(options: &Options, at: &str) -> ExitCode {
+    let asked = options.clone().with_file().and_then(|all| all.peer_tls());
+    let tls = match asked {
+        Ok(tls) => tls,
+        Err(error) => return fail(&error),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    match runtime.block_on(node::status::ask(at, tls)) {
+        Ok(status) => {
+            let _ = std::io::stdout().write_all(node::status::describe(&status).as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&format!("{at}: {error}")),
     }
 }
 

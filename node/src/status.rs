@@ -1,0 +1,52 @@
+//! How a running node and its cluster are, asked from outside of it.
+
+use crate::peers::connection::Peers;
+use crate::peers::tls::PeerTls;
+use crate::peers::wire::{NodeQuestion, NodeReply, Role, StatusReply};
+use crate::peers::{Identity, PeerError};
+use lease::bounds::RULES_VERSION;
+use raft_store::types::Group;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Asks the node that listens for others there.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn ask(at: &str, tls: Option<PeerTls>) -> Result<StatusReply, PeerError> {
+    // Nobody's number: the one who asks is no node.
+    let nobody =
+        Identity { group: Group::default(), cluster: None, node: 0, instance: 0, rules_version: RULES_VERSION };
+    match Peers::new(nobody, tls).ask_address(at, NodeQuestion::Status, ANSWER_WITHIN).await? {
+        NodeReply::Status(status) => Ok(status),
+        other => Err(PeerError::Refused { why: format!("it answered {other:?}") }),
+    }
+}
+
+/// For people.
+#[must_use]
+pub fn describe(status: &StatusReply) -> String {
+    let role = match status.role {
+        Role::Learner => "learns",
+        Role::Follower => "follows",
+        Role::Candidate => "asks for votes",
+        Role::Leader => "leads",
+        Role::Stopped => "has stopped",
+    };
+    let applied = status.applied.map_or(0, |applied| applied.index);
+    let mut text = format!("{role} in term {}, has applied entry {applied}\n", status.term);
+    for (id, member) in &status.members.members {
+        let votes = status.members.voters.iter().any(|voters| voters.contains(id));
+        let leads = status.leader == Some(*id);
+        let _ = writeln!(
+            text,
+            "node {id} at {}{}{}",
+            member.peer_address,
+            if votes { ", votes" } else { ", learns" },
+            if leads { ", leads" } else { "" }
+        );
+    }
+    text
+}
