@@ -24,7 +24,7 @@ pub struct Options {
     pub config: Option<PathBuf>,
 
     /// A whole cluster in this one process, durable in ./tenure-data: nothing else needs to be said
-    #[arg(long, env = "TENURED_DEV", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, env = "TENURED_DEV", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub dev: Option<bool>,
 
     /// This node's number in the cluster; never given to another directory again
@@ -44,7 +44,7 @@ pub struct Options {
     pub peer_address: Option<String>,
 
     /// Begin a new cluster with this node; without effect once it has begun
-    #[arg(long, env = "TENURED_BOOTSTRAP", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, env = "TENURED_BOOTSTRAP", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub bootstrap: Option<bool>,
 
     /// Join the cluster that nodes at these addresses belong to; without effect once it has joined
@@ -64,7 +64,7 @@ pub struct Options {
     pub peer_key: Option<PathBuf>,
 
     /// Talk to other nodes without TLS although they are not on this machine
-    #[arg(long, env = "TENURED_INSECURE_PEERS", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, env = "TENURED_INSECURE_PEERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure_peers: Option<bool>,
 
     /// How the log is written

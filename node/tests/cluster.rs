@@ -6,6 +6,8 @@ mod fleet;
 
 #[path = "cluster/catching_up.rs"]
 mod catching_up;
+#[path = "cluster/divergence.rs"]
+mod divergence;
 #[path = "cluster/failover.rs"]
 mod failover;
 #[path = "cluster/leases.rs"]

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use node::config::{LogFormat, Options, describe};
 use node::daemon::Daemon;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,7 +13,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A node of a Tenure cluster: leases, fencing tokens, fair wait lines and dispatch, replicated.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -46,7 +46,8 @@ fn main() -> ExitCode {
         let _ = std::io::stdout().write_all(describe(&settings).as_bytes());
         return ExitCode::SUCCESS;
     }
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter());
+    let stderr = std::io::stderr;
+    let log = tracing_subscriber::fmt().with_writer(stderr).with_ansi(stderr().is_terminal()).with_env_filter(filter());
     match format.unwrap_or_default() {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

@@ -1,0 +1,148 @@
+//! What stands on disk stays readable for ever, and what is damaged is never taken for something else.
+
+#[path = "support/fleet.rs"]
+mod fleet;
+
+use expect_test::{Expect, expect};
+use fleet::Dice;
+use lease::{Salt, StateHash};
+use raft_store::codec::records::*;
+use raft_store::codec::{self, CodecError, HEADER_BYTES, Header, Kind, PAYLOAD_BYTES_MAX};
+use raft_store::types::{LogEntry, Member, Membership, SnapshotMeta, StoredMembership};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Written as these bytes, and read back from them as the same value.
+fn stays<T: Kind + Debug + PartialEq>(value: &T, bytes: Expect) {
+    let written = codec::encode(value).unwrap();
+    bytes.assert_eq(&hex(&written));
+    assert_eq!(codec::decode::<T>(&written).as_ref(), Ok(value));
+}
+
+fn log_id() -> LogIdRecord {
+    LogIdRecord { term: 3, node: 2, index: 300 }
+}
+
+fn membership() -> MembershipRecord {
+    let member = Member { peer_address: "a:1".into(), api_address: "a:2".into(), instance: 7 };
+    MembershipRecord {
+        voters: vec![BTreeSet::from([1]), BTreeSet::from([1, 2])],
+        members: BTreeMap::from([(1, member.clone()), (2, Member { instance: 8, ..member })]),
+    }
+}
+
+fn stored() -> StoredMembershipRecord {
+    StoredMembershipRecord { log_id: Some(log_id()), membership: membership() }
+}
+
+fn applied() -> AppliedRecord {
+    let hash = StateHash(0x1234);
+    AppliedRecord { last: Some(log_id()), membership: stored(), hash, marks: vec![HashMark { index: 1_024, hash }] }
+}
+
+fn entry(payload: PayloadRecord) -> EntryRecord {
+    EntryRecord { id: log_id(), payload }
+}
+
+#[test]
+fn every_record_on_disk_has_its_bytes() {
+    stays(&entry(PayloadRecord::Blank), expect!["546e01010100060000004bece6540302fb2c0100"]);
+    stays(&entry(PayloadRecord::Lease(Blob(b"entry"[..].into()))), expect!["546e010101000c0000002c4d01170302fb2c010105656e747279"]);
+    stays(&entry(PayloadRecord::Membership(membership())), expect!["546e010101002100000074dfad8a0302fb2c0102020101020102020103613a3103613a32070203613a3103613a3208"]);
+    stays(&VoteRecord { term: 3, node: 2, committed: true }, expect!["546e010102000300000047835939030201"]);
+    stays(&log_id(), expect!["546e01010300050000007cb976b50302fb2c01"]);
+    stays(&applied(), expect!["546e01010400310000005c58eddf010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208fb341201fb0004fb3412"]);
+    stays(&IdentityRecord { cluster: 5, salt: Salt([6, 7]), node: 8, instance: 9 }, expect!["546e01010500050000003873d0e30506070809"]);
+    stays(&applied().snapshot_meta(), expect!["546e010106002700000025abb9b7010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208"]);
+}
+
+#[test]
+fn what_raft_has_comes_back_from_its_record() {
+    for payload in
+        [PayloadRecord::Blank, PayloadRecord::Lease(Blob(b"entry"[..].into())), PayloadRecord::Membership(membership())]
+    {
+        let entry = LogEntry::try_from(entry(payload.clone())).unwrap();
+        assert_eq!(EntryRecord::from(&entry).payload, payload);
+    }
+    let back = StoredMembership::try_from(stored()).unwrap();
+    assert_eq!(StoredMembershipRecord::from(&back), stored());
+    let meta = SnapshotMeta::try_from(applied().snapshot_meta()).unwrap();
+    assert_eq!(SnapshotMetaRecord::from(&meta), applied().snapshot_meta());
+    assert_eq!(Membership::try_from(MembershipRecord::default()).unwrap(), Membership::default());
+    let nobody = MembershipRecord { voters: vec![BTreeSet::from([9])], ..membership() };
+    assert!(Membership::try_from(nobody).is_err(), "a voter that is no member");
+}
+
+#[test]
+fn each_way_to_be_wrong_has_its_words() {
+    let bytes = codec::encode(&log_id()).unwrap();
+    let with = |at: usize, value: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = value;
+        codec::decode::<LogIdRecord>(&bytes).unwrap_err()
+    };
+    assert_eq!(with(0, b'X'), CodecError::NotOurs);
+    assert_eq!(with(2, 2), CodecError::Version(2));
+    assert_eq!(with(3, 9), CodecError::Codec(9));
+    assert_eq!(with(4, 1), CodecError::Kind { wanted: 3, found: 1 });
+    assert_eq!(with(HEADER_BYTES, 99), CodecError::Checksum);
+    assert_eq!(codec::decode::<LogIdRecord>(&bytes[..5]), Err(CodecError::Short { wanted: 14, found: 5 }));
+    let long = [&bytes[..], b"x"].concat();
+    assert_eq!(codec::decode::<LogIdRecord>(&long), Err(CodecError::Trailing(1)));
+    let mut huge = bytes.clone();
+    huge[6..10].copy_from_slice(&u32::MAX.to_le_bytes());
+    let too_long = CodecError::TooLong { bytes: u32::MAX as usize, max: PAYLOAD_BYTES_MAX };
+    assert_eq!(codec::decode::<LogIdRecord>(&huge), Err(too_long));
+    assert!(matches!(Header::read(&bytes, 2), Err(CodecError::TooLong { max: 2, .. })));
+}
+
+/// A decoder that is given anything at all answers, and takes nothing damaged for whole.
+#[test]
+fn no_damage_is_taken_for_a_record() {
+    let whole = [
+        codec::encode(&applied()).unwrap(),
+        codec::encode(&entry(PayloadRecord::Membership(membership()))).unwrap(),
+        codec::encode(&entry(PayloadRecord::Lease(Blob(vec![7; 300].into())))).unwrap(),
+    ];
+    let mut dice = Dice(11);
+    for round in 0..60_000_u64 {
+        let original = &whole[usize::try_from(round % 3).unwrap()];
+        let mut bytes = original.clone();
+        for _ in 0..=dice.roll(3) {
+            let at = usize::try_from(dice.roll(bytes.len() as u64)).unwrap();
+            match dice.roll(4) {
+                0 => bytes[at] ^= 1 << dice.roll(8),
+                1 => bytes.truncate(at.max(1)),
+                2 => bytes.insert(at, u8::try_from(dice.roll(256)).unwrap()),
+                _ => bytes[at] = u8::try_from(dice.roll(256)).unwrap(),
+            }
+        }
+        if bytes == *original {
+            continue;
+        }
+        assert!(codec::decode::<AppliedRecord>(&bytes).is_err(), "round {round}");
+        assert!(codec::decode::<EntryRecord>(&bytes).is_err(), "round {round}");
+    }
+}
+
+/// The checksum of a hostile sender is right: the shapes behind it are checked all the same.
+#[test]
+fn a_payload_that_lies_about_its_lengths_is_refused_without_being_allocated() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Liar(Vec<u8>);
+    impl Kind for Liar {
+        const KIND: u16 = EntryRecord::KIND;
+    }
+    let mut dice = Dice(12);
+    for _ in 0..20_000 {
+        let payload: Vec<u8> =
+            (0..dice.roll(60)).map(|_| [0, 1, 3, 251, 252, 253, 255][usize::try_from(dice.roll(7)).unwrap()]).collect();
+        let bytes = codec::encode(&Liar(payload)).unwrap();
+        // Whatever it is: an answer, in bounded memory.
+        let _ = codec::decode::<EntryRecord>(&bytes).map(LogEntry::try_from);
+    }
+}
