@@ -12,6 +12,7 @@ use crate::service::{NodeService, TokioNode};
 use lease::Salt;
 use lease::bounds::RULES_VERSION;
 use lease::numbers::Wall;
+use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::IdentityRecord;
 use raft_store::directory::{Directory, DirectoryError, Found};
 use raft_store::log::{LogMonitor, LogOptions, LogStore};
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// Between two attempts to join.
@@ -33,6 +34,8 @@ const JOIN_AGAIN: Duration = Duration::from_millis(300);
 const JOIN_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 /// For handing leadership over when it stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How soon replaced certificates are found.
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(10);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
 /// What a daemon needs to know. Read from flags, environment and file by [`crate::config`].
@@ -115,7 +118,7 @@ pub struct Daemon {
     server: PeerServer,
     member: Member,
     log: LogMonitor,
-    joining: JoinHandle<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Daemon {
@@ -160,6 +163,7 @@ impl Daemon {
         let node =
             TokioNode::start(identity.node, &settings.raft, log, store, factory, peers, Arc::new(wall_now)).await?;
         let service = Arc::new(NodeService::new(node.clone(), identity, incoming));
+        let renewed = settings.tls.clone();
         let server = PeerServer::start(listener, settings.tls, own, service).map_err(doing("cannot serve peers"))?;
 
         if settings.start == Start::Bootstrap {
@@ -167,8 +171,12 @@ impl Daemon {
             node.bootstrap(members).await.map_err(DaemonError::Change)?;
         }
         let seeds = if let Start::Join(seeds) = settings.start { seeds } else { Vec::new() };
-        let joining = tokio::spawn(become_member(node.clone(), member.clone(), seeds));
-        Ok(Self { node, server, member, log: monitor, joining })
+        let mut tasks = JoinSet::new();
+        tasks.spawn(become_member(node.clone(), member.clone(), seeds));
+        if let Some(tls) = renewed {
+            tasks.spawn(renew_certificates(tls));
+        }
+        Ok(Self { node, server, member, log: monitor, tasks })
     }
 
     #[must_use]
@@ -196,16 +204,14 @@ impl Daemon {
 
     /// Hands leadership over, lets what is in flight end, makes the state durable.
     pub async fn stop(mut self) {
-        self.joining.abort();
-        let _ = (&mut self.joining).await;
+        self.tasks.shutdown().await;
         self.node.stop(STOP_WITHIN).await;
         self.close().await;
     }
 
     /// As if the process were killed, as far as that can be done from inside: nothing is handed over or flushed.
     pub async fn abandon(mut self) {
-        self.joining.abort();
-        let _ = (&mut self.joining).await;
+        self.tasks.shutdown().await;
         self.node.halt().await;
         self.close().await;
     }
@@ -263,7 +269,7 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
     let mut is_told = false;
     loop {
         for seed in seeds {
-            let question = NodeQuestion::Join { node: settings.node, member: member.clone() };
+            let question = NodeQuestion::Join { node: settings.node, member: member.clone(), is_new: true };
             match peers.ask_address(seed, question, JOIN_ANSWER_WITHIN).await {
                 Ok(NodeReply::Joined { cluster, salt, .. }) => return Ok((cluster, salt)),
                 Ok(NodeReply::Refused { why }) => return Err(DaemonError::Refused(why)),
@@ -289,8 +295,9 @@ async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
         if is_voter && known == Some(&member) {
             return;
         }
-        // Without seeds only a member announces that it has moved: one that was removed stays out.
-        if known.is_some() || !seeds.is_empty() {
+        // One that was removed stays out, whatever it was started with.
+        let was_never_told = node.raft().server_metrics().borrow_watched().membership_config.log_id().is_none();
+        if known.is_some() || was_never_told {
             let mut addresses: Vec<String> = seeds.clone();
             let others = membership.nodes().filter(|(id, _)| **id != node.id());
             addresses.extend(others.map(|(_, member)| member.peer_address.clone()));
@@ -298,7 +305,7 @@ async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
                 let _ = node.add_learner(node.id(), member.clone()).await;
             }
             for address in addresses {
-                let question = NodeQuestion::Join { node: node.id(), member: member.clone() };
+                let question = NodeQuestion::Join { node: node.id(), member: member.clone(), is_new: false };
                 if let Ok(NodeReply::Joined { .. }) =
                     node.calls().ask_address(&address, question, JOIN_ANSWER_WITHIN).await
                 {
@@ -307,6 +314,18 @@ async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
             }
         }
         sleep(JOIN_AGAIN).await;
+    }
+}
+
+/// Takes up certificates that were replaced on disk, without a restart.
+async fn renew_certificates(tls: PeerTls) {
+    loop {
+        sleep(CERTIFICATES_EVERY).await;
+        match tls.reload() {
+            Ok(true) => tracing::info!("new certificates are in use"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "the certificates on disk cannot be used; the old ones are kept"),
+        }
     }
 }
 

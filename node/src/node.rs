@@ -315,8 +315,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         })
     }
 
-    /// Hands leadership over, lets what is in flight end, and makes the state durable.
+    /// Lets what is in flight end, hands leadership over, and makes the state durable.
     pub async fn stop(&self, within: Duration) {
+        self.inner.proposer.drain(within).await;
         if self.inner.raft.is_leader() {
             let _ = C::timeout(within, self.hand_over()).await;
         }

@@ -20,7 +20,7 @@ use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, NodeId, Proposal, Types};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,6 +28,8 @@ use tokio::sync::{mpsc, oneshot};
 const BATCH_COMMANDS: usize = 1_024;
 /// And about so many bytes; a single larger command goes alone.
 const BATCH_BYTES: usize = 1024 * 1024;
+/// What one caller may send at once: it has to fit into a frame between nodes and an entry of the log, with room.
+pub const SUBMISSION_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Callers that wait for the next batch. Beyond it a caller waits before it is taken up.
 const QUEUE: usize = 4_096;
 /// An answer that takes longer is lost: the callers are told that they cannot know.
@@ -40,6 +42,8 @@ const LEADER_RETRY: Duration = Duration::from_millis(20);
 pub enum NoOutcome {
     /// It did not happen and will not: it may be sent again, to any node.
     Unavailable(String),
+    /// It did not happen, and never will: nothing so large is taken.
+    TooLarge { bytes: usize, max: usize },
     /// It may have happened, or may still. Send it again under the same request id to learn which.
     Unknown(String),
 }
@@ -48,6 +52,7 @@ impl fmt::Display for NoOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(why) => write!(f, "unavailable: {why}"),
+            Self::TooLarge { bytes, max } => write!(f, "too large: {bytes} bytes, at most {max} are taken at once"),
             Self::Unknown(why) => write!(f, "unknown whether it happened: {why}"),
         }
     }
@@ -81,6 +86,7 @@ struct Submission<C: Types> {
 pub struct Proposer<C: Types> {
     submissions: mpsc::Sender<Submission<C>>,
     counts: Arc<Counts>,
+    is_draining: Arc<AtomicBool>,
 }
 
 /// What the proposer has done, for metrics.
@@ -93,7 +99,11 @@ pub struct Counts {
 
 impl<C: Types> Clone for Proposer<C> {
     fn clone(&self) -> Self {
-        Self { submissions: self.submissions.clone(), counts: self.counts.clone() }
+        Self {
+            submissions: self.submissions.clone(),
+            counts: self.counts.clone(),
+            is_draining: self.is_draining.clone(),
+        }
     }
 }
 
@@ -128,6 +138,13 @@ impl<C: Types> Proposer<C> {
         self.send(Vec::new(), ANSWER_WITHIN, false).await.map(|_| ())
     }
 
+    /// Takes nothing more, and returns when all that was taken is answered, or the time is over.
+    pub async fn drain(&self, within: Duration) {
+        self.is_draining.store(true, Ordering::Release);
+        // One batch is on its way at a time and in order: when this one is answered, so are all before it.
+        let _ = C::timeout(within, self.enqueue(Vec::new(), 0, within, true)).await;
+    }
+
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -139,11 +156,27 @@ impl<C: Types> Proposer<C> {
         within: Duration,
         may_forward: bool,
     ) -> Result<Vec<Outcome>, NoOutcome> {
-        let (answer, answered) = oneshot::channel();
+        if self.is_draining.load(Ordering::Acquire) {
+            return Err(NoOutcome::Unavailable("this node is stopping: ask another one".into()));
+        }
         let bytes = requests.iter().map(|request| lease::encoding::encode(request).len()).sum();
+        if bytes > SUBMISSION_BYTES_MAX {
+            return Err(NoOutcome::TooLarge { bytes, max: SUBMISSION_BYTES_MAX });
+        }
+        self.enqueue(requests, bytes, within, may_forward).await
+    }
+
+    async fn enqueue(
+        &self,
+        requests: Vec<Request>,
+        bytes: usize,
+        within: Duration,
+        may_forward: bool,
+    ) -> Result<Vec<Outcome>, NoOutcome> {
+        let (answer, answered) = oneshot::channel();
         let submission = Submission { requests, bytes, send_by: C::now() + within, may_forward, answer };
         if self.submissions.send(submission).await.is_err() {
-            return Err(NoOutcome::Unavailable("this node is stopping".into()));
+            return Err(NoOutcome::Unavailable("this node is stopping: ask another one".into()));
         }
         answered.await.unwrap_or_else(|_| Err(NoOutcome::Unknown("this node stopped".into())))
     }
@@ -178,7 +211,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
     ) -> (Proposer<C>, Self) {
         let (sender, submissions) = mpsc::channel(QUEUE);
         let counts = Arc::new(Counts::default());
-        let proposer = Proposer { submissions: sender, counts: counts.clone() };
+        let proposer =
+            Proposer { submissions: sender, counts: counts.clone(), is_draining: Arc::new(AtomicBool::new(false)) };
         (proposer, Self { id, raft, clock, wall, calls, submissions, left_over: None, counts })
     }
 

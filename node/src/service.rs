@@ -48,15 +48,19 @@ impl NodeService {
         match self.node.proposer().submit_here(requests, FORWARDED_WITHIN).await {
             Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(lease::encoding::encode(&outcomes).into()) },
             Err(NoOutcome::Unavailable(_)) => NodeReply::NotLeader { leader: self.node.leader() },
+            Err(NoOutcome::TooLarge { .. }) => NodeReply::Refused { why: "more than is taken at once".into() },
             Err(NoOutcome::Unknown(why)) => NodeReply::Unknown { why },
         }
     }
 
-    async fn join(&self, id: NodeId, member: Member) -> NodeReply {
+    async fn join(&self, id: NodeId, member: Member, is_new: bool) -> NodeReply {
         if self.node.leader() != Some(self.node.id()) {
-            return self.pass_on(NodeQuestion::Join { node: id, member }).await;
+            return self.pass_on(NodeQuestion::Join { node: id, member, is_new }).await;
         }
         let is_known = self.node.membership().get_node(&id).is_some();
+        if !is_known && !is_new {
+            return NodeReply::Refused { why: format!("node {id} was removed from the cluster") };
+        }
         let mut joined = self.node.add_learner(id, member).await;
         if is_known && joined.is_ok() {
             joined = match self.node.promote(id, PROMOTE_WITHIN).await {
@@ -150,9 +154,9 @@ impl Service for NodeService {
                 None => NodeReply::NotLeader { leader: self.node.leader() },
             },
             NodeQuestion::HashMarks => NodeReply::HashMarks(self.node.store().hash_marks()),
-            NodeQuestion::Join { node, member } => {
+            NodeQuestion::Join { node, member, is_new } => {
                 tracing::info!(node, from, address = member.peer_address, "a node asks to join");
-                self.join(node, member).await
+                self.join(node, member, is_new).await
             }
             NodeQuestion::Status => NodeReply::Status(self.status()),
         }

@@ -51,13 +51,32 @@ fn entry(payload: PayloadRecord) -> EntryRecord {
 #[test]
 fn every_record_on_disk_has_its_bytes() {
     stays(&entry(PayloadRecord::Blank), expect!["546e01010100060000004bece6540302fb2c0100"]);
-    stays(&entry(PayloadRecord::Lease(Blob(b"entry"[..].into()))), expect!["546e010101000c0000002c4d01170302fb2c010105656e747279"]);
-    stays(&entry(PayloadRecord::Membership(membership())), expect!["546e010101002100000074dfad8a0302fb2c0102020101020102020103613a3103613a32070203613a3103613a3208"]);
+    stays(
+        &entry(PayloadRecord::Lease(Blob(b"entry"[..].into()))),
+        expect!["546e010101000c0000002c4d01170302fb2c010105656e747279"],
+    );
+    stays(
+        &entry(PayloadRecord::Membership(membership())),
+        expect!["546e010101002100000074dfad8a0302fb2c0102020101020102020103613a3103613a32070203613a3103613a3208"],
+    );
     stays(&VoteRecord { term: 3, node: 2, committed: true }, expect!["546e010102000300000047835939030201"]);
     stays(&log_id(), expect!["546e01010300050000007cb976b50302fb2c01"]);
-    stays(&applied(), expect!["546e01010400310000005c58eddf010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208fb341201fb0004fb3412"]);
-    stays(&IdentityRecord { cluster: 5, salt: Salt([6, 7]), node: 8, instance: 9 }, expect!["546e01010500050000003873d0e30506070809"]);
-    stays(&applied().snapshot_meta(), expect!["546e010106002700000025abb9b7010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208"]);
+    stays(
+        &applied(),
+        expect![
+            "546e01010400310000005c58eddf010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208fb341201fb0004fb3412"
+        ],
+    );
+    stays(
+        &IdentityRecord { cluster: 5, salt: Salt([6, 7]), node: 8, instance: 9 },
+        expect!["546e01010500050000003873d0e30506070809"],
+    );
+    stays(
+        &applied().snapshot_meta(),
+        expect![
+            "546e010106002700000025abb9b7010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208"
+        ],
+    );
 }
 
 #[test]

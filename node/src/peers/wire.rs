@@ -206,10 +206,12 @@ pub enum NodeQuestion {
     ReadIndex,
     /// The state hashes that nodes compare.
     HashMarks,
-    /// The one question of a node that is of no cluster yet.
+    /// To become a member, to get a vote, or to say that it has moved. `is_new`: its directory was never used; one that
+    /// was, and is no member, has been removed.
     Join {
         node: NodeId,
         member: Member,
+        is_new: bool,
     },
     Status,
 }

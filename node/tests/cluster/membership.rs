@@ -81,6 +81,24 @@ async fn a_node_replaces_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_removed_node_stays_out_although_it_is_started_to_join() {
+    let mut world = World::of(3).await;
+    let leader = world.leader().await;
+    let gone = world.follower().await;
+    world.node(leader).remove(gone).await.unwrap();
+    world.kill(gone).await;
+    // It has moved, so it has something to say; and it may not even know that it was removed.
+    world.forget_address(gone);
+    let seeds = world.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
+    world.start(gone, Start::Join(seeds)).await;
+    for number in 0..30 {
+        world.ask(leader, "ada", create(&format!("item-{number}"))).await;
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(world.node(leader).membership().get_node(&gone).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_node_does_not_come_back_under_its_id() {
     let mut world = World::of(3).await;
     let victim = world.follower().await;

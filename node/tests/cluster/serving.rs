@@ -84,3 +84,18 @@ async fn one_who_waits_in_line_is_woken_on_the_node_it_called() {
     assert!(outcome.grant().is_some_and(|grant| grant.token > token), "{outcome:?}");
     assert_eq!(world.node(follower).hub().waiting(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_for_the_log_is_refused_before_it_gets_there() {
+    let world = World::of(1).await;
+    let mut items = Vec::new();
+    for number in 0..150 {
+        let mut new = lease::item::NewItem::new(item(&format!("item-{number}")), crate::fleet::queue());
+        new.body = vec![(lease::item::Part::Plan, "x".repeat(60_000))];
+        items.push(new);
+    }
+    let large = request("ada", Command::CreateMany(items));
+    let refused = world.node(1).submit(vec![large], Duration::from_secs(20)).await;
+    assert!(matches!(refused, Err(node::propose::NoOutcome::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(world.ask(1, "ada", create("a")).await, Outcome::Created { .. }));
+}

@@ -108,6 +108,11 @@ impl World {
         *self.daemons.keys().find(|node| **node != leader).unwrap()
     }
 
+    /// It will listen somewhere else when it comes back.
+    pub(crate) fn forget_address(&mut self, node: NodeId) {
+        self.addresses.remove(&node);
+    }
+
     /// The node is gone in the middle of whatever it did.
     pub(crate) async fn kill(&mut self, node: NodeId) {
         self.daemons.remove(&node).unwrap().abandon().await;
@@ -170,6 +175,7 @@ pub(crate) async fn ask(node: &TokioNode, mut request: Request) -> Outcome {
             match node.submit(vec![request.clone()], Duration::from_secs(10)).await {
                 Ok(mut outcomes) => return outcomes.pop().unwrap(),
                 Err(NoOutcome::Unavailable(_) | NoOutcome::Unknown(_)) => request.retry = true,
+                Err(error @ NoOutcome::TooLarge { .. }) => panic!("{error}"),
             }
         }
     };

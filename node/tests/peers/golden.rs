@@ -116,7 +116,7 @@ fn frames() -> Vec<(String, Vec<u8>)> {
         asked(NodeQuestion::Forward { requests: blob("requests") }),
         asked(NodeQuestion::ReadIndex),
         asked(NodeQuestion::HashMarks),
-        asked(NodeQuestion::Join { node: 2, member }),
+        asked(NodeQuestion::Join { node: 2, member, is_new: true }),
         asked(NodeQuestion::Status),
         answered(Reply::Vote(VoteReply { vote, granted: true, last: Some(at(9)) })),
         answered(Reply::TransferLeader(TransferReply::Accepted)),

@@ -89,7 +89,7 @@ async fn a_node_without_a_cluster_may_ask_to_join_and_nothing_else() {
     let node = Node::quiet(2, None).await;
     let newcomer = Peers::new(Identity { cluster: None, ..identity(9) }, None);
     let address = node.server.address().to_string();
-    let join = NodeQuestion::Join { node: 9, member: member(9, node.server.address()) };
+    let join = NodeQuestion::Join { node: 9, member: member(9, node.server.address()), is_new: true };
     let joined = newcomer.ask_address(&address, join, LIMIT).await;
     assert!(matches!(joined, Ok(NodeReply::Joined { cluster: CLUSTER, .. })), "{joined:?}");
 
