@@ -27,7 +27,7 @@ mod write;
 pub use validate::validate;
 
 use crate::archive::Archive;
-use crate::bounds::{STEPS_PER_ENTRY, TIME_MAX};
+use crate::bounds::{QUEUES_PER_SPACE, SPACES, STEPS_PER_ENTRY, TIME_MAX};
 use crate::caller::{Caller, Role};
 use crate::changes::Changes;
 use crate::command::{Command, Entry};
@@ -382,6 +382,19 @@ impl Step<'_> {
         no
     }
 
+    /// Whether the space, and the queue in it, are there or may still spring into being.
+    fn check_room(&self, ask: Ask<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
+        let full = |what: &str, max: u64| Err(Refusal::invalid(what, format!("is new, and there are {max} already")));
+        let Some(space) = ask.space else {
+            return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
+        };
+        let is_new = queue.is_some_and(|name| self.find_queue(ask, name).is_none());
+        if is_new && self.state.space(space).counts.queues >= QUEUES_PER_SPACE {
+            return full("queue", QUEUES_PER_SPACE);
+        }
+        Ok(())
+    }
+
     /// A queue springs into being on first use.
     fn ensure_queue(&mut self, space: SpaceNo, name: &QueueName) -> QueueNo {
         if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
@@ -397,6 +410,8 @@ impl Step<'_> {
             version: 0,
             policy: Policy::default(),
         }));
+        self.state.space_mut(space).counts.queues += 1;
+        self.touched_spaces.insert(space);
         self.touched_queues.insert(no);
         no
     }

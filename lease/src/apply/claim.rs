@@ -1,11 +1,11 @@
 //! Claiming one item: the order of the checks is the rule.
 
 use super::{Ask, Found, Step};
-use crate::bounds::RETRY_HINT;
+use crate::bounds::{LEASES_PER_SESSION, RETRY_HINT};
 use crate::caller::{Caller, Role};
 use crate::command::{Claim, OnConflict};
 use crate::names::SessionId;
-use crate::numbers::{QueueNo, Span};
+use crate::numbers::{QueueNo, SpaceNo, Span};
 use crate::outcome::Outcome;
 use crate::policy::AtMaxLeases;
 use crate::queue::Flow;
@@ -114,6 +114,7 @@ impl Step<'_> {
             return match (claim.takeover, queue.queue.flow) {
                 (false, _) => Err(Refusal::HeldByYourOtherSession),
                 (true, Flow::Open) => {
+                    self.check_session(ask, item.space, plan)?;
                     Ok(Decision::TakeOver { key, price: self.price_of_offer(key, ask.caller, plan)? })
                 }
                 (true, _) => Err(Refusal::QueuePaused),
@@ -140,6 +141,7 @@ impl Step<'_> {
             // A reservation is no place in line: its owner comes back when there is room.
             return if waits && !is_own_reservation { join() } else { Err(bar) };
         }
+        self.check_session(ask, item.space, plan)?;
         let evict = self.room_of_caller(ask, item.queue, plan)?;
         Ok(Decision::Grant { key, evict })
     }
@@ -155,6 +157,22 @@ impl Step<'_> {
         let max = self.policy(key).line_max.min(asked.unwrap_or(u32::MAX));
         let line_length = self.item(key).line_len();
         if line_length >= max { Err(Refusal::LineTooLong { line_length }) } else { Ok(Decision::Join(key)) }
+    }
+
+    /// Whether the caller's session may have one more lease.
+    fn check_session(&self, ask: Ask<'_>, space: SpaceNo, plan: &Plan) -> Result<(), Refusal> {
+        if plan.granted.len() < self.room_of_session(ask, space) {
+            Ok(())
+        } else {
+            Err(Refusal::TooManyLeases { max: LEASES_PER_SESSION })
+        }
+    }
+
+    /// How many more leases the caller's session may have.
+    pub(super) fn room_of_session(&self, ask: Ask<'_>, space: SpaceNo) -> usize {
+        let holdings = self.state.holdings.get(space, &ask.caller.actor);
+        let leases = holdings.map_or(0, |holdings| holdings.count_of_session(&ask.caller.session));
+        (LEASES_PER_SESSION as usize).saturating_sub(leases)
     }
 
     /// Whether the caller may have one more lease in this queue, and which one it gives for it.

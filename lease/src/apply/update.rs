@@ -94,10 +94,11 @@ impl Step<'_> {
                 Edit::NotBefore(_) if !matches!(item.standing.state, ItemState::Pending(_)) => {
                     return Err(Refusal::WrongState { state: item.standing.state.name().into() });
                 }
-                Edit::Body(part, text) => content.set_part(*part, text.len()),
                 _ => {}
             }
+            content.take_edit(edit);
         }
+        self.check_class(item.queue, &content)?;
         if content.body_bytes() > BODY_BYTES as u64 {
             return Err(Refusal::invalid("body", "has more than 65536 bytes in all"));
         }

@@ -60,6 +60,10 @@ impl Holdings {
         self.leases.get(session).into_iter().flatten().map(|(token, key)| (*token, *key))
     }
 
+    pub(crate) fn count_of_session(&self, session: &Option<SessionId>) -> usize {
+        self.leases.get(session).map_or(0, BTreeMap::len)
+    }
+
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Option<SessionId>> {
         self.leases.keys()
     }

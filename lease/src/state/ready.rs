@@ -1,7 +1,7 @@
 //! The items of a queue that `next` may hand out, by class: what a caller's phase, mode and capabilities decide is
 //! looked up, not searched.
 
-use crate::bounds::PRIORITY_MAX;
+use crate::bounds::{CLASSES, PRIORITY_MAX};
 use crate::command::{Cursor, Order};
 use crate::item::{Content, Mode};
 use crate::names::{Label, Phase};
@@ -15,16 +15,16 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassNo(u32);
 
+/// What, with its mode, makes an item's class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Class {
+pub(crate) struct Kind {
     pub(crate) phase: Option<Phase>,
-    pub(crate) mode: Mode,
     pub(crate) needs: Arc<[Label]>,
 }
 
-impl Class {
+impl Kind {
     fn of(content: &Content) -> Self {
-        Self { phase: content.phase.clone(), mode: content.mode.clone(), needs: content.needs.clone() }
+        Self { phase: content.phase.clone(), needs: content.needs.clone() }
     }
 }
 
@@ -33,7 +33,8 @@ pub(crate) type Position = (Reverse<u8>, ItemKey);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
-    numbers: BTreeMap<Class, ClassNo>,
+    /// By mode first: however many persons have local items, a caller's classes are found without passing theirs.
+    numbers: BTreeMap<Mode, BTreeMap<Kind, ClassNo>>,
     classes: Vec<ClassItems>,
     free: Vec<ClassNo>,
     len: usize,
@@ -52,16 +53,20 @@ impl Ready {
         self.len
     }
 
+    /// Whether such an item is of a class that is there, or that there is room for.
+    pub(crate) fn has_room_for(&self, content: &Content) -> bool {
+        let kinds = self.numbers.get(&content.mode);
+        kinds.is_none_or(|kinds| kinds.len() < CLASSES || kinds.contains_key(&Kind::of(content)))
+    }
+
     /// A live item belongs to this class from now on.
     pub(crate) fn join(&mut self, content: &Content) -> ClassNo {
-        let class = Class::of(content);
-        let number = self.numbers.get(&class).copied().unwrap_or_else(|| {
-            let number = self.free.pop().unwrap_or_else(|| {
+        let kinds = self.numbers.entry(content.mode.clone()).or_default();
+        let number = *kinds.entry(Kind::of(content)).or_insert_with(|| {
+            self.free.pop().unwrap_or_else(|| {
                 self.classes.push(ClassItems::default());
                 ClassNo(u32::try_from(self.classes.len() - 1).expect("a class number"))
-            });
-            self.numbers.insert(class, number);
-            number
+            })
         });
         self.classes[number.0 as usize].members += 1;
         number
@@ -73,7 +78,12 @@ impl Ready {
         class.members -= 1;
         if class.members == 0 {
             debug_assert!(class.ready.is_empty());
-            self.numbers.remove(&Class::of(content));
+            if let Some(kinds) = self.numbers.get_mut(&content.mode) {
+                kinds.remove(&Kind::of(content));
+                if kinds.is_empty() {
+                    self.numbers.remove(&content.mode);
+                }
+            }
             self.free.push(number);
         }
     }
@@ -86,17 +96,18 @@ impl Ready {
         self.len -= usize::from(self.classes[class.0 as usize].ready.remove(&(Reverse(priority), key)));
     }
 
-    /// Ready items of the classes that the test lets through, in order, from behind the cursor.
+    /// Ready items of these modes and of the kinds that the test lets through, in order, from behind the cursor.
     pub(crate) fn candidates<'a>(
         &'a self,
         order: Order,
         cursor: Option<Cursor>,
-        is_wanted: impl Fn(&Class) -> bool,
+        modes: &[Mode],
+        is_wanted: impl Fn(&Kind) -> bool,
     ) -> Candidates<'a> {
         let mut runs = Candidates { order, runs: Vec::new(), heads: BinaryHeap::new() };
-        for (class, number) in &self.numbers {
+        for (kind, number) in modes.iter().filter_map(|mode| self.numbers.get(mode)).flatten() {
             let ready = &self.classes[number.0 as usize].ready;
-            if ready.is_empty() || !is_wanted(class) {
+            if ready.is_empty() || !is_wanted(kind) {
                 continue;
             }
             match order {
@@ -124,9 +135,18 @@ impl Ready {
         runs
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Class, u8, ItemKey)> {
-        self.numbers.iter().flat_map(|(class, number)| {
-            self.classes[number.0 as usize].ready.iter().map(move |(Reverse(priority), key)| (class, *priority, *key))
+    /// The ready item that was created first.
+    pub(crate) fn oldest(&self) -> Option<ItemKey> {
+        let modes: Vec<Mode> = self.numbers.keys().cloned().collect();
+        self.candidates(Order::Oldest, None, &modes, |_| true).next().map(|(_, key)| key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Mode, &Kind, u8, ItemKey)> {
+        let classes =
+            self.numbers.iter().flat_map(|(mode, kinds)| kinds.iter().map(move |(kind, no)| (mode, kind, no)));
+        classes.flat_map(|(mode, kind, number)| {
+            let ready = self.classes[number.0 as usize].ready.iter();
+            ready.map(move |(Reverse(priority), key)| (mode, kind, *priority, *key))
         })
     }
 }
