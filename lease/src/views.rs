@@ -227,8 +227,12 @@ impl State {
         let show = |keys: &mut dyn Iterator<Item = ItemKey>| {
             keys.filter_map(|key| self.show(viewer, key)).take(limit).collect::<Vec<_>>()
         };
+        let is_assigned = |key: &ItemKey| self.item(*key).standing.is_assigned_to(&viewer.actor);
+        let mut assigned: Vec<_> = holdings.leases().map(|(_, _, key)| key).filter(is_assigned).collect();
+        assigned.extend(&holdings.assigned);
+        assigned.sort_unstable();
         Carrying {
-            assigned: show(&mut holdings.assigned.iter().copied()),
+            assigned: show(&mut assigned.into_iter()),
             leased: show(&mut holdings.leases().map(|(_, _, key)| key)),
             reserved: show(
                 &mut holdings

@@ -15,7 +15,6 @@ use crate::record::Key;
 use crate::refusal::{Code, Refusal};
 use crate::request_memory::{Answer, Bytes, Remembered, RequestKey, RequestMemory};
 use crate::state::items::ItemKey;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Step<'_> {
@@ -97,11 +96,12 @@ impl Step<'_> {
 
     /// An outcome as it is remembered: without the items it shows.
     fn given(&mut self, outcome: &mut Outcome) -> Answer {
-        let mut snapshots = VecDeque::new();
-        outcome.for_each_grant(|grant| snapshots.push_back(grant.snapshot.take()));
+        outcome.for_each_grant(|grant| self.snapshots.push(grant.snapshot.take()));
         self.scratch.clear();
         encode_into(&mut self.scratch, outcome);
-        outcome.for_each_grant(|grant| grant.snapshot = snapshots.pop_front().flatten());
+        let mut snapshots = self.snapshots.drain(..);
+        outcome.for_each_grant(|grant| grant.snapshot = snapshots.next().flatten());
+        drop(snapshots);
         Answer::Given(Bytes(self.scratch.as_slice().into()))
     }
 

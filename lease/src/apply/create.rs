@@ -4,7 +4,7 @@ use super::{Ask, Found, Step, check_role_in};
 use crate::bounds::CLASSES;
 use crate::caller::Role;
 use crate::event::What;
-use crate::item::{Content, Links, Mode, NewItem, sorted};
+use crate::item::{Content, Links, Mode, NewItem, Parts, sorted};
 use crate::names::ItemId;
 use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo};
 use crate::outcome::Outcome;
@@ -63,7 +63,7 @@ impl Step<'_> {
             mode: new.mode.clone(),
             phase,
             links: links_of(new),
-            parts: Box::default(),
+            parts: Parts::default(),
             created_by: ask.caller.actor.clone(),
             created_at: self.now(),
             created_wall: self.wall,

@@ -17,6 +17,7 @@ use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::standing::Doing;
 use crate::state::items::ItemKey;
+use std::num::NonZeroU64;
 
 impl Step<'_> {
     /// Joins the line, or keeps the place there.
@@ -218,10 +219,12 @@ impl Step<'_> {
         if self.item(key).standing.settle.is_some() == stands {
             return;
         }
-        let seq = stands.then(|| {
+        let seq = if stands {
             self.state.meta.last_settle += 1;
-            self.state.meta.last_settle
-        });
+            NonZeroU64::new(self.state.meta.last_settle)
+        } else {
+            None
+        };
         self.change(key, |item| item.standing.settle = seq);
     }
 

@@ -5,6 +5,7 @@ use crate::bounds::{CLASSES, PRIORITY_MAX};
 use crate::command::{Cursor, Order};
 use crate::item::{Content, Mode};
 use crate::names::{Label, Phase};
+use crate::numbers::ItemNo;
 use crate::state::items::ItemKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -28,8 +29,28 @@ impl Kind {
     }
 }
 
-/// Highest priority first, then oldest.
-pub(crate) type Position = (Reverse<u8>, ItemKey);
+/// Highest priority first, then oldest: the priority stands in the bits above the number, which it never needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Position(ItemKey);
+
+const NUMBER_BITS: u32 = 60;
+const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
+
+impl Position {
+    /// Of a real item, or of the farthest that there can be.
+    fn new(priority: u8, key: ItemKey) -> Self {
+        let above = u64::from(PRIORITY_MAX.saturating_sub(priority)) << NUMBER_BITS;
+        Self(key.numbered(ItemNo(above | key.no.0.min(NUMBER_MAX))))
+    }
+
+    fn priority(self) -> u8 {
+        PRIORITY_MAX - u8::try_from(self.0.no.0 >> NUMBER_BITS).expect("four bits")
+    }
+
+    fn key(self) -> ItemKey {
+        self.0.numbered(ItemNo(self.0.no.0 & NUMBER_MAX))
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
@@ -89,11 +110,11 @@ impl Ready {
     }
 
     pub(crate) fn insert(&mut self, class: ClassNo, priority: u8, key: ItemKey) {
-        self.len += usize::from(self.classes[class.0 as usize].ready.insert((Reverse(priority), key)));
+        self.len += usize::from(self.classes[class.0 as usize].ready.insert(Position::new(priority, key)));
     }
 
     pub(crate) fn remove(&mut self, class: ClassNo, priority: u8, key: ItemKey) {
-        self.len -= usize::from(self.classes[class.0 as usize].ready.remove(&(Reverse(priority), key)));
+        self.len -= usize::from(self.classes[class.0 as usize].ready.remove(&Position::new(priority, key)));
     }
 
     /// Ready items of these modes and of the kinds that the test lets through, in order, from behind the cursor.
@@ -113,13 +134,13 @@ impl Ready {
             match order {
                 Order::Priority => {
                     let from = cursor.map_or(Unbounded, |cursor| {
-                        Excluded((Reverse(cursor.priority), ItemKey::position(cursor.item)))
+                        Excluded(Position::new(cursor.priority, ItemKey::position(cursor.item)))
                     });
                     runs.add(Box::new(ready.range((from, Unbounded)).copied()));
                 }
                 Order::Oldest | Order::Newest => {
                     for priority in 0..=PRIORITY_MAX {
-                        let at = |key| (Reverse(priority), key);
+                        let at = |key| Position::new(priority, key);
                         let cursor = cursor.map(|cursor| Excluded(at(ItemKey::position(cursor.item))));
                         if order == Order::Oldest {
                             let from = cursor.unwrap_or(Included(at(ItemKey::FIRST)));
@@ -146,7 +167,7 @@ impl Ready {
             self.numbers.iter().flat_map(|(mode, kinds)| kinds.iter().map(move |(kind, no)| (mode, kind, no)));
         classes.flat_map(|(mode, kind, number)| {
             let ready = self.classes[number.0 as usize].ready.iter();
-            ready.map(move |(Reverse(priority), key)| (mode, kind, *priority, *key))
+            ready.map(move |position| (mode, kind, position.priority(), position.key()))
         })
     }
 }
@@ -168,7 +189,8 @@ impl<'a> Candidates<'a> {
     }
 
     fn refill(&mut self, run: usize) {
-        if let Some((Reverse(priority), key)) = self.runs[run].next() {
+        if let Some(position) = self.runs[run].next() {
+            let (priority, key) = (position.priority(), position.key());
             let rank = match self.order {
                 Order::Priority => (u8::MAX - priority, key.no.0),
                 Order::Oldest => (0, key.no.0),
