@@ -28,10 +28,10 @@ impl Step<'_> {
             return Outcome::Refused(Refusal::RejectedByPolicy);
         }
         let key = self.request_key(&request.space, &request.caller, request);
-        let known = self.state.requests.get(key).is_some();
-        let body = if known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
+        let is_known = self.state.requests.get(key).is_some();
+        let body = if is_known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
         let mut is_poll = false;
-        if let Some(remembered) = self.state.requests.get(key).filter(|_| known) {
+        if let Some(remembered) = is_known.then(|| self.state.requests.get(key)).flatten() {
             if remembered.body != body {
                 return Outcome::Refused(Refusal::RequestIdReused);
             }

@@ -52,6 +52,16 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Of a claim that comes alone.
+    pub(super) const NONE: &Self = &Self {
+        granted: BTreeSet::new(),
+        kept: BTreeSet::new(),
+        taken_up: BTreeMap::new(),
+        given_back: BTreeMap::new(),
+        taken: BTreeMap::new(),
+        evicted: BTreeSet::new(),
+    };
+
     /// How many leases more, or fewer, than now the queue has room for.
     fn room_in(&self, queue: QueueNo) -> i64 {
         let of = |counts: &BTreeMap<QueueNo, u32>| counts.get(&queue).copied().map_or(0, i64::from);
@@ -61,7 +71,7 @@ impl Plan {
 
 impl Step<'_> {
     pub(super) fn claim(&mut self, ask: Ask<'_>, claim: &Claim) -> Result<Outcome, Refusal> {
-        let decision = self.decide_claim(ask, claim, &Plan::default())?;
+        let decision = self.decide_claim(ask, claim, Plan::NONE)?;
         self.carry_out_claim(ask, claim, decision)
     }
 

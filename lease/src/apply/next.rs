@@ -60,7 +60,7 @@ impl Step<'_> {
         let (lease_for, cut) = self.state.queue(queue_no).queue.policy.lease_length(next.lease_for);
         let mut grants = Vec::with_capacity(search.found.len());
         for key in search.found {
-            let evict = self.room_of_caller(ask, queue_no, &Plan::default())?;
+            let evict = self.room_of_caller(ask, queue_no, Plan::NONE)?;
             let terms = Terms {
                 holder: ask.caller.holder(),
                 kind: ask.caller.kind,
@@ -81,7 +81,7 @@ impl Step<'_> {
         let policy = &self.state.queue(queue).queue.policy;
         let mut count = i64::from(asked).min(room);
         if policy.max_leases > 0 {
-            let evict = self.room_of_caller(ask, queue, &Plan::default()).ok()?;
+            let evict = self.room_of_caller(ask, queue, Plan::NONE).ok()?;
             if evict.is_some() {
                 count = 1;
             } else {

@@ -60,7 +60,7 @@ impl Step<'_> {
         }
         let item = self.item(key);
         if item.standing.lease.as_ref().is_some_and(|lease| lease.holder.is(ask.caller)) {
-            let price = self.price_of_offer(key, ask.caller, &Plan::default()).ok().flatten();
+            let price = self.price_of_offer(key, ask.caller, Plan::NONE).ok().flatten();
             let released = self.take_up(key, price);
             return Outcome::Granted(self.grant_of(key, false, false, released));
         }

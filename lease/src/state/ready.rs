@@ -132,12 +132,14 @@ impl Ready {
                 continue;
             }
             match order {
-                Order::Priority => {
-                    let from = cursor.map_or(Unbounded, |cursor| {
-                        Excluded(Position::new(cursor.priority, ItemKey::position(cursor.item)))
-                    });
-                    runs.add(Box::new(ready.range((from, Unbounded)).copied()));
-                }
+                Order::Priority => match cursor {
+                    // Unlike a range, which looks for both of its ends at once.
+                    None => runs.add(Box::new(ready.iter().copied())),
+                    Some(cursor) => {
+                        let from = Position::new(cursor.priority, ItemKey::position(cursor.item));
+                        runs.add(Box::new(ready.range((Excluded(from), Unbounded)).copied()));
+                    }
+                },
                 Order::Oldest | Order::Newest => {
                     for priority in 0..=PRIORITY_MAX {
                         let at = |key| Position::new(priority, key);
