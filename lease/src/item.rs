@@ -360,6 +360,7 @@ pub(crate) fn sorted(labels: &[Label]) -> Arc<[Label]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::{decode, encode};
 
     #[test]
     fn a_worker_takes_what_runs_where_it_runs() {
@@ -393,5 +394,24 @@ mod tests {
         let holders: Vec<&str> = parts.iter().filter(|field| field.is_holders()).map(|field| field.name()).collect();
         assert_eq!(holders, ["plan", "external_url", "error", "result"]);
         assert!(!fields.iter().any(|field| field.is_holders()));
+    }
+
+    #[test]
+    fn parts_are_what_a_list_of_them_would_be() {
+        let mut parts = Parts::default();
+        let listed = |parts: &Parts| parts.iter().collect::<Vec<_>>();
+        assert_eq!(listed(&parts), []);
+        for (part, bytes) in [(Part::Result, 1), (Part::Prompt, BODY_BYTES), (Part::Plan, 7), (Part::Data, 300)] {
+            parts.set(part, bytes);
+        }
+        parts.set(Part::Data, 0);
+        parts.set(Part::Plan, 8);
+        let list = vec![(Part::Prompt, 65_536), (Part::Plan, 8), (Part::Result, 1_u32)];
+        assert_eq!(listed(&parts), list);
+        assert_eq!(encode(&parts), encode(&list));
+        assert_eq!(decode(&encode(&list)), Ok(parts));
+        assert!(decode::<Parts>(&encode(&vec![(Part::Prompt, 65_537_u32)])).is_err());
+        parts.set(Part::Prompt, 0);
+        assert_eq!(listed(&parts), list[1..]);
     }
 }

@@ -212,3 +212,19 @@ impl Iterator for Candidates<'_> {
         Some((priority, key))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_before_those_of_lower_priority_and_of_later_items() {
+        let position = |priority, no| Position::new(priority, ItemKey::position(ItemNo(no)));
+        let in_order = [position(9, 1), position(9, 7), position(9, u64::MAX), position(3, 0), position(0, NUMBER_MAX)];
+        assert!(in_order.is_sorted_by(|one, next| one < next));
+        let back = |position: Position| (position.priority(), position.key().no.0);
+        assert_eq!(in_order.map(back), [(9, 1), (9, 7), (9, NUMBER_MAX), (3, 0), (0, NUMBER_MAX)]);
+        // A cursor is a caller's word.
+        assert_eq!(position(200, 5), position(9, 5));
+    }
+}
