@@ -241,7 +241,9 @@ fn a_view_says_what_an_item_waits_for_and_what_blocks_it() {
         new.not_before = Some(Wall(9_000));
         new.delay = Some(Span(500));
     });
-    let waits_for = story.view(&dee(), "later").unwrap().waits_for.unwrap();
+    let view = story.view(&dee(), "later").unwrap();
+    assert_eq!((view.content.depends_on(), view.content.not_before()), (&[item("first")][..], Some(Wall(9_000))));
+    let waits_for = view.waits_for.unwrap();
     assert_eq!(
         (waits_for.dependencies, waits_for.not_before, waits_for.until),
         (1, Some(Wall(9_000)), Some(Time(500)))
