@@ -319,3 +319,17 @@ impl Standing {
         self.past.as_ref()?.late.as_deref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mirror_is_let_through_once_it_is_named_however_often() {
+        let mirrors = Mirrors::NONE.with(Transition::Completed).with(Transition::Claimed).with(Transition::Completed);
+        let transitions =
+            [Transition::Claimed, Transition::Completed, Transition::AwaitingInput, Transition::AttemptsExhausted];
+        assert_eq!(transitions.map(|transition| mirrors.has(transition)), [true, true, false, false]);
+        assert!(transitions.iter().all(|transition| Mirrors::ALL.has(*transition)));
+    }
+}
