@@ -27,7 +27,7 @@ mod write;
 pub use validate::validate;
 
 use crate::archive::Archive;
-use crate::bounds::{STEPS_PER_ENTRY, TIME_MAX};
+use crate::bounds::{QUEUES_PER_SPACE, SPACES, STEPS_PER_ENTRY, TIME_MAX};
 use crate::caller::{Caller, Role};
 use crate::changes::Changes;
 use crate::command::{Command, Entry};
@@ -35,7 +35,7 @@ use crate::event::{Event, What, Who};
 use crate::item::Field;
 use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Snapshot};
 use crate::policy::Policy;
 use crate::queue::{Flow, Queue};
 use crate::record::{Archived, Key};
@@ -79,8 +79,9 @@ impl State {
             steps_left: STEPS_PER_ENTRY,
             events: Vec::with_capacity(entry.commands.len() + 4),
             changes: Changes::with_room_for(entry.commands.len()),
-            scratch: Vec::new(),
-            touched: Vec::new(),
+            scratch: Vec::with_capacity(256),
+            snapshots: Vec::new(),
+            touched: Vec::with_capacity(entry.commands.len()),
             touched_spaces: BTreeSet::new(),
             touched_queues: BTreeSet::new(),
             moved: BTreeMap::new(),
@@ -117,7 +118,9 @@ pub(crate) struct Step<'a> {
     steps_left: u32,
     events: Vec<Event>,
     changes: Changes,
+    /// Buffers, used again and again.
     scratch: Vec<u8>,
+    snapshots: Vec<Option<Box<Snapshot>>>,
     touched: Vec<ItemKey>,
     touched_spaces: BTreeSet<SpaceNo>,
     touched_queues: BTreeSet<QueueNo>,
@@ -315,11 +318,8 @@ impl Step<'_> {
         }
         self.change(key, |item| {
             item.standing.revision = number;
-            let mut changed = std::mem::take(&mut item.standing.changed).into_vec();
-            changed.retain(|(field, _)| !fields.contains(field));
-            changed.extend(fields.iter().map(|field| (*field, number)));
-            changed.sort_unstable();
-            item.standing.changed = changed.into();
+            let changed = item.standing.changed.get_or_insert_default();
+            changed.0.extend(fields.iter().map(|field| (*field, number)));
         });
     }
 
@@ -382,6 +382,19 @@ impl Step<'_> {
         no
     }
 
+    /// Whether the space, and the queue in it, are there or may still spring into being.
+    fn check_room(&self, ask: Ask<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
+        let full = |what: &str, max: u64| Err(Refusal::invalid(what, format!("is new, and there are {max} already")));
+        let Some(space) = ask.space else {
+            return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
+        };
+        let is_new = queue.is_some_and(|name| self.find_queue(ask, name).is_none());
+        if is_new && self.state.space(space).counts.queues >= QUEUES_PER_SPACE {
+            return full("queue", QUEUES_PER_SPACE);
+        }
+        Ok(())
+    }
+
     /// A queue springs into being on first use.
     fn ensure_queue(&mut self, space: SpaceNo, name: &QueueName) -> QueueNo {
         if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
@@ -397,6 +410,8 @@ impl Step<'_> {
             version: 0,
             policy: Policy::default(),
         }));
+        self.state.space_mut(space).counts.queues += 1;
+        self.touched_spaces.insert(space);
         self.touched_queues.insert(no);
         no
     }

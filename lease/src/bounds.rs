@@ -37,6 +37,19 @@ pub const LINE_MAX: u32 = 10_000;
 pub const DEPENDENCIES: usize = 64;
 /// Waking is spread over entries, but the list of whom to wake is kept in memory.
 pub const DEPENDENTS: usize = 1_000;
+/// Kinds of live items in a queue, for each mode and local owner: what callers choose as phase and needs. `next` looks
+/// at each kind of the modes that its caller takes, four at most, whether or not it wants it.
+pub const CLASSES: usize = 1_000;
+/// Leases of one session in a space, over all queues: `renew_all` renews them in one step, at less than a microsecond
+/// each.
+pub const LEASES_PER_SESSION: u32 = 10_000;
+/// Tenants. Each is kept in memory for good, and hears of a restore in one entry.
+pub const SPACES: usize = 10_000;
+/// A queue springs into being on first use and stays in memory with its policy: a name with a date or an item's id in it
+/// would make ever more.
+pub const QUEUES_PER_SPACE: u64 = 10_000;
+/// A worker that forgets its session at each start registers anew, and the one before leaves after a day.
+pub const WORKERS_PER_SPACE: u64 = 100_000;
 /// `next` walks up the parents of each candidate.
 pub const ANCESTORS: usize = 32;
 /// Kept per item, the oldest overwritten.
@@ -44,8 +57,8 @@ pub const ACTIVITIES: u32 = 1_000;
 pub const PRIORITY_MAX: u8 = 9;
 pub const PRIORITY_DEFAULT: u8 = 5;
 
-/// Steps of due work (deadlines, woken dependents, settled lines) that one entry may carry, so that 10,000 leases
-/// that lapse at once delay nobody.
+/// Steps of due work (deadlines, woken dependents, settled lines, waiters sent away) that one entry may carry, so that
+/// 10,000 leases that lapse at once delay nobody. Only the line of the last item may go beyond: it is answered whole.
 pub const STEPS_PER_ENTRY: u32 = 1_000;
 /// Candidates that one `next` may examine beyond its indexes before it answers with a cursor.
 pub const EXAMINED_PER_NEXT: u32 = 1_000;

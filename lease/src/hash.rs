@@ -3,6 +3,7 @@
 use crate::bounds;
 use crate::numbers::SpaceNo;
 use serde::{Deserialize, Serialize};
+use siphasher::sip;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::fmt;
 use std::hash::Hasher;
@@ -24,10 +25,7 @@ impl Salt {
         let (number, rest) = bytes.split_at_mut(size_of::<SpaceNo>());
         number.copy_from_slice(&space.0.to_le_bytes());
         rest[..name.len()].copy_from_slice(name.as_bytes());
-        let hash = self.hash(&bytes[..size_of::<SpaceNo>() + name.len()]);
-        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-        let half = hash as u64;
-        half
+        sip::SipHasher13::new_with_keys(self.0[0], self.0[1]).hash(&bytes[..size_of::<SpaceNo>() + name.len()])
     }
 }
 

@@ -104,6 +104,11 @@ impl State {
             if counts.created != counts.live + counts.terminal + counts.purged {
                 found.push(format!("space {}: created = live + terminal + purged fails: {counts:?}", space.name));
             }
+            let queues = self.queues.iter().filter(|queue| queue.queue.space == space.no).count() as u64;
+            let workers = self.workers.keys().filter(|(of, _)| *of == space.no).count() as u64;
+            if (counts.queues, counts.workers) != (queues, workers) {
+                found.push(format!("space {}: counts {counts:?}, but {queues} queues, {workers} workers", space.name));
+            }
             if (counts.live, counts.body_bytes) != (items, bytes) {
                 found.push(format!("space {}: counts {counts:?}, but {items} items of {bytes} bytes", space.name));
             }
@@ -154,8 +159,8 @@ impl State {
     fn ready_picture(&self) -> BTreeSet<(QueueNo, String, u8, ItemNo)> {
         let mut picture = BTreeSet::new();
         for queue in &self.queues {
-            for (class, priority, key) in queue.ready.iter() {
-                picture.insert((queue.queue.no, format!("{class:?}"), priority, key.no));
+            for (mode, kind, priority, key) in queue.ready.iter() {
+                picture.insert((queue.queue.no, format!("{mode:?} {kind:?}"), priority, key.no));
             }
         }
         picture

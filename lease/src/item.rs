@@ -1,9 +1,13 @@
 //! The item: what its dispatcher says of it (content) and its body. Where it stands is in `standing`.
 
+use crate::bounds::BODY_BYTES;
 use crate::caller::Caller;
 use crate::names::{ActorId, ItemId, Label, Phase, QueueName};
 use crate::numbers::{Revision, Span, Time, Wall};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a dispatcher asks for when it creates an item.
@@ -58,7 +62,7 @@ pub struct Content {
     pub phase: Option<Phase>,
     pub links: Option<Box<Links>>,
     /// The size of each part of the body. The parts themselves are records of their own and not held in memory.
-    pub parts: Box<[(Part, u32)]>,
+    pub parts: Parts,
     pub created_by: ActorId,
     pub created_at: Time,
     pub created_wall: Wall,
@@ -98,20 +102,61 @@ impl Content {
 
     #[must_use]
     pub fn body_bytes(&self) -> u64 {
-        self.parts.iter().map(|(_, bytes)| u64::from(*bytes)).sum()
+        self.parts.iter().map(|(_, bytes)| u64::from(bytes)).sum()
     }
 
     /// Notes the size of a part; an empty one is no part.
     pub(crate) fn set_part(&mut self, part: Part, bytes: usize) {
-        let bytes = u32::try_from(bytes).expect("bodies are bounded");
-        let mut parts: Vec<_> = self.parts.iter().copied().filter(|(other, _)| *other != part).collect();
-        if bytes > 0 {
-            parts.push((part, bytes));
-            parts.sort_unstable();
-        }
-        self.parts = parts.into();
+        self.parts.set(part, bytes);
     }
 }
+
+/// Which parts a body has, and how long each is: a few bytes within the item, where a list would be an allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// A bit for each that is there.
+    there: u8,
+    /// Its length less one: none is empty, and the longest has 64 KiB.
+    last: [u16; Part::ALL.len()],
+}
+
+impl Parts {
+    pub fn iter(&self) -> impl Iterator<Item = (Part, u32)> {
+        let is_there = |part: &Part| self.there & (1 << *part as u8) != 0;
+        Part::ALL.into_iter().filter(is_there).map(|part| (part, u32::from(self.last[part as usize]) + 1))
+    }
+
+    /// An empty part is none.
+    fn set(&mut self, part: Part, bytes: usize) {
+        let last = bytes.checked_sub(1);
+        self.there &= !(1 << part as u8);
+        self.there |= u8::from(last.is_some()) << part as u8;
+        self.last[part as usize] = last.map_or(0, |last| u16::try_from(last).expect("bodies are bounded"));
+    }
+}
+
+impl Serialize for Parts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut parts = serializer.serialize_seq(Some(self.iter().count()))?;
+        self.iter().try_for_each(|part| parts.serialize_element(&part))?;
+        parts.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Parts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut parts = Self::default();
+        for (part, bytes) in Vec::<(Part, u32)>::deserialize(deserializer)? {
+            if bytes as usize > BODY_BYTES {
+                return Err(D::Error::custom("a part longer than a body"));
+            }
+            parts.set(part, bytes as usize);
+        }
+        Ok(parts)
+    }
+}
+
+const _: () = assert!(BODY_BYTES == 1 << u16::BITS);
 
 /// Where an item may run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -279,7 +324,8 @@ impl Edit {
 }
 
 /// When each field was last changed, for those changed since creation.
-pub type FieldRevisions = Box<[(Field, Revision)]>;
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldRevisions(pub BTreeMap<Field, Revision>);
 
 /// What an observer sees of an item's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -314,6 +360,7 @@ pub(crate) fn sorted(labels: &[Label]) -> Arc<[Label]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::{decode, encode};
 
     #[test]
     fn a_worker_takes_what_runs_where_it_runs() {
@@ -347,5 +394,24 @@ mod tests {
         let holders: Vec<&str> = parts.iter().filter(|field| field.is_holders()).map(|field| field.name()).collect();
         assert_eq!(holders, ["plan", "external_url", "error", "result"]);
         assert!(!fields.iter().any(|field| field.is_holders()));
+    }
+
+    #[test]
+    fn parts_are_what_a_list_of_them_would_be() {
+        let mut parts = Parts::default();
+        let listed = |parts: &Parts| parts.iter().collect::<Vec<_>>();
+        assert_eq!(listed(&parts), []);
+        for (part, bytes) in [(Part::Result, 1), (Part::Prompt, BODY_BYTES), (Part::Plan, 7), (Part::Data, 300)] {
+            parts.set(part, bytes);
+        }
+        parts.set(Part::Data, 0);
+        parts.set(Part::Plan, 8);
+        let list = vec![(Part::Prompt, 65_536), (Part::Plan, 8), (Part::Result, 1_u32)];
+        assert_eq!(listed(&parts), list);
+        assert_eq!(encode(&parts), encode(&list));
+        assert_eq!(decode(&encode(&list)), Ok(parts));
+        assert!(decode::<Parts>(&encode(&vec![(Part::Prompt, 65_537_u32)])).is_err());
+        parts.set(Part::Prompt, 0);
+        assert_eq!(listed(&parts), list[1..]);
     }
 }

@@ -257,6 +257,12 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_as_large_as_its_bytes() {
+        let given = |bytes: usize| Answer::Given(Bytes(vec![7; bytes].into()));
+        assert_eq!([Answer::Waiting, given(0), given(1_000)].map(|answer| answer.size()), [0, 0, 1_000]);
+    }
+
+    #[test]
     fn the_cap_pushes_out_what_is_still_young() {
         let mut memory = RequestMemory::default();
         for n in 1..=3 {

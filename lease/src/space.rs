@@ -24,4 +24,6 @@ pub struct Counts {
     pub terminal: u64,
     pub purged: u64,
     pub body_bytes: u64,
+    pub queues: u64,
+    pub workers: u64,
 }

@@ -6,6 +6,7 @@ use crate::names::{ActorId, SessionId};
 use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
 use crate::request_memory::RequestKey;
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
@@ -23,8 +24,8 @@ pub struct Standing {
     pub past: Option<Box<Past>>,
     pub cancel: Option<Box<Cancel>>,
     /// Its place in the queue's settle list: it has a line that a bar of the queue keeps from moving.
-    pub settle: Option<u64>,
-    pub changed: FieldRevisions,
+    pub settle: Option<NonZeroU64>,
+    pub changed: Option<Box<FieldRevisions>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -272,7 +273,7 @@ impl Standing {
             past: None,
             cancel: None,
             settle: None,
-            changed: Box::default(),
+            changed: None,
         }
     }
 
@@ -316,5 +317,19 @@ impl Standing {
 
     pub(crate) fn late_right(&self) -> Option<&LateRight> {
         self.past.as_ref()?.late.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mirror_is_let_through_once_it_is_named_however_often() {
+        let mirrors = Mirrors::NONE.with(Transition::Completed).with(Transition::Claimed).with(Transition::Completed);
+        let transitions =
+            [Transition::Claimed, Transition::Completed, Transition::AwaitingInput, Transition::AttemptsExhausted];
+        assert_eq!(transitions.map(|transition| mirrors.has(transition)), [true, true, false, false]);
+        assert!(transitions.iter().all(|transition| Mirrors::ALL.has(*transition)));
     }
 }

@@ -27,6 +27,7 @@ use ready::Ready;
 use serde::{Deserialize, Serialize};
 use shared::Shared;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// One replica's state machine.
@@ -100,7 +101,7 @@ pub(crate) struct LiveQueue {
     /// Items with a line.
     pub(crate) lined: BTreeSet<ItemKey>,
     /// Free items whose line a bar of this queue keeps from moving, oldest first.
-    pub(crate) settle: BTreeMap<u64, ItemKey>,
+    pub(crate) settle: BTreeMap<NonZeroU64, ItemKey>,
     /// Live items by state.
     pub(crate) counts: [u64; StateKind::ALL.len()],
 }

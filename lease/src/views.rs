@@ -227,8 +227,12 @@ impl State {
         let show = |keys: &mut dyn Iterator<Item = ItemKey>| {
             keys.filter_map(|key| self.show(viewer, key)).take(limit).collect::<Vec<_>>()
         };
+        let is_assigned = |key: &ItemKey| self.item(*key).standing.is_assigned_to(&viewer.actor);
+        let mut assigned: Vec<_> = holdings.leases().map(|(_, _, key)| key).filter(is_assigned).collect();
+        assigned.extend(&holdings.assigned);
+        assigned.sort_unstable();
         Carrying {
-            assigned: show(&mut holdings.assigned.iter().copied()),
+            assigned: show(&mut assigned.into_iter()),
             leased: show(&mut holdings.leases().map(|(_, _, key)| key)),
             reserved: show(
                 &mut holdings
@@ -298,7 +302,7 @@ impl State {
     fn queue_stats(&self, no: QueueNo) -> QueueStats {
         let queue = self.queue(no);
         let count = |kind: StateKind| queue.counts[kind as usize];
-        let oldest = queue.ready.candidates(crate::command::Order::Oldest, None, |_| true).next();
+        let oldest = queue.ready.oldest();
         let live: u64 = queue.counts.iter().sum();
         QueueStats {
             queue: queue.queue.name.clone(),
@@ -308,7 +312,7 @@ impl State {
             by_state: StateKind::ALL.into_iter().map(|kind| (kind, count(kind))).collect(),
             leases: queue.leases,
             ready: queue.ready.len() as u64,
-            oldest_ready_since: oldest.map(|(_, key)| self.item(key).standing.since),
+            oldest_ready_since: oldest.map(|key| self.item(key).standing.since),
             items_with_line: queue.lined.len() as u64,
             unsettled: queue.settle.len() as u64,
             claims: ClaimSummary {

@@ -11,6 +11,7 @@ mod scenarios {
 
     use std::collections::BTreeSet;
 
+    mod bounds;
     mod cancel;
     mod claim;
     mod claim_many;
@@ -34,6 +35,7 @@ mod scenarios {
 
     /// Every scenario, by file.
     const ALL: &[&[(&str, &str)]] = &[
+        bounds::SCRIPTS,
         cancel::SCRIPTS,
         claim::SCRIPTS,
         claim_many::SCRIPTS,

@@ -4,7 +4,9 @@
 mod names;
 
 use lease::caller::{Caller, QueuePrefix, Right, Role};
-use lease::command::{Claim, Next, OnConflict, Registration, Release, Renew, Reserve, SetPolicy};
+use lease::command::{
+    Claim, ClaimMany, Next, OnConflict, Registration, Release, Renew, RenewAll, Reserve, SetPolicy, Update, Write,
+};
 use lease::disclose;
 use lease::item::{Mode, NewItem, RunsIn};
 use lease::names::{ItemId, SpaceName};
@@ -13,7 +15,7 @@ use lease::policy::{Disclosure, Setting};
 use lease::standing::StateKind;
 use lease::views::{ClaimStatus, ClaimSummary, IfClaimed, ItemView, Query, holder_at};
 use lease::worker::Liveness;
-use lease::{Applied, Code, Command, Entry, Event, Outcome, Records, Refusal, Salt, State};
+use lease::{Applied, Code, Command, Entry, Event, NextDeadlines, Outcome, Records, Refusal, Salt, State};
 use names::{actor, caller, item, label, queue};
 
 struct Story {
@@ -94,6 +96,43 @@ fn space() -> SpaceName {
 
 fn everything() -> Query {
     Query { limit: 100, ..Query::default() }
+}
+
+#[test]
+fn the_next_deadline_is_that_of_what_happens_next() {
+    let mut story = Story::new();
+    let next = |story: &Story| story.state.next_deadlines(&story.records);
+    assert_eq!(next(&story), NextDeadlines::default());
+    story.create("disk", |_| {});
+    story.create("later", |new| new.not_before = Some(Wall(9_000)));
+    assert_eq!(next(&story), NextDeadlines { time: None, wall: Some(Wall(9_000)) });
+    let token = story.claim(1, &worker("ada"), "disk");
+    assert_eq!(next(&story).time, Some(Time(900_001)));
+    story.at(
+        2,
+        &worker("ada"),
+        Command::Release(Release { item: item("disk"), token: Some(token), keep_assignment: false }),
+    );
+    // Never too late, but perhaps too early: the lease that has ended may still stand there.
+    assert!(next(&story).time.is_none_or(|time| time == Time(900_001)));
+}
+
+#[test]
+fn an_outcome_names_every_lease_that_it_hands_out() {
+    let mut story = Story::new();
+    for id in ["a", "b", "c", "d", "e", "f"] {
+        story.create(id, |_| {});
+    }
+    let ada = worker("ada");
+    let ids = |outcome: &Outcome| outcome.grants().iter().map(|grant| grant.item.to_string()).collect::<String>();
+    assert_eq!(ids(&story.at(1, &ada, Command::Claim(Claim::new(item("f"))))), "f");
+    assert_eq!(ids(&story.at(1, &ada, Command::Next(Next { count: 2, ..Next::new(queue("ops")) }))), "ab");
+    let claims = ["c", "gone", "d"].map(|id| Claim::new(item(id))).to_vec();
+    let many = ClaimMany { claims, releases: vec![], all_or_none: false };
+    assert_eq!(ids(&story.at(1, &ada, Command::ClaimMany(many))), "cd");
+    let write = Write { item: item("e"), token: None, read_at: None };
+    assert_eq!(ids(&story.at(1, &ada, Command::Update(Update { write, edits: vec![], start: true }))), "e");
+    assert_eq!(ids(&story.at(1, &ada, Command::RenewAll(RenewAll::default()))), "");
 }
 
 #[test]
@@ -202,7 +241,9 @@ fn a_view_says_what_an_item_waits_for_and_what_blocks_it() {
         new.not_before = Some(Wall(9_000));
         new.delay = Some(Span(500));
     });
-    let waits_for = story.view(&dee(), "later").unwrap().waits_for.unwrap();
+    let view = story.view(&dee(), "later").unwrap();
+    assert_eq!((view.content.depends_on(), view.content.not_before()), (&[item("first")][..], Some(Wall(9_000))));
+    let waits_for = view.waits_for.unwrap();
     assert_eq!(
         (waits_for.dependencies, waits_for.not_before, waits_for.until),
         (1, Some(Wall(9_000)), Some(Time(500)))

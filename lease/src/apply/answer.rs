@@ -15,7 +15,6 @@ use crate::record::Key;
 use crate::refusal::{Code, Refusal};
 use crate::request_memory::{Answer, Bytes, Remembered, RequestKey, RequestMemory};
 use crate::state::items::ItemKey;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Step<'_> {
@@ -29,10 +28,10 @@ impl Step<'_> {
             return Outcome::Refused(Refusal::RejectedByPolicy);
         }
         let key = self.request_key(&request.space, &request.caller, request);
-        let known = self.state.requests.get(key).is_some();
-        let body = if known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
+        let is_known = self.state.requests.get(key).is_some();
+        let body = if is_known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
         let mut is_poll = false;
-        if let Some(remembered) = self.state.requests.get(key).filter(|_| known) {
+        if let Some(remembered) = is_known.then(|| self.state.requests.get(key)).flatten() {
             if remembered.body != body {
                 return Outcome::Refused(Refusal::RequestIdReused);
             }
@@ -97,11 +96,12 @@ impl Step<'_> {
 
     /// An outcome as it is remembered: without the items it shows.
     fn given(&mut self, outcome: &mut Outcome) -> Answer {
-        let mut snapshots = VecDeque::new();
-        outcome.for_each_grant(|grant| snapshots.push_back(grant.snapshot.take()));
+        outcome.for_each_grant(|grant| self.snapshots.push(grant.snapshot.take()));
         self.scratch.clear();
         encode_into(&mut self.scratch, outcome);
-        outcome.for_each_grant(|grant| grant.snapshot = snapshots.pop_front().flatten());
+        let mut snapshots = self.snapshots.drain(..);
+        outcome.for_each_grant(|grant| grant.snapshot = snapshots.next().flatten());
+        drop(snapshots);
         Answer::Given(Bytes(self.scratch.as_slice().into()))
     }
 

@@ -1,11 +1,11 @@
 //! Claiming one item: the order of the checks is the rule.
 
 use super::{Ask, Found, Step};
-use crate::bounds::RETRY_HINT;
+use crate::bounds::{LEASES_PER_SESSION, RETRY_HINT};
 use crate::caller::{Caller, Role};
 use crate::command::{Claim, OnConflict};
 use crate::names::SessionId;
-use crate::numbers::{QueueNo, Span};
+use crate::numbers::{QueueNo, SpaceNo, Span};
 use crate::outcome::Outcome;
 use crate::policy::AtMaxLeases;
 use crate::queue::Flow;
@@ -52,6 +52,16 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Of a claim that comes alone.
+    pub(super) const NONE: &Self = &Self {
+        granted: BTreeSet::new(),
+        kept: BTreeSet::new(),
+        taken_up: BTreeMap::new(),
+        given_back: BTreeMap::new(),
+        taken: BTreeMap::new(),
+        evicted: BTreeSet::new(),
+    };
+
     /// How many leases more, or fewer, than now the queue has room for.
     fn room_in(&self, queue: QueueNo) -> i64 {
         let of = |counts: &BTreeMap<QueueNo, u32>| counts.get(&queue).copied().map_or(0, i64::from);
@@ -61,7 +71,7 @@ impl Plan {
 
 impl Step<'_> {
     pub(super) fn claim(&mut self, ask: Ask<'_>, claim: &Claim) -> Result<Outcome, Refusal> {
-        let decision = self.decide_claim(ask, claim, &Plan::default())?;
+        let decision = self.decide_claim(ask, claim, Plan::NONE)?;
         self.carry_out_claim(ask, claim, decision)
     }
 
@@ -114,6 +124,7 @@ impl Step<'_> {
             return match (claim.takeover, queue.queue.flow) {
                 (false, _) => Err(Refusal::HeldByYourOtherSession),
                 (true, Flow::Open) => {
+                    self.check_session(ask, item.space, plan)?;
                     Ok(Decision::TakeOver { key, price: self.price_of_offer(key, ask.caller, plan)? })
                 }
                 (true, _) => Err(Refusal::QueuePaused),
@@ -140,6 +151,7 @@ impl Step<'_> {
             // A reservation is no place in line: its owner comes back when there is room.
             return if waits && !is_own_reservation { join() } else { Err(bar) };
         }
+        self.check_session(ask, item.space, plan)?;
         let evict = self.room_of_caller(ask, item.queue, plan)?;
         Ok(Decision::Grant { key, evict })
     }
@@ -155,6 +167,22 @@ impl Step<'_> {
         let max = self.policy(key).line_max.min(asked.unwrap_or(u32::MAX));
         let line_length = self.item(key).line_len();
         if line_length >= max { Err(Refusal::LineTooLong { line_length }) } else { Ok(Decision::Join(key)) }
+    }
+
+    /// Whether the caller's session may have one more lease.
+    fn check_session(&self, ask: Ask<'_>, space: SpaceNo, plan: &Plan) -> Result<(), Refusal> {
+        if plan.granted.len() < self.room_of_session(ask, space) {
+            Ok(())
+        } else {
+            Err(Refusal::TooManyLeases { max: LEASES_PER_SESSION })
+        }
+    }
+
+    /// How many more leases the caller's session may have.
+    pub(super) fn room_of_session(&self, ask: Ask<'_>, space: SpaceNo) -> usize {
+        let holdings = self.state.holdings.get(space, &ask.caller.actor);
+        let leases = holdings.map_or(0, |holdings| holdings.count_of_session(&ask.caller.session));
+        (LEASES_PER_SESSION as usize).saturating_sub(leases)
     }
 
     /// Whether the caller may have one more lease in this queue, and which one it gives for it.

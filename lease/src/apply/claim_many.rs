@@ -46,7 +46,7 @@ impl Step<'_> {
     /// lost before that is certain.
     pub(super) fn claim_many(&mut self, ask: Ask<'_>, many: &ClaimMany) -> Result<Outcome, Refusal> {
         // Several claims of one request cannot share its one memory of waiting: they are polled by claims of their own.
-        let ask = Ask { request: None, is_poll: false, ..ask };
+        let ask = Ask { request: None, ..ask };
         if many.all_or_none {
             return Ok(self.claim_all_or_none(ask, many));
         }

@@ -1,11 +1,12 @@
 //! Creating items. Never execution: only an accepted claim is.
 
 use super::{Ask, Found, Step, check_role_in};
+use crate::bounds::CLASSES;
 use crate::caller::Role;
 use crate::event::What;
-use crate::item::{Content, Links, Mode, NewItem, sorted};
+use crate::item::{Content, Links, Mode, NewItem, Parts, sorted};
 use crate::names::ItemId;
-use crate::numbers::{ItemNo, Revision, SpaceNo};
+use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo};
 use crate::outcome::Outcome;
 use crate::policy::{OnDependencyFailed, Policy};
 use crate::record::Key;
@@ -54,15 +55,6 @@ impl Step<'_> {
             self.check_target(ask, &new.id, target)?;
         }
         let state = self.first_state(ask, new, &policy)?;
-        let body_bytes: usize = new.body.iter().map(|(_, text)| text.len()).sum();
-        if let Some(space) = ask.space {
-            self.check_space(space, 1, body_bytes as u64)?;
-        }
-
-        let space = self.ensure_space(ask.space_name);
-        let queue = self.ensure_queue(space, &new.queue);
-        self.state.meta.last_item = ItemNo(self.state.meta.last_item.0 + 1);
-        let no = self.state.meta.last_item;
         let mut content = Content {
             title: new.title.as_str().into(),
             priority: new.priority,
@@ -71,7 +63,7 @@ impl Step<'_> {
             mode: new.mode.clone(),
             phase,
             links: links_of(new),
-            parts: Box::default(),
+            parts: Parts::default(),
             created_by: ask.caller.actor.clone(),
             created_at: self.now(),
             created_wall: self.wall,
@@ -79,6 +71,20 @@ impl Step<'_> {
         };
         for (part, text) in &new.body {
             content.set_part(*part, text.len());
+        }
+        self.check_room(ask, Some(&new.queue))?;
+        if let Some(space) = ask.space {
+            self.check_space(space, 1, content.body_bytes())?;
+        }
+        if let Some(queue) = self.find_queue(ask, &new.queue) {
+            self.check_class(queue, &content)?;
+        }
+
+        let space = self.ensure_space(ask.space_name);
+        let queue = self.ensure_queue(space, &new.queue);
+        self.state.meta.last_item = ItemNo(self.state.meta.last_item.0 + 1);
+        let no = self.state.meta.last_item;
+        for (part, text) in &new.body {
             self.changes.put(&Key::Body(no, *part), text);
         }
         let counts = &mut self.state.space_mut(space).counts;
@@ -147,6 +153,15 @@ impl Step<'_> {
     fn find_dependency(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
         self.find_visible(ask, id)
             .map_err(|_| Refusal::invalid("depends_on", format!("{id} does not exist; create it first")))
+    }
+
+    /// Whether a queue may have a live item of this class.
+    pub(super) fn check_class(&self, queue: QueueNo, content: &Content) -> Result<(), Refusal> {
+        if self.state.queue(queue).ready.has_room_for(content) {
+            return Ok(());
+        }
+        let why = format!("and phase make a class of their own, and the queue has {CLASSES} already");
+        Err(Refusal::invalid("needs", why))
     }
 
     /// Whether a space may take so many more live items and bytes of bodies.

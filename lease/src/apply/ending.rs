@@ -189,6 +189,7 @@ impl Step<'_> {
     fn bring_back(&mut self, ask: Ask<'_>, id: &ItemId, archived: Archived, what: What) -> Result<Outcome, Refusal> {
         let space = ask.space.ok_or(Refusal::NotFound)?;
         self.check_space(space, 1, archived.content.body_bytes())?;
+        self.check_class(archived.queue, &archived.content)?;
         let Archived { no, queue, content, mut standing, purge_at } = archived;
         standing.state = ItemState::Queued;
         standing.since = self.now();

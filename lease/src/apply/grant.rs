@@ -93,7 +93,7 @@ impl Step<'_> {
     /// The holder of a grant from the line has spoken: the lease is its own now.
     pub(super) fn confirm(&mut self, ask: Ask<'_>, key: ItemKey) {
         if self.item(key).is_offered() {
-            let price = self.price_of_offer(key, ask.caller, &Plan::default()).ok().flatten();
+            let price = self.price_of_offer(key, ask.caller, Plan::NONE).ok().flatten();
             self.take_up(key, price);
         }
     }

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::standing::Doing;
 use crate::state::State;
 use crate::state::items::ItemKey;
-use crate::state::ready::Class;
+use crate::state::ready::Kind;
 
 /// What a search came to.
 pub(crate) struct Search {
@@ -42,9 +42,11 @@ impl Step<'_> {
         if room <= 0 {
             return empty(EmptyReason::QueueFull, None);
         }
-        let Some(count) = self.count_for(ask, queue_no, next.count, room) else {
+        let room_of_session = self.room_of_session(ask, queue.queue.space);
+        let Some(count) = self.count_for(ask, queue_no, next.count, room).filter(|_| room_of_session > 0) else {
             return empty(EmptyReason::TooManyLeases, None);
         };
+        let count = count.min(room_of_session);
         let search = self.search(ask.caller, queue_no, next, count);
         if search.found.is_empty() {
             let why = match (search.cursor, self.state.queue(queue_no).ready.len()) {
@@ -58,7 +60,7 @@ impl Step<'_> {
         let (lease_for, cut) = self.state.queue(queue_no).queue.policy.lease_length(next.lease_for);
         let mut grants = Vec::with_capacity(search.found.len());
         for key in search.found {
-            let evict = self.room_of_caller(ask, queue_no, &Plan::default())?;
+            let evict = self.room_of_caller(ask, queue_no, Plan::NONE)?;
             let terms = Terms {
                 holder: ask.caller.holder(),
                 kind: ask.caller.kind,
@@ -79,7 +81,7 @@ impl Step<'_> {
         let policy = &self.state.queue(queue).queue.policy;
         let mut count = i64::from(asked).min(room);
         if policy.max_leases > 0 {
-            let evict = self.room_of_caller(ask, queue, &Plan::default()).ok()?;
+            let evict = self.room_of_caller(ask, queue, Plan::NONE).ok()?;
             if evict.is_some() {
                 count = 1;
             } else {
@@ -143,7 +145,8 @@ impl State {
             }
         }
         let own = search.found.len();
-        let mut candidates = queue.ready.candidates(next.order, next.cursor, |class| wanted.has_class(class));
+        let modes = wanted.modes();
+        let mut candidates = queue.ready.candidates(next.order, next.cursor, &modes, |kind| wanted.has_kind(kind));
         while search.found.len() < count {
             let Some((priority, key)) = candidates.next() else { return search };
             if !search.found[..own].contains(&key) && self.is_eligible(&wanted, key, &mut examined) {
@@ -203,19 +206,27 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn has_class(&self, class: &Class) -> bool {
-        self.takes(class.phase.as_ref(), &class.mode, &class.needs)
+    /// The modes of the items that the caller may be given: one of its own, and one of the person it works for.
+    fn modes(&self) -> Vec<Mode> {
+        let parent = self.caller.parent.iter().filter(|parent| **parent != self.caller.actor);
+        let owners = std::iter::once(&self.caller.actor).chain(parent);
+        let local = owners.map(|owner| Mode::Local { owner: owner.clone() });
+        [Mode::Any, Mode::Cloud].into_iter().chain(local).filter(|mode| self.runs_in.takes(mode)).collect()
+    }
+
+    fn has_kind(&self, kind: &Kind) -> bool {
+        self.takes(kind.phase.as_ref(), &kind.needs)
     }
 
     fn has_class_of(&self, state: &State, key: ItemKey) -> bool {
         let content = &state.item(key).content;
-        self.takes(content.phase.as_ref(), &content.mode, &content.needs)
+        self.runs_in.takes(&content.mode)
+            && content.mode.is_open_to(self.caller)
+            && self.takes(content.phase.as_ref(), &content.needs)
     }
 
-    fn takes(&self, phase: Option<&crate::names::Phase>, mode: &Mode, needs: &[Label]) -> bool {
+    fn takes(&self, phase: Option<&crate::names::Phase>, needs: &[Label]) -> bool {
         (self.filter.phase.is_none() || self.filter.phase.as_ref() == phase)
-            && self.runs_in.takes(mode)
-            && mode.is_open_to(self.caller)
             && needs.iter().all(|need| self.capabilities.contains(need))
     }
 }

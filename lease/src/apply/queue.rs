@@ -19,6 +19,7 @@ impl Step<'_> {
             return Err(Refusal::invalid("version", format!("the policy is at version {version}: read it again")));
         }
         let policy = current.map(|queue| queue.policy.clone()).unwrap_or_default().with(&set.settings)?;
+        self.check_room(ask, Some(&set.queue))?;
         let space = self.ensure_space(ask.space_name);
         let no = self.ensure_queue(space, &set.queue);
         let queue = &mut self.state.queue_mut(no).queue;
@@ -34,6 +35,7 @@ impl Step<'_> {
     /// Pause, unpause or drain. Saying it twice changes nothing.
     pub(super) fn set_flow(&mut self, ask: Ask<'_>, name: &QueueName, flow: Flow) -> Result<Outcome, Refusal> {
         check_role_in(ask.caller, name, &[Role::Operator])?;
+        self.check_room(ask, Some(name))?;
         let space = self.ensure_space(ask.space_name);
         let no = self.ensure_queue(space, name);
         let before = self.state.queue(no).queue.flow;
@@ -56,6 +58,7 @@ impl Step<'_> {
         if !ask.caller.rights.iter().any(|right| right.role == Role::Operator && right.queues.0.is_empty()) {
             return Err(Refusal::Forbidden { needs: Role::Operator });
         }
+        self.check_room(ask, None)?;
         let no = self.ensure_space(ask.space_name);
         let space = self.state.space_mut(no);
         space.policy = policy.clone();

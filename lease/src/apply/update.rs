@@ -38,7 +38,7 @@ impl Step<'_> {
     /// Setting an item to in-progress is a claim, and the answer says so.
     fn start(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
         let claim = Claim::new(update.write.item.clone());
-        let decision = self.decide_claim(ask, &claim, &Plan::default())?;
+        let decision = self.decide_claim(ask, &claim, Plan::NONE)?;
         let key = self.find_live(ask, &update.write.item, &[Role::Worker])?;
         if matches!(decision, Decision::Renew { .. }) && !update.edits.is_empty() {
             // A write to a held item carries its token, also its holder's.
@@ -94,10 +94,11 @@ impl Step<'_> {
                 Edit::NotBefore(_) if !matches!(item.standing.state, ItemState::Pending(_)) => {
                     return Err(Refusal::WrongState { state: item.standing.state.name().into() });
                 }
-                Edit::Body(part, text) => content.set_part(*part, text.len()),
                 _ => {}
             }
+            content.take_edit(edit);
         }
+        self.check_class(item.queue, &content)?;
         if content.body_bytes() > BODY_BYTES as u64 {
             return Err(Refusal::invalid("body", "has more than 65536 bytes in all"));
         }

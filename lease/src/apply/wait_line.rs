@@ -3,7 +3,7 @@
 use super::claim::Plan;
 use super::grant::Terms;
 use super::{Ask, Step};
-use crate::bounds::PLACE_LIFE;
+use crate::bounds::{LEASES_PER_SESSION, PLACE_LIFE};
 use crate::caller::{Caller, Role};
 use crate::command::{Claim, OnConflict};
 use crate::event::What;
@@ -17,6 +17,7 @@ use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::standing::Doing;
 use crate::state::items::ItemKey;
+use std::num::NonZeroU64;
 
 impl Step<'_> {
     /// Joins the line, or keeps the place there.
@@ -59,7 +60,7 @@ impl Step<'_> {
         }
         let item = self.item(key);
         if item.standing.lease.as_ref().is_some_and(|lease| lease.holder.is(ask.caller)) {
-            let price = self.price_of_offer(key, ask.caller, &Plan::default()).ok().flatten();
+            let price = self.price_of_offer(key, ask.caller, Plan::NONE).ok().flatten();
             let released = self.take_up(key, price);
             return Outcome::Granted(self.grant_of(key, false, false, released));
         }
@@ -119,6 +120,7 @@ impl Step<'_> {
     pub(super) fn dismiss_line(&mut self, key: ItemKey, answer: &Refusal) {
         while let Some(number) = self.item(key).line.as_ref().and_then(|line| line.head()).map(|(number, _)| number) {
             self.leave_line(key, number, Err(answer.clone()));
+            self.spend_step();
         }
         if self.item(key).standing.settle.is_some() {
             self.change(key, |item| item.standing.settle = None);
@@ -139,6 +141,7 @@ impl Step<'_> {
             };
             if place.ends_at() <= now {
                 self.leave_line(key, number, Err(Refusal::WaitTimeout));
+                self.spend_step();
                 continue;
             }
             // The end of a delay is a deadline of the item's own; one that has passed bars nobody.
@@ -158,7 +161,10 @@ impl Step<'_> {
                 return self.set_settle(key, true);
             }
             match self.bar_of_head(key, place) {
-                Err(refusal) => self.leave_line(key, number, Err(refusal)),
+                Err(refusal) => {
+                    self.leave_line(key, number, Err(refusal));
+                    self.spend_step();
+                }
                 Ok(()) => {
                     let place = self.take_place(key, number).expect("the head");
                     let terms = Terms {
@@ -189,6 +195,9 @@ impl Step<'_> {
         }
         let policy = &self.state.queue(item.queue).queue.policy;
         let Some(holdings) = self.state.holdings.get(item.space, &place.holder.actor) else { return Ok(()) };
+        if holdings.count_of_session(&place.holder.session) >= LEASES_PER_SESSION as usize {
+            return Err(Refusal::TooManyLeases { max: LEASES_PER_SESSION });
+        }
         if policy.max_leases == 0 || holdings.leases_in(item.queue).all() < i64::from(policy.max_leases) {
             return Ok(());
         }
@@ -201,14 +210,21 @@ impl Step<'_> {
         Err(Refusal::TooManyLeases { max: policy.max_leases })
     }
 
+    /// A line is answered in the step that ends it, but long ones leave this entry less to do besides.
+    fn spend_step(&mut self) {
+        self.steps_left = self.steps_left.saturating_sub(1);
+    }
+
     pub(super) fn set_settle(&mut self, key: ItemKey, stands: bool) {
         if self.item(key).standing.settle.is_some() == stands {
             return;
         }
-        let seq = stands.then(|| {
+        let seq = if stands {
             self.state.meta.last_settle += 1;
-            self.state.meta.last_settle
-        });
+            NonZeroU64::new(self.state.meta.last_settle)
+        } else {
+            None
+        };
         self.change(key, |item| item.standing.settle = seq);
     }
 

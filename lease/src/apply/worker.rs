@@ -1,6 +1,7 @@
 //! The registry of workers.
 
 use super::{Ask, Step};
+use crate::bounds::WORKERS_PER_SPACE;
 use crate::caller::{Holder, Role};
 use crate::command::Registration;
 use crate::event::What;
@@ -15,10 +16,16 @@ impl Step<'_> {
         if !ask.caller.rights.iter().any(|right| right.role == Role::Worker) {
             return Err(Refusal::Forbidden { needs: Role::Worker });
         }
-        let space = self.ensure_space(ask.space_name);
         let who = ask.caller.holder();
-        let earlier = self.state.workers.get(&(space, who.clone()));
+        let earlier = ask.space.and_then(|space| self.state.workers.get(&(space, who.clone())));
         let draining = earlier.is_some_and(|worker| worker.draining);
+        let is_new = earlier.is_none();
+        let workers = ask.space.map_or(0, |space| self.state.space(space).counts.workers);
+        if is_new && workers >= WORKERS_PER_SPACE {
+            return Err(Refusal::invalid("worker", format!("is new, and {WORKERS_PER_SPACE} are registered already")));
+        }
+        self.check_room(ask, None)?;
+        let space = self.ensure_space(ask.space_name);
         let worker = Worker {
             who: who.clone(),
             capabilities: crate::item::sorted(&registration.capabilities).to_vec(),
@@ -30,6 +37,7 @@ impl Step<'_> {
             gone: false,
         };
         self.put_worker(space, worker);
+        self.state.space_mut(space).counts.workers += u64::from(is_new);
         self.emit(space, None, What::WorkerRegistered { worker: who });
         Ok(Outcome::WorkerRegistered { alive_for: registration.alive_for, draining })
     }
@@ -51,8 +59,7 @@ impl Step<'_> {
         let Some((space, _)) = self.find_worker(ask, who)? else {
             return Ok(Outcome::WorkerRemoved { removed: false });
         };
-        self.take_worker(space, who);
-        self.emit(space, None, What::WorkerRemoved { worker: who.clone() });
+        self.forget_worker(space, who);
         Ok(Outcome::WorkerRemoved { removed: true })
     }
 
@@ -81,6 +88,12 @@ impl Step<'_> {
         }
     }
 
+    fn forget_worker(&mut self, space: SpaceNo, who: &Holder) {
+        self.take_worker(space, who);
+        self.state.space_mut(space).counts.workers -= 1;
+        self.emit(space, None, What::WorkerRemoved { worker: who.clone() });
+    }
+
     /// A heartbeat. Answers whether the worker is to drain.
     pub(super) fn hear_worker(&mut self, space: SpaceNo, who: &Holder) -> bool {
         let Some(worker) = self.state.workers.get(&(space, who.clone())) else { return false };
@@ -99,8 +112,7 @@ impl Step<'_> {
     pub(super) fn worker_is_due(&mut self, space: SpaceNo, who: &Holder) {
         let Some(worker) = self.state.workers.get(&(space, who.clone())).cloned() else { return };
         if worker.gone {
-            self.take_worker(space, who);
-            self.emit(space, None, What::WorkerRemoved { worker: who.clone() });
+            self.forget_worker(space, who);
         } else {
             self.put_worker(space, Worker { gone: true, ..worker });
             self.emit(space, None, What::WorkerGone { worker: who.clone() });

@@ -89,7 +89,8 @@ impl Step<'_> {
     /// What has changed since the caller read.
     pub(super) fn stale_write(&self, key: ItemKey, read_at: Revision) -> Refusal {
         let standing = &self.item(key).standing;
-        let fields = standing.changed.iter().filter(|(_, at)| *at > read_at).map(|(field, _)| *field).collect();
+        let changed = standing.changed.iter().flat_map(|changed| &changed.0);
+        let fields = changed.filter(|(_, at)| **at > read_at).map(|(field, _)| *field).collect();
         Refusal::StaleWrite { revision: standing.revision, fields }
     }
 

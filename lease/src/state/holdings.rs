@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holdings {
-    /// By session, in the order of granting.
-    leases: BTreeMap<Option<SessionId>, BTreeMap<Token, ItemKey>>,
+    /// By session, in the order of granting. A session has a bounded number, and ends most of all its newest.
+    leases: BTreeMap<Option<SessionId>, Vec<(Token, ItemKey)>>,
     /// Few queues each.
     pub(crate) leases_per_queue: Vec<(QueueNo, LeaseCount)>,
+    /// Assigned to it, but for what it holds itself: that is assigned to it, too, unless it was not picked up yet.
     pub(crate) assigned: BTreeSet<ItemKey>,
     /// Reserved for it, or assigned to it and free: offered to it before all others.
     pub(crate) own: BTreeSet<(QueueNo, Reverse<u8>, ItemKey)>,
@@ -57,7 +58,11 @@ impl Holdings {
 
     /// The leases of one session, in the order of granting.
     pub(crate) fn of_session(&self, session: &Option<SessionId>) -> impl Iterator<Item = (Token, ItemKey)> {
-        self.leases.get(session).into_iter().flatten().map(|(token, key)| (*token, *key))
+        self.leases.get(session).into_iter().flatten().copied()
+    }
+
+    pub(crate) fn count_of_session(&self, session: &Option<SessionId>) -> usize {
+        self.leases.get(session).map_or(0, Vec::len)
     }
 
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Option<SessionId>> {
@@ -75,14 +80,19 @@ impl Holdings {
         });
         *self.leases_per_queue[place].1.of(lease.is_taken) += 1;
         match self.leases.get_mut(&lease.holder.session) {
-            Some(leases) => _ = leases.insert(lease.token, key),
-            None => _ = self.leases.insert(lease.holder.session.clone(), BTreeMap::from([(lease.token, key)])),
+            Some(leases) => {
+                let place = leases.partition_point(|(token, _)| *token < lease.token);
+                leases.insert(place, (lease.token, key));
+            }
+            None => _ = self.leases.insert(lease.holder.session.clone(), vec![(lease.token, key)]),
         }
     }
 
     pub(crate) fn remove_lease(&mut self, lease: &HeldLease, queue: QueueNo) {
         if let Some(leases) = self.leases.get_mut(&lease.holder.session) {
-            leases.remove(&lease.token);
+            if let Ok(place) = leases.binary_search_by_key(&lease.token, |(token, _)| *token) {
+                leases.remove(place);
+            }
             if leases.is_empty() {
                 self.leases.remove(&lease.holder.session);
             }

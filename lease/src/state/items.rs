@@ -23,6 +23,11 @@ impl ItemKey {
     pub(crate) const FIRST: Self = Self { no: ItemNo(0), slot: 0 };
     pub(crate) const LAST: Self = Self { no: ItemNo(u64::MAX), slot: 0 };
 
+    /// The same place under another number: for an order of its own, and to be turned back.
+    pub(crate) fn numbered(self, no: ItemNo) -> Self {
+        Self { no, ..self }
+    }
+
     /// A position among keys: not to be looked up.
     pub(crate) fn position(no: ItemNo) -> Self {
         Self { no, slot: u32::MAX }

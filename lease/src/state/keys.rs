@@ -9,6 +9,7 @@ use crate::state::State;
 use crate::state::holdings::HeldLease;
 use crate::state::items::{Item, ItemKey};
 use std::cmp::Reverse;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) struct Keys {
     pub(crate) lease: Option<HeldLease>,
     pub(crate) assigned: Option<ActorId>,
     pub(crate) has_line: bool,
-    pub(crate) settle: Option<u64>,
+    pub(crate) settle: Option<NonZeroU64>,
     pub(crate) calendar: Option<Wall>,
     pub(crate) waits_for: Vec<ItemNo>,
 }
@@ -30,6 +31,7 @@ impl Keys {
         let is_free = standing.state.is_claimable() && standing.lease.is_none() && !item.has_line();
         let delayed_for = standing.delay().map(|(actor, _)| actor);
         let assigned = standing.assignment.as_ref().map(|assignment| &assignment.actor);
+        let holder = standing.lease.as_ref().map(|lease| &lease.holder.actor);
         let own = match &standing.state {
             ItemState::Reserved(reservation) => Some(&reservation.actor),
             _ if is_free => delayed_for.or(assigned),
@@ -44,7 +46,7 @@ impl Keys {
                 token: lease.token,
                 is_taken: lease.pickup.is_none(),
             }),
-            assigned: assigned.cloned(),
+            assigned: assigned.filter(|actor| holder != Some(*actor)).cloned(),
             has_line: item.has_line(),
             settle: standing.settle,
             calendar: match &standing.state {

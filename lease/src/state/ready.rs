@@ -1,10 +1,11 @@
 //! The items of a queue that `next` may hand out, by class: what a caller's phase, mode and capabilities decide is
 //! looked up, not searched.
 
-use crate::bounds::PRIORITY_MAX;
+use crate::bounds::{CLASSES, PRIORITY_MAX};
 use crate::command::{Cursor, Order};
 use crate::item::{Content, Mode};
 use crate::names::{Label, Phase};
+use crate::numbers::ItemNo;
 use crate::state::items::ItemKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -15,25 +16,46 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassNo(u32);
 
+/// What, with its mode, makes an item's class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Class {
+pub(crate) struct Kind {
     pub(crate) phase: Option<Phase>,
-    pub(crate) mode: Mode,
     pub(crate) needs: Arc<[Label]>,
 }
 
-impl Class {
+impl Kind {
     fn of(content: &Content) -> Self {
-        Self { phase: content.phase.clone(), mode: content.mode.clone(), needs: content.needs.clone() }
+        Self { phase: content.phase.clone(), needs: content.needs.clone() }
     }
 }
 
-/// Highest priority first, then oldest.
-pub(crate) type Position = (Reverse<u8>, ItemKey);
+/// Highest priority first, then oldest: the priority stands in the bits above the number, which it never needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Position(ItemKey);
+
+const NUMBER_BITS: u32 = 60;
+const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
+
+impl Position {
+    /// Of a real item, or of the farthest that there can be.
+    fn new(priority: u8, key: ItemKey) -> Self {
+        let above = u64::from(PRIORITY_MAX.saturating_sub(priority)) << NUMBER_BITS;
+        Self(key.numbered(ItemNo(above | key.no.0.min(NUMBER_MAX))))
+    }
+
+    fn priority(self) -> u8 {
+        PRIORITY_MAX - u8::try_from(self.0.no.0 >> NUMBER_BITS).expect("four bits")
+    }
+
+    fn key(self) -> ItemKey {
+        self.0.numbered(ItemNo(self.0.no.0 & NUMBER_MAX))
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
-    numbers: BTreeMap<Class, ClassNo>,
+    /// By mode first: however many persons have local items, a caller's classes are found without passing theirs.
+    numbers: BTreeMap<Mode, BTreeMap<Kind, ClassNo>>,
     classes: Vec<ClassItems>,
     free: Vec<ClassNo>,
     len: usize,
@@ -52,16 +74,20 @@ impl Ready {
         self.len
     }
 
+    /// Whether such an item is of a class that is there, or that there is room for.
+    pub(crate) fn has_room_for(&self, content: &Content) -> bool {
+        let kinds = self.numbers.get(&content.mode);
+        kinds.is_none_or(|kinds| kinds.len() < CLASSES || kinds.contains_key(&Kind::of(content)))
+    }
+
     /// A live item belongs to this class from now on.
     pub(crate) fn join(&mut self, content: &Content) -> ClassNo {
-        let class = Class::of(content);
-        let number = self.numbers.get(&class).copied().unwrap_or_else(|| {
-            let number = self.free.pop().unwrap_or_else(|| {
+        let kinds = self.numbers.entry(content.mode.clone()).or_default();
+        let number = *kinds.entry(Kind::of(content)).or_insert_with(|| {
+            self.free.pop().unwrap_or_else(|| {
                 self.classes.push(ClassItems::default());
                 ClassNo(u32::try_from(self.classes.len() - 1).expect("a class number"))
-            });
-            self.numbers.insert(class, number);
-            number
+            })
         });
         self.classes[number.0 as usize].members += 1;
         number
@@ -73,42 +99,50 @@ impl Ready {
         class.members -= 1;
         if class.members == 0 {
             debug_assert!(class.ready.is_empty());
-            self.numbers.remove(&Class::of(content));
+            if let Some(kinds) = self.numbers.get_mut(&content.mode) {
+                kinds.remove(&Kind::of(content));
+                if kinds.is_empty() {
+                    self.numbers.remove(&content.mode);
+                }
+            }
             self.free.push(number);
         }
     }
 
     pub(crate) fn insert(&mut self, class: ClassNo, priority: u8, key: ItemKey) {
-        self.len += usize::from(self.classes[class.0 as usize].ready.insert((Reverse(priority), key)));
+        self.len += usize::from(self.classes[class.0 as usize].ready.insert(Position::new(priority, key)));
     }
 
     pub(crate) fn remove(&mut self, class: ClassNo, priority: u8, key: ItemKey) {
-        self.len -= usize::from(self.classes[class.0 as usize].ready.remove(&(Reverse(priority), key)));
+        self.len -= usize::from(self.classes[class.0 as usize].ready.remove(&Position::new(priority, key)));
     }
 
-    /// Ready items of the classes that the test lets through, in order, from behind the cursor.
+    /// Ready items of these modes and of the kinds that the test lets through, in order, from behind the cursor.
     pub(crate) fn candidates<'a>(
         &'a self,
         order: Order,
         cursor: Option<Cursor>,
-        is_wanted: impl Fn(&Class) -> bool,
+        modes: &[Mode],
+        is_wanted: impl Fn(&Kind) -> bool,
     ) -> Candidates<'a> {
         let mut runs = Candidates { order, runs: Vec::new(), heads: BinaryHeap::new() };
-        for (class, number) in &self.numbers {
+        for (kind, number) in modes.iter().filter_map(|mode| self.numbers.get(mode)).flatten() {
             let ready = &self.classes[number.0 as usize].ready;
-            if ready.is_empty() || !is_wanted(class) {
+            if ready.is_empty() || !is_wanted(kind) {
                 continue;
             }
             match order {
-                Order::Priority => {
-                    let from = cursor.map_or(Unbounded, |cursor| {
-                        Excluded((Reverse(cursor.priority), ItemKey::position(cursor.item)))
-                    });
-                    runs.add(Box::new(ready.range((from, Unbounded)).copied()));
-                }
+                Order::Priority => match cursor {
+                    // Unlike a range, which looks for both of its ends at once.
+                    None => runs.add(Box::new(ready.iter().copied())),
+                    Some(cursor) => {
+                        let from = Position::new(cursor.priority, ItemKey::position(cursor.item));
+                        runs.add(Box::new(ready.range((Excluded(from), Unbounded)).copied()));
+                    }
+                },
                 Order::Oldest | Order::Newest => {
                     for priority in 0..=PRIORITY_MAX {
-                        let at = |key| (Reverse(priority), key);
+                        let at = |key| Position::new(priority, key);
                         let cursor = cursor.map(|cursor| Excluded(at(ItemKey::position(cursor.item))));
                         if order == Order::Oldest {
                             let from = cursor.unwrap_or(Included(at(ItemKey::FIRST)));
@@ -124,9 +158,18 @@ impl Ready {
         runs
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Class, u8, ItemKey)> {
-        self.numbers.iter().flat_map(|(class, number)| {
-            self.classes[number.0 as usize].ready.iter().map(move |(Reverse(priority), key)| (class, *priority, *key))
+    /// The ready item that was created first.
+    pub(crate) fn oldest(&self) -> Option<ItemKey> {
+        let modes: Vec<Mode> = self.numbers.keys().cloned().collect();
+        self.candidates(Order::Oldest, None, &modes, |_| true).next().map(|(_, key)| key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Mode, &Kind, u8, ItemKey)> {
+        let classes =
+            self.numbers.iter().flat_map(|(mode, kinds)| kinds.iter().map(move |(kind, no)| (mode, kind, no)));
+        classes.flat_map(|(mode, kind, number)| {
+            let ready = self.classes[number.0 as usize].ready.iter();
+            ready.map(move |position| (mode, kind, position.priority(), position.key()))
         })
     }
 }
@@ -148,7 +191,8 @@ impl<'a> Candidates<'a> {
     }
 
     fn refill(&mut self, run: usize) {
-        if let Some((Reverse(priority), key)) = self.runs[run].next() {
+        if let Some(position) = self.runs[run].next() {
+            let (priority, key) = (position.priority(), position.key());
             let rank = match self.order {
                 Order::Priority => (u8::MAX - priority, key.no.0),
                 Order::Oldest => (0, key.no.0),
@@ -166,5 +210,21 @@ impl Iterator for Candidates<'_> {
         let Reverse((_, key, priority, run)) = self.heads.pop()?;
         self.refill(run);
         Some((priority, key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_before_those_of_lower_priority_and_of_later_items() {
+        let position = |priority, no| Position::new(priority, ItemKey::position(ItemNo(no)));
+        let in_order = [position(9, 1), position(9, 7), position(9, u64::MAX), position(3, 0), position(0, NUMBER_MAX)];
+        assert!(in_order.is_sorted_by(|one, next| one < next));
+        let back = |position: Position| (position.priority(), position.key().no.0);
+        assert_eq!(in_order.map(back), [(9, 1), (9, 7), (9, NUMBER_MAX), (3, 0), (0, NUMBER_MAX)]);
+        // A cursor is a caller's word.
+        assert_eq!(position(200, 5), position(9, 5));
     }
 }

@@ -5,7 +5,8 @@
 //! goes with cluster time from midnight). Each step is one entry of the log; a line that begins with `&` adds a command
 //! to the entry before it. `# ...` is a remark.
 //!
-//! An actor is `ada`, with a session `ada/s1`, in another space `ada@acme`. Everybody is a user, verified, a worker and
+//! An actor is `ada`, with a session `ada/s1`, in another space `ada@acme`; `mob*100` are a hundred of them, and `100*ada`
+//! is ada saying the same a hundred times. Everybody is a user, verified, a worker and
 //! a dispatcher of every queue; `op` is an operator, `root` an admin. Lines without a time say otherwise, from there on:
 //! `roles dee reader ops/ + worker dev/`, `roles eve none`, `kind bot agent of ada`, `verified eve cached`.
 //!

@@ -233,4 +233,20 @@ scenarios! {
          2s   released: y, unassigned, active; granted from the line: ada holds y, token 3, until 12s
          3s   [granted: ada holds y, token 3, until 903s, refused: too_many_leases, max 1] [released: a, unassigned, queued]; picked_up: ada's y, token 3
      "#]];
+
+    /// A batch is no poll: the request that waits is still the one that hears.
+    a_batch_takes_no_answer_from_the_claim_that_waits:
+    "0s   ada creates disk in ops
+     0s   ada claims disk
+     1s   bob claims disk, waiting as r1
+     2s   bob claims all: disk, waiting as r2
+     3s   bob withdraws from disk
+     4s   bob claims disk, waiting as r1 again" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 15m
+         1s   waiting: place 0 of 1
+         2s   [still waiting: place 0 of 1]
+         3s   withdrawn: disk; left_line: bob
+         4s   withdrawn: disk
+     "#]];
 }

@@ -132,6 +132,19 @@ scenarios! {
          3s   created: disk by ada; granted: ada holds disk, token 1, until 60s by ada; joined: bob at place 0 by bob; cancelled: ada's disk, token 1, by ada: bob is slow by ada; left_line: bob (terminal_item) by ada
      "#]];
 
+    /// Nobody is named in the event itself, but who knows what its words say.
+    the_words_of_others_are_not_shown:
+    "roles dee reader
+     0s   ada creates disk in ops
+     1s   ada cancels disk, because bob is slow
+     2s   ada watches
+     2s   dee watches" => expect![[r#"
+         0s   created: disk r1, queued
+         1s   now: disk cancelled; cancelled: disk, by ada: bob is slow
+         2s   created: disk by ada; cancelled: disk, by ada: bob is slow by ada
+         2s   created: disk by ?; cancelled of disk
+     "#]];
+
     an_open_queue_shows_its_events_to_its_readers:
     "roles dee reader
      roles eve reader dev/

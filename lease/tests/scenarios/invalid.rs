@@ -161,4 +161,11 @@ scenarios! {
          0s   created: n24 r24, queued, created: n25 r25, queued, created: n26 r26, queued, created: n27 r27, queued, created: n28 r28, queued, created: n29 r29, queued, created: n30 r30, queued, created: n31 r31, queued, created: n32 r32, queued, refused: invalid: parent has too many ancestors
          0s   refused: invalid: parent does not exist
      "#]];
+
+    a_worker_is_believed_alive_for_a_day_at_most:
+    "0s   ada registers, alive for 1d
+     0s   bob registers, alive for 25h" => expect![[r#"
+         0s   registered for 1d; worker_registered: ada
+         0s   refused: invalid: alive_for at most a day
+     "#]];
 }

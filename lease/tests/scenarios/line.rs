@@ -673,4 +673,19 @@ scenarios! {
          20s  still waiting: place 0 of 1
          22s  not_picked_up: ada's disk, token 2
      "#]];
+
+    /// The room that a release has just given is the head's own.
+    the_head_of_a_line_may_also_claim_without_waiting:
+    "0s   op sets ops, concurrency 1
+     0s   ada creates many in ops: a; b
+     0s   ada claims a
+     1s   bob claims b, waiting
+     2s   ada releases a
+     &    bob claims b" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued
+         0s   granted: ada holds a, token 1, until 15m
+         1s   waiting: place 0 of 1
+         2s   released: a, unassigned, queued | granted: bob holds b, token 2, until 902s
+     "#]];
 }

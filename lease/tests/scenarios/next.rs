@@ -46,6 +46,22 @@ scenarios! {
          1s   granted: bob holds c, token 2, until 901s, first at 0s, granted: bob holds b, token 3, until 901s, granted: bob holds a, token 4, until 901s
      "#]];
 
+    ones_own_items_are_filtered_like_all_others:
+    "0s   ada creates many in ops: a, mode cloud; b, needs gpu; c, local to ada; d
+     0s   ada assigns a to bob
+     &    ada assigns b to bob
+     &    ada assigns c to bob
+     &    ada assigns d to bob
+     1s   bob takes next of ops, mode local, count 9
+     2s   bob takes next of ops, count 9
+     3s   bob takes next of ops, able gpu, count 9" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued, created: c r3, queued, created: d r4, queued
+         0s   assigned: a to bob | assigned: b to bob | assigned: c to bob | assigned: d to bob; assigned: a, bob, by ada; assigned: b, bob, by ada; assigned: c, bob, by ada; assigned: d, bob, by ada
+         1s   granted: bob holds d, token 1, until 901s
+         2s   granted: bob holds a, token 2, until 902s
+         3s   granted: bob holds b, token 3, until 903s
+     "#]];
+
     an_item_assigned_to_another_is_not_defended:
     "0s   ada creates disk in ops
      0s   ada assigns disk to bob

@@ -96,8 +96,17 @@ impl<'a> Script<'a> {
         (SpaceName::new(space).expect("a space"), caller)
     }
 
-    fn requests(&mut self, mut line: Sentence<'a>) -> Vec<Request> {
-        let (space, caller) = self.caller(line.word());
+    fn requests(&mut self, mut line: Sentence<'_>) -> Vec<Request> {
+        let who = line.word();
+        if let Some(callers) = crowd(who) {
+            let said = line.behind(who);
+            let mut of = |who: &String| {
+                let text = format!("{who}{}", said.replace('%', who));
+                self.requests(Sentence::new(&text, &text))
+            };
+            return callers.iter().flat_map(&mut of).collect();
+        }
+        let (space, caller) = self.caller(who);
         if line.says("fills") {
             return self.fill(&space, &caller, line.rest());
         }
@@ -154,6 +163,18 @@ impl Iterator for Script<'_> {
             return Some(step(StepKind::Entry(requests)));
         }
     }
+}
+
+/// `mob*3` is `mob1`, `mob2` and `mob3`, `op@s*3` is `op` in three spaces; `3*ada` is ada, three times. What they say may
+/// name each of them as `%`.
+fn crowd(who: &str) -> Option<Vec<String>> {
+    let (before, behind) = who.split_once('*')?;
+    if let Ok(count) = before.parse() {
+        return Some(vec![behind.to_owned(); count]);
+    }
+    let (count, rest) = behind.split_at(behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len()));
+    let count: u32 = count.parse().expect("how many");
+    Some((1..=count).map(|n| format!("{before}{n}{rest}")).collect())
 }
 
 fn role_of(name: &str) -> Role {

@@ -48,6 +48,11 @@ impl<'a> Sentence<'a> {
         &self.whole[first.as_ptr() as usize - self.whole.as_ptr() as usize..]
     }
 
+    /// The text behind one of its words.
+    pub(super) fn behind(&self, word: &str) -> &'a str {
+        &self.whole[word.as_ptr() as usize + word.len() - self.whole.as_ptr() as usize..]
+    }
+
     /// Takes the word away if it comes next.
     pub(super) fn says(&mut self, word: &str) -> bool {
         let says = self.words.front() == Some(&word);

@@ -49,18 +49,7 @@ scenarios! {
     etcd9360_mass_expiry_is_spread_over_entries:
     "0s   ada creates many in ops: n1..n1000
      0s   ada creates many in ops: m1..m500
-     0s   ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
+     0s   12*ada takes next of ops for 10s, count 100
      10s  tick
      10s  tick
      10s  tick" => expect![[r#"
@@ -75,17 +64,7 @@ scenarios! {
     a_due_lease_is_not_renewed_however_much_lapsed_before_it:
     "0s   ada creates many in ops: n1..n1000
      0s   ada creates many in ops: m1..m500
-     0s   ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
+     0s   11*ada takes next of ops for 10s, count 100
      10s  ada renews m100 with token 1100
      &    bob claims m99 for 10s" => expect![[r#"
          0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
@@ -94,20 +73,29 @@ scenarios! {
          10s  refused: lease_lost | granted: bob holds m99, token 1101, until 20s; 1002 x expired (n1 to m99)
      "#]];
 
+    a_place_that_is_over_is_not_kept_however_much_lapsed_before_it:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 60s
+     0s   bob claims disk, waiting 10s
+     0s   cid claims disk, waiting
+     0s   ada creates many in ops: n1..n1000
+     0s   10*ada takes next of ops for 9s, count 100
+     10s  ada renews disk with token 1
+     &    bob withdraws from disk
+     &    cid withdraws from disk" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 60s
+         0s   waiting: place 0 of 1
+         0s   waiting: place 1 of 2
+         0s   created: n1 r5, queued, ... 998 more ..., created: n1000 r1004, queued
+         0s   granted: ada holds n1, token 2, until 9s, ... 98 more ..., granted: ada holds n100, token 101, until 9s | ... 8 more ... | granted: ada holds n901, token 902, until 9s, ... 98 more ..., granted: ada holds n1000, token 1001, until 9s
+         10s  renewed: disk until 70s, renew after 20s, 1 in line | was in no line: disk | withdrawn: disk; 1000 x expired (n1 to n1000); left_line: bob (wait_timeout); left_line: cid
+     "#]];
+
     a_due_lease_is_not_renewed_by_renew_all_either:
     "0s   ada creates many in ops: n1..n1000
      0s   ada creates many in ops: m1..m500
-     0s   ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
-     &    ada takes next of ops for 10s, count 100
+     0s   11*ada takes next of ops for 10s, count 100
      10s  ada renews all, expecting m100=1100" => expect![[r#"
          0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
          0s   created: m1 r1001, queued, ... 498 more ..., created: m500 r1500, queued

@@ -115,7 +115,8 @@ pub(super) fn command(line: &mut Sentence<'_>) -> Command {
     }
 }
 
-/// `creates disk in ops, priority 7, ...`, or a batch: `creates many in ops: a; b, after a; n1..n100`.
+/// `creates disk in ops, priority 7, ...`, or a batch: `creates many in ops: a; b, after a; n1..n100`. `needs itself`: a label
+/// that nothing else has.
 fn creates(line: &mut Sentence<'_>) -> Command {
     if !line.says("many") {
         let item = line.item();
@@ -151,7 +152,10 @@ fn new_item(line: &mut Sentence<'_>, id: ItemId, queue: QueueName) -> NewItem {
     item.title = text(line.option("title"));
     item.priority = line.option("priority").map_or(item.priority, |text| line.number(text));
     item.labels = labels(line.option("labels"));
-    item.needs = labels(line.option("needs"));
+    item.needs = match line.option("needs") {
+        Some("itself") => labels(Some(item.id.as_str())),
+        needs => labels(needs),
+    };
     item.parent = line.option("parent").map(item_id);
     item.target = line.option("target").map(item_id);
     item.depends_on = line.option("after").map_or_else(Vec::new, |ids| ids.split('+').map(item_id).collect());

@@ -1,0 +1,150 @@
+//! What there may be at most, and what happens then.
+
+use super::check::scenarios;
+use expect_test::expect;
+
+scenarios! {
+    a_queue_has_a_thousand_classes_of_items_and_no_more:
+    "0s   ada creates many in ops: n1..n1000, needs itself
+     1s   ada creates more in ops, needs gpu
+     1s   ada creates more in ops
+     1s   ada creates more in ops, needs n7
+     1s   ada creates other in ops, mode cloud, needs gpu
+     1s   ada creates mine in ops, local to ada, needs gpu
+     1s   ada updates more, reading r1001, needs gpu
+     1s   ada updates more, reading r1001, phase review
+     1s   ada updates more, reading r1001, needs n8
+     2s   bob takes next of ops, able n999
+     2s   bob hands on n999 with token 1 to review
+     3s   bob completes n999 with token 1
+     3s   ada creates last in ops, needs gpu
+     4s   ada reopens n999" => expect![[r#"
+         0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
+         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   created: more r1001, queued
+         1s   created: other r1002, queued
+         1s   created: mine r1003, queued
+         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   now: more r1004; updated: more r1004 needs
+         2s   granted: bob holds n999, token 1, until 902s
+         2s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         3s   now: n999 complete; completed: bob's n999, token 1
+         3s   created: last r1007, queued
+         4s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+     "#]];
+
+    /// Its phase is an operator's word, of which there are few.
+    a_mirror_may_make_one_class_more:
+    "0s   ada creates many in ops: n1..n999, needs itself
+     0s   ada creates target in ops
+     0s   ada creates source in dev, target target
+     1s   ada creates last in ops, needs gpu
+     1s   bob claims source
+     2s   ada creates last in ops" => expect![[r#"
+         0s   created: n1 r1, queued, ... 997 more ..., created: n999 r999, queued
+         0s   created: target r1000, queued
+         0s   created: source r1001, queued
+         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   granted: bob holds source, token 1, until 901s; mirrored: target follows source (claimed) to in_progress
+         2s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+     "#]];
+
+    local_items_of_however_many_persons_bound_nobody_else:
+    "0s   mob*1001 creates %-own in ops, local to %
+     1s   mob1001 takes next of ops
+     1s   mob1002 takes next of ops
+     1s   ada creates disk in ops" => expect![[r#"
+         0s   created: mob1-own r1, queued | ... 999 more ... | created: mob1001-own r1001, queued
+         1s   granted: mob1001 holds mob1001-own, token 1, until 901s
+         1s   empty: nothing eligible, retry after 1s
+         1s   created: disk r1003, queued
+     "#]];
+
+    a_session_has_ten_thousand_leases_and_no_more:
+    "0s   ada creates many in ops: a1..a1000
+     &    ada creates many in ops: b1..b1000
+     &    ada creates many in ops: c1..c1000
+     &    ada creates many in ops: d1..d1000
+     &    ada creates many in ops: e1..e1000
+     &    ada creates many in ops: f1..f1000
+     &    ada creates many in ops: g1..g1000
+     &    ada creates many in ops: h1..h1000
+     &    ada creates many in ops: i1..i1000
+     &    ada creates many in ops: j1..j1000
+     &    ada creates many in ops: x; y; z
+     0s   99*ada takes next of ops, count 100
+     &    ada takes next of ops, count 99
+     &    bob claims z
+     1s   ada claims all or none: x; y
+     &    ada takes next of ops, count 5
+     &    ada takes next of ops, count 5
+     &    ada claims y
+     &    ada claims z, waiting
+     &    ada/two claims y
+     2s   ada claims y, taking over
+     &    bob releases z
+     &    ada renews all
+     3s   ada releases a7
+     &    ada claims y, taking over" => expect![[r#"
+         0s   created: a1 r1, queued, ... 998 more ..., created: a1000 r1000, queued | ... 9 more ... | created: x r10001, queued, created: y r10002, queued, created: z r10003, queued
+         0s   granted: ada holds a1, token 1, until 15m, ... 98 more ..., granted: ada holds a100, token 100, until 15m | ... 99 more ... | granted: bob holds z, token 10000, until 15m
+         1s   [refused: all_or_none, refused: too_many_leases, max 10000] | granted: ada holds j1000, token 10001, until 901s | empty: too many leases, retry after 1s | refused: too_many_leases, max 10000 | waiting: place 0 of 1 | granted: ada/two holds y, token 10002, until 901s
+         2s   refused: too_many_leases, max 10000 | released: z, unassigned, queued | renewed all: 10000, 15m left, renew after 5m; left_line: ada (too_many_leases)
+         3s   released: a7, unassigned, queued | granted: ada holds y, token 10003, until 903s, first at 1s; taken_over: ada/two's y, token 10002
+     "#]];
+
+    there_are_ten_thousand_spaces_and_no_more:
+    "0s   op@s*10000 sets the space, items_max 7
+     1s   op@t sets the space, items_max 7
+     &    op@t pauses ops
+     &    op@t sets ops, lease_for 10s
+     &    ada@t creates disk in ops
+     &    ada@t registers
+     &    ada@s10000 creates disk in ops" => expect![[r#"
+         0s   policy of the space: version 1 | ... 9998 more ... | policy of the space: version 1; 10000 x space_policy_changed ( to )
+         1s   refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | created: disk r2, queued
+     "#]];
+
+    a_space_has_ten_thousand_queues_and_no_more:
+    "0s   mob*10000 creates % in %
+     1s   ada creates disk in ops
+     &    op pauses ops
+     &    op sets ops, lease_for 10s
+     &    op pauses mob7
+     &    ada creates disk in mob7" => expect![[r#"
+         0s   created: mob1 r1, queued | ... 9998 more ... | created: mob10000 r10000, queued
+         1s   refused: invalid: queue is new, and there are 10000 already | refused: invalid: queue is new, and there are 10000 already | refused: invalid: queue is new, and there are 10000 already | mob7 is paused | created: disk r10002, queued; paused: mob7
+     "#]];
+
+    a_space_has_a_hundred_thousand_workers_and_no_more:
+    "0s   mob*100000 registers
+     1s   bob registers
+     &    mob7 registers
+     &    mob7 removes worker mob7
+     &    bob registers
+     &    bob@acme registers" => expect![[r#"
+         0s   registered for 60s | ... 99998 more ... | registered for 60s; 100000 x worker_registered ( to )
+         1s   refused: invalid: worker is new, and 100000 are registered already | registered for 60s | worker removed | registered for 60s | registered for 60s; worker_registered: mob7; worker_removed: mob7; worker_registered: bob; worker_registered: bob
+     "#]];
+
+    a_long_line_that_is_sent_away_leaves_an_entry_less_to_do:
+    "0s   op sets ops, attempts_max 1
+     0s   ada creates many in ops: a; b; c
+     0s   ada claims a for 10s
+     0s   ada claims b for 10s
+     0s   ada claims c for 11s
+     1s   mob*999 claims a, waiting
+     11s  tick
+     11s  tick" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued, created: c r4, queued
+         0s   granted: ada holds a, token 1, until 10s
+         0s   granted: ada holds b, token 2, until 10s
+         0s   granted: ada holds c, token 3, until 11s
+         1s   waiting: place 0 of 1 | ... 997 more ... | waiting: place 998 of 999
+         11s  expired: ada's a, token 1, an attempt; blocked: a, no attempts left; 999 x left_line (a to a)
+         11s  expired: ada's b, token 2, an attempt; blocked: b, no attempts left; expired: ada's c, token 3, an attempt; blocked: c, no attempts left
+     "#]];
+}
