@@ -265,6 +265,7 @@ async fn etcd11456_one_whose_place_is_gone_is_granted_nothing() {
     let bobs = request("bob", waiting(Some(Span::secs(1))));
     let outcome = ask(world.node(leader), bobs.clone()).await;
     assert!(matches!(outcome, Outcome::Waiting { place: 0, .. }), "{outcome:?}");
+    let over = world.node(leader).hub().current().now.after(Span::secs(1));
     let cy = tokio::spawn({
         let (node, claim) = (world.node(follower).clone(), request("cy", waiting(None)));
         async move { node.call(claim, LIMIT).await.unwrap() }
@@ -273,9 +274,9 @@ async fn etcd11456_one_whose_place_is_gone_is_granted_nothing() {
         let (viewer, space) = (caller("op"), SpaceName::fallback());
         world.node(leader).store().read(|state, _| state.line(&viewer, &space, &item("a"))).unwrap().unwrap()
     };
-    until("only cy stands in line", || {
-        let waiters: Vec<_> = line().into_iter().filter_map(|place| place.waiter).map(|waiter| waiter.actor).collect();
-        waiters == [caller("cy").actor]
+    until("bob's time in line is over, and cy waits", || {
+        let mut waiters = line().into_iter().filter_map(|place| place.waiter);
+        waiters.any(|waiter| waiter.actor == caller("cy").actor) && world.node(leader).hub().current().now >= over
     })
     .await;
     world.ask(leader, "ada", release("a", held)).await;
