@@ -4,6 +4,7 @@ use crate::daemon::{Settings, Start};
 use crate::node::RaftSettings;
 use crate::peers::tls::{PeerTls, TlsFiles};
 use clap::{Args, ValueEnum};
+use raft_store::log::LogOptions;
 use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
@@ -205,6 +206,7 @@ impl Options {
             peer_address,
             start,
             raft,
+            log: LogOptions::default(),
         })
     }
 

@@ -49,6 +49,7 @@ pub struct Settings {
     pub start: Start,
     pub tls: Option<PeerTls>,
     pub raft: RaftSettings,
+    pub log: LogOptions,
 }
 
 /// How a node with an empty directory begins.
@@ -146,7 +147,7 @@ impl Daemon {
         member.instance = identity.instance;
 
         let group = Group::default();
-        let log = LogStore::<OnTokio>::open(&directory.log_path(), group, LogOptions::default());
+        let log = LogStore::<OnTokio>::open(&directory.log_path(), group, settings.log);
         let log = log.map_err(DaemonError::Log)?;
         let monitor = log.monitor();
         let incoming = directory.incoming_path();

@@ -3,6 +3,8 @@
 
 #[path = "../../raft-store/tests/support/fleet.rs"]
 mod fleet;
+#[path = "../../raft-store/tests/support/gate.rs"]
+mod gate;
 
 #[path = "cluster/catching_up.rs"]
 mod catching_up;
@@ -16,6 +18,8 @@ mod leases;
 mod membership;
 #[path = "cluster/reads.rs"]
 mod reads;
+#[path = "cluster/regressions.rs"]
+mod regressions;
 #[path = "cluster/serving.rs"]
 mod serving;
 #[path = "cluster/world.rs"]

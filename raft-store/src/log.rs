@@ -43,6 +43,7 @@ const QUEUE_STEP: usize = 1024;
 const READ_BYTES: usize = 1024 * 1024;
 
 /// How much memory the log may use, and what tests put in its way.
+#[derive(Clone)]
 pub struct LogOptions {
     /// Bytes of the newest entries kept in memory for replication and apply. Entries that are not written yet stay
     /// beyond it.
@@ -53,7 +54,7 @@ pub struct LogOptions {
     pub before_write: Option<BeforeWrite>,
 }
 
-pub type BeforeWrite = Box<dyn FnMut() -> io::Result<()> + Send>;
+pub type BeforeWrite = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 impl Default for LogOptions {
     fn default() -> Self {

@@ -1,5 +1,8 @@
 //! The log on a real disk: openraft's own suite, restarts, damage, failing writes, and readers beside the writer.
 
+#[path = "support/gate.rs"]
+mod gate;
+
 mod log {
     mod damage;
     mod failure;

@@ -1,19 +1,23 @@
 //! A cluster to be torn at.
 
 use crate::fleet;
+use crate::gate::Gate;
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome, Request};
-use node::daemon::{Daemon, Settings, Start};
+use node::daemon::{Daemon, DaemonError, Settings, Start};
 use node::node::RaftSettings;
 use node::propose::NoOutcome;
 use node::service::TokioNode;
 use openraft::async_runtime::watch::WatchReceiver;
-use raft_store::types::NodeId;
+use raft_store::log::LogOptions;
+use raft_store::types::{LeaderId, NodeId};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 /// Longer than anything here takes on a busy machine; nothing waits that long unless it is broken.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -26,6 +30,8 @@ pub(crate) struct World {
     /// Where each node listened: it comes back there.
     addresses: BTreeMap<NodeId, String>,
     pub(crate) raft: RaftSettings,
+    /// In front of each node's disk: as if its fsync did not return while it is shut.
+    pub(crate) gates: BTreeMap<NodeId, Gate>,
 }
 
 pub(crate) fn quick() -> RaftSettings {
@@ -46,7 +52,8 @@ impl World {
 
     pub(crate) async fn with(nodes: u64, raft: RaftSettings) -> Self {
         let folder = TempDir::new().unwrap();
-        let mut world = Self { folder, daemons: BTreeMap::new(), addresses: BTreeMap::new(), raft };
+        let (daemons, addresses, gates) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut world = Self { folder, daemons, addresses, raft, gates };
         world.start(1, Start::Bootstrap).await;
         world.leader().await;
         for node in 2..=nodes {
@@ -56,13 +63,25 @@ impl World {
     }
 
     pub(crate) async fn start(&mut self, node: NodeId, start: Start) {
+        self.gates.entry(node).or_default();
         let daemon = Daemon::start(self.settings(node, start)).await;
+        self.started(node, daemon);
+    }
+
+    /// On threads of its own, which can be stopped.
+    pub(crate) async fn restart_on(&mut self, node: NodeId, threads: &Threads) {
+        let daemon = threads.spawn(Daemon::start(self.settings(node, Start::Again))).await;
+        self.started(node, daemon);
+    }
+
+    fn started(&mut self, node: NodeId, daemon: Result<Daemon, DaemonError>) {
         let daemon = daemon.unwrap_or_else(|error| panic!("node {node} did not start: {error}"));
         self.addresses.insert(node, daemon.member().peer_address.clone());
         self.daemons.insert(node, daemon);
     }
 
     pub(crate) fn settings(&self, node: NodeId, start: Start) -> Settings {
+        let gate = self.gates.get(&node).cloned().unwrap_or_default();
         Settings {
             node,
             directory: self.folder.path().join(format!("node-{node}")),
@@ -71,6 +90,7 @@ impl World {
             start,
             tls: None,
             raft: self.raft.clone(),
+            log: LogOptions { before_write: gate.before_write(), ..LogOptions::default() },
         }
     }
 
@@ -158,9 +178,72 @@ impl World {
         outcome.grant().unwrap_or_else(|| panic!("{outcome:?}")).token
     }
 
+    /// This node leads from now on.
+    pub(crate) async fn lead(&self, node: NodeId) {
+        let leader = self.leader().await;
+        if leader != node {
+            within("a transfer", self.node(leader).transfer(Some(node), LIMIT)).await.unwrap();
+        }
+        assert_eq!(self.leader().await, node);
+    }
+
+    /// The leadership that this node knows of.
+    pub(crate) async fn leadership(&self, node: NodeId) -> LeaderId {
+        self.node(node).raft().with_raft_state(|state| *state.vote_ref().leader_id()).await.unwrap()
+    }
+
+    pub(crate) fn snapshots_folder(&self, node: NodeId) -> PathBuf {
+        self.folder.path().join(format!("node-{node}")).join("snapshots")
+    }
+
     /// Entries that the leader's log has.
     pub(crate) fn last_index(&self, node: NodeId) -> u64 {
         self.node(node).raft().metrics().borrow_watched().last_log_index.unwrap_or(0)
+    }
+}
+
+impl Drop for World {
+    /// A test that fails does not wait for a writer that waits at a gate.
+    fn drop(&mut self) {
+        self.gates.values().for_each(Gate::open);
+    }
+}
+
+/// Threads that a node has for itself, so that it can be stopped as a process is: it computes nothing, answers
+/// nothing and hears nothing, while its connections stay open and every clock goes on.
+pub(crate) struct Threads(Option<Runtime>);
+
+/// Goes on when this is dropped.
+pub(crate) struct Stopped(#[expect(dead_code, reason = "its drop is what it is for")] std::sync::mpsc::Sender<()>);
+
+impl Threads {
+    pub(crate) fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        Self(Some(runtime.unwrap()))
+    }
+
+    async fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
+        self.0.as_ref().unwrap().spawn(future).await.unwrap()
+    }
+
+    pub(crate) async fn stop(&self) -> Stopped {
+        let (go_on, gone_on) = std::sync::mpsc::channel();
+        let (stopping, stopped) = tokio::sync::oneshot::channel();
+        // On the only thread there is.
+        self.0.as_ref().unwrap().spawn(async move {
+            let _ = stopping.send(());
+            let _ = gone_on.recv();
+        });
+        within("the node is stopped", stopped).await.unwrap();
+        Stopped(go_on)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

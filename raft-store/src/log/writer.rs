@@ -135,7 +135,7 @@ impl<C: Types> Writer<C> {
     fn write(&mut self, op: Op<C>) -> io::Result<()> {
         let Gathered { batch, last, entries, sync, vote, purged, rooms, .. } = self.gather(op)?;
         let bytes = batch.bytes();
-        if let Some(before_write) = &mut self.before_write {
+        if let Some(before_write) = &self.before_write {
             before_write()?;
         }
         let began = Instant::now();

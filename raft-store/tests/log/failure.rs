@@ -1,6 +1,7 @@
 //! A disk that fails.
 
-use super::world::{CACHED, Gate, append, begin_append, directory, entries, entry, id, open, open_with, read, vote};
+use super::world::{CACHED, append, begin_append, directory, entries, entry, id, open, open_with, read, vote};
+use crate::gate::Gate;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use std::io;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ async fn a_failed_write_is_told_once_to_everyone_and_never_tried_again() {
         at_gate.pass();
         if count.fetch_add(1, Ordering::SeqCst) == 0 { Ok(()) } else { Err(io::Error::other("the disk is gone")) }
     };
-    let mut store = open_with(directory.path(), CACHED, Some(Box::new(before_write)));
+    let mut store = open_with(directory.path(), CACHED, Some(Arc::new(before_write)));
     let _opened = gate.opened_at_the_end();
     let mut monitor = store.monitor();
     append(&mut store, entries(1, 0..5)).await;

@@ -1,7 +1,8 @@
 //! Readers beside the writer: what is queued, what is written and what left the memory read as one log.
 
-use super::world::{CACHED, Cache, Gate, Store, UNCACHED, append, begin_append, directory, entries, entry, entry_of};
+use super::world::{CACHED, Cache, Store, UNCACHED, append, begin_append, directory, entries, entry, entry_of};
 use super::world::{id, open, open_with, read};
+use crate::gate::Gate;
 use futures_util::TryStreamExt;
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use raft_store::types::LogEntry;

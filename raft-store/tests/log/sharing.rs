@@ -1,6 +1,7 @@
 //! What costs an fsync and what does not.
 
-use super::world::{CACHED, Gate, append, begin_append, directory, entries, entry, id, open, open_with, vote};
+use super::world::{CACHED, append, begin_append, directory, entries, entry, id, open, open_with, vote};
+use crate::gate::Gate;
 use openraft::storage::RaftLogStorage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,10 @@
-//! What the tests of the log have in common: a directory, entries, and a gate in front of the disk.
+//! What the tests of the log have in common: a directory, and entries.
 
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
 use raft_store::log::{BeforeWrite, LogOptions, LogStore};
 use raft_store::types::{Group, LeaderId, LogEntry, LogId, OnTokio, Payload, Proposal, Vote};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
 use tempfile::TempDir;
 
 pub(super) type Store = LogStore<OnTokio>;
@@ -80,44 +79,4 @@ pub(super) async fn read(
     range: impl std::ops::RangeBounds<u64> + Clone + std::fmt::Debug + Send,
 ) -> Vec<LogEntry> {
     store.reader().try_get_log_entries(range).await.expect("readable")
-}
-
-/// Holds every write of the disk back while it is shut.
-#[derive(Clone, Default)]
-pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    pub(super) fn shut(&self) {
-        *self.0.0.lock().unwrap() = true;
-    }
-
-    pub(super) fn open(&self) {
-        *self.0.0.lock().unwrap() = false;
-        self.0.1.notify_all();
-    }
-
-    pub(super) fn pass(&self) {
-        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |shut| *shut).unwrap());
-    }
-
-    /// To be held behind the store: a test that fails must not wait for a writer that waits at the gate.
-    pub(super) fn opened_at_the_end(&self) -> Opened {
-        Opened(self.clone())
-    }
-
-    pub(super) fn before_write(&self) -> Option<BeforeWrite> {
-        let gate = self.clone();
-        Some(Box::new(move || {
-            gate.pass();
-            Ok(())
-        }))
-    }
-}
-
-pub(super) struct Opened(Gate);
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        self.0.open();
-    }
 }
