@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use node::config::{LogFormat, Options, describe};
 use node::daemon::Daemon;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -38,6 +38,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter());
+    // Colours are for people: a file or a journal gets the words alone.
+    let log = log.with_ansi(std::io::stderr().is_terminal());
     match format.unwrap_or_default() {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
