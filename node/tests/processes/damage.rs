@@ -1,7 +1,8 @@
 //! What a crash or a bad disk leaves in a node's log, and what the node makes of it.
 
 use crate::client::Client;
-use crate::world::World;
+use crate::history::History;
+use crate::world::{World, state_of};
 use raft_store::types::NodeId;
 use std::fs;
 use std::path::PathBuf;
@@ -83,4 +84,28 @@ async fn a_flipped_bit_in_the_middle_of_the_log_is_refused_with_what_to_do() {
     assert_eq!(fs::read(&wal).unwrap(), bytes, "it was left as it was");
     client.create("meanwhile").await;
     has_everything(&client).await;
+}
+
+/// No promise is kept on a disk that forgets, without others who remember: the check that other tests rely on says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_alone_loses_with_the_end_of_its_log_is_found() {
+    let mut world = World::empty();
+    world.start(1);
+    world.has_vote(1).await;
+    let client = world.client();
+    let mut history = History::default();
+    for nth in 0..40 {
+        let item = format!("item-{nth}");
+        client.create(&item).await;
+        history.created.insert(item);
+    }
+    world.kill(1);
+    let wal = newest_wal(&world, 1);
+    let bytes = fs::read(&wal).unwrap();
+    fs::write(&wal, &bytes[..bytes.len() - bytes.len() / 3]).unwrap();
+    world.start(1);
+    let state = &world.stop_and_compare().await[&1];
+    let faults = history.faults(|item| state_of(state, item));
+    assert!(faults.contains(&"item-39 was created and is gone".to_owned()), "{faults:?}");
+    assert!(!faults.contains(&"item-0 was created and is gone".to_owned()), "{faults:?}");
 }

@@ -3,10 +3,8 @@
 use crate::callers::Callers;
 use crate::client::{until, within};
 use crate::fleet::{self, Dice};
-use crate::world::World;
-use lease::names::SpaceName;
+use crate::world::{World, state_of};
 use lease::refusal::{Code, Refusal};
-use lease::views::IfClaimed;
 use raft_store::state::HASH_MARK_EVERY;
 use std::sync::atomic::Ordering;
 
@@ -94,13 +92,7 @@ async fn nothing_that_was_acknowledged_is_lost_by_kill_9() {
 
     let states = world.stop_and_compare().await;
     for (node, state) in &states {
-        let viewer = fleet::caller("op");
-        let state_of = |id: &str| {
-            let look = |state: &lease::State, archive: &dyn lease::Archive| {
-                state.view_item(archive, &viewer, &SpaceName::fallback(), &fleet::item(id), IfClaimed::Return)
-            };
-            state.read(look).unwrap().ok().map(|view| view.state)
-        };
+        let state_of = |id: &str| state_of(state, id);
         assert_eq!(history.faults(state_of), Vec::<String>::new(), "on node {node}");
         // What was never done is missed: the check looks.
         history.created.insert("never".into());

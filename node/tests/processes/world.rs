@@ -1,6 +1,10 @@
 //! A cluster of processes. Whatever a test does, and however it ends, none of them outlives it.
 
 use crate::client::{Client, until};
+use crate::fleet;
+use lease::names::SpaceName;
+use lease::standing::StateKind;
+use lease::views::IfClaimed;
 use node::peers::wire::{NodeQuestion, NodeReply, Role, StatusReply};
 use raft_store::directory::{Directory, Found};
 use raft_store::state::StateStore;
@@ -340,6 +344,13 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// How an item is, as a node's disk has it.
+pub(crate) fn state_of(state: &StateStore<RocksDisk>, id: &str) -> Option<StateKind> {
+    let (viewer, space, item) = (fleet::caller("op"), SpaceName::fallback(), fleet::item(id));
+    let view = state.read(|state, archive| state.view_item(archive, &viewer, &space, &item, IfClaimed::Return));
+    view.unwrap().ok().map(|view| view.state)
 }
 
 /// Two bytes of a loopback network on which nobody listens: worlds run side by side, in this process and in others.
