@@ -137,6 +137,9 @@ impl Daemon {
 
         let directory = match Directory::find(&settings.directory)? {
             Found::Used(directory) => directory,
+            Found::Empty if settings.start == Start::Again => {
+                return Err(DaemonError::NothingToStart(settings.directory));
+            }
             Found::Empty => {
                 member.instance = Directory::plan(&settings.directory)?;
                 make_directory(&settings, &member).await?

@@ -4,12 +4,13 @@ use crate::clock::Clock;
 use crate::hub::Hub;
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::Fatal;
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{NodeId, Types};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Follows Raft's changes of role until it stops.
 pub(crate) async fn follow<C: Types, D: StateDisk>(
@@ -17,6 +18,7 @@ pub(crate) async fn follow<C: Types, D: StateDisk>(
     raft: Raft<C, Machine<C, D>>,
     clock: Arc<Clock<InstantOf<C>>>,
     hub: Arc<Hub>,
+    failure: Arc<Mutex<Option<String>>>,
 ) {
     let mut metrics = raft.server_metrics();
     let mut told = None;
@@ -38,7 +40,20 @@ pub(crate) async fn follow<C: Types, D: StateDisk>(
         }
         if metrics.changed().await.is_err() {
             clock.end();
+            if let Some(why) = ended_by_itself(&raft).await {
+                tracing::error!("{why}");
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+            }
             return;
         }
+    }
+}
+
+/// Raft's metrics tell of a disk that failed, but not of a panic: without this a node would stay, lead nobody and
+/// never end.
+async fn ended_by_itself<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<String> {
+    match raft.with_raft_state(|_| ()).await {
+        Ok(()) | Err(Fatal::Stopped) => None,
+        Err(fatal) => Some(format!("Raft has ended: {fatal}. What this node said before tells more; start it again")),
     }
 }

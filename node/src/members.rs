@@ -197,6 +197,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
 
     /// Before this node stops: another one should lead.
     pub(crate) async fn hand_over(&self) {
+        // Half of a change left in force may have no quorum without this node.
+        let _ = C::timeout(TURN_WITHIN, self.finish_joint()).await;
         let _ = self.transfer(None, Duration::from_secs(3)).await;
     }
 

@@ -79,6 +79,9 @@ impl RaftSettings {
             install_snapshot_timeout: 10 * 60 * 1_000,
             // What is read for one frame is bounded in bytes by the log.
             max_payload_entries: 1_024,
+            // A follower that lost the end of its log gets it again. A leader that panics over it instead would leave
+            // the choice of the next one to those who lack what was lost.
+            allow_log_reversion: Some(true),
             ..Config::default()
         };
         config.validate().map_err(|error| StartError::Settings(error.to_string()))
@@ -171,11 +174,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let (reads, rounds) = Rounds::new(id, raft.clone(), calls.clone(), hub.clone());
         let stop = CancellationToken::new();
         let own = (raft.clone(), store.clone(), calls.clone(), failure.clone());
+        let following = leadership::follow(id, raft.clone(), clock.clone(), hub.clone(), failure.clone());
         let comparing = compare::run(id, settings.compare_every, own.0, own.1, own.2, own.3);
         let tasks = Mutex::new(vec![
             C::spawn(until(stop.clone(), gatherer.run())),
             C::spawn(until(stop.clone(), rounds.run())),
-            C::spawn(until(stop.clone(), leadership::follow(id, raft.clone(), clock.clone(), hub.clone()))),
+            C::spawn(until(stop.clone(), following)),
             C::spawn(until(stop.clone(), tick::run(clock.clone(), hub.clone(), proposer.clone(), wall))),
             C::spawn(until(stop.clone(), comparing)),
         ]);

@@ -46,8 +46,9 @@ fn main() -> ExitCode {
         let _ = std::io::stdout().write_all(describe(&settings).as_bytes());
         return ExitCode::SUCCESS;
     }
-    let stderr = std::io::stderr;
-    let log = tracing_subscriber::fmt().with_writer(stderr).with_ansi(stderr().is_terminal()).with_env_filter(filter());
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter());
+    // Colours are for people: a file or a journal gets the words alone.
+    let log = log.with_ansi(std::io::stderr().is_terminal());
     match format.unwrap_or_default() {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

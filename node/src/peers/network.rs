@@ -30,6 +30,10 @@ use tokio_util::task::AbortOnDropHandle;
 /// and a connection dropped, after so many limits without any answer.
 const STALLED_AFTER: u32 = 8;
 
+/// After a connection could not be made, until it is tried again. Raft's own pause does not help here: it stands before
+/// the first request of a stream, and without a connection none is asked for.
+pub const DIAL_PAUSE: Duration = Duration::from_millis(50);
+
 /// Makes the [`Network`]s of one node.
 #[derive(Clone, Debug)]
 pub struct Factory {
@@ -49,6 +53,7 @@ impl Factory {
             target,
             member: member.clone(),
             connecting: None,
+            failed_at: None,
             link: None,
             types: PhantomData,
         }
@@ -80,6 +85,8 @@ pub struct Network<C> {
     member: Member,
     /// Goes on when who waits for it does not: a peer may be further away than one limit.
     connecting: Option<AbortOnDropHandle<Result<Connection, PeerError>>>,
+    /// When a connection could not be made, last.
+    failed_at: Option<Instant>,
     link: Option<AppendLink>,
     types: PhantomData<fn() -> C>,
 }
@@ -93,6 +100,9 @@ impl<C> std::fmt::Debug for Network<C> {
 impl<C: Types> Network<C> {
     /// A new connection, for which nobody waits longer than the limit.
     async fn connect(&mut self, limit: Duration) -> Result<Connection, PeerError> {
+        if let Some(failed_at) = self.failed_at.filter(|_| self.connecting.is_none()) {
+            sleep_until(failed_at + DIAL_PAUSE).await;
+        }
         let connecting = self.connecting.get_or_insert_with(|| {
             let dialer = self.peers.dialer().clone();
             let expected = Expected::member(self.target, &self.member);
@@ -103,7 +113,9 @@ impl<C: Types> Network<C> {
             return Err(PeerError::unreachable(format_args!("{}: not connected yet", self.member)));
         };
         self.connecting = None;
-        connected.map_err(PeerError::unreachable)?
+        let connected = connected.map_err(PeerError::unreachable).flatten();
+        self.failed_at = connected.is_err().then(Instant::now);
+        connected
     }
 
     async fn ready(&mut self, limit: Duration) -> Result<(), PeerError> {

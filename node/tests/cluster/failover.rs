@@ -117,3 +117,18 @@ async fn a_node_that_is_told_to_stop_hands_leadership_over_first() {
     assert_eq!(later, term + 1, "one election, by hand-over");
     assert!(matches!(world.ask(next, "ada", create("a")).await, Outcome::Created { .. }));
 }
+
+/// Raft's metrics say nothing of a panic: such a node would stay as one that answers and does nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_raft_panics_says_that_it_must_stop() {
+    let mut world = World::of(3).await;
+    let leader = world.leader().await;
+    let panicked = world.node(leader).clone();
+    let _ = within("a panic in Raft", panicked.raft().with_raft_state(|_| panic!("on purpose"))).await;
+    until("the node knows", || panicked.failure().is_some_and(|why| why.contains("panicked"))).await;
+    drop(panicked);
+    world.kill(leader).await;
+    world.leader().await;
+    let next = world.follower().await;
+    assert!(matches!(world.ask(next, "ada", create("a")).await, Outcome::Created { .. }));
+}

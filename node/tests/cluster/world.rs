@@ -99,7 +99,13 @@ impl World {
         let seeds = self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
         self.start(node, Start::Join(seeds)).await;
         let joined = self.node(node).clone();
-        until("the node has a vote", || joined.membership().voter_ids().any(|voter| voter == node)).await;
+        until("the node has a vote", || {
+            // In one set of voters: while the change is under way the old set has to agree, too, without this node.
+            let membership = joined.membership();
+            let sets = membership.get_joint_config();
+            sets.len() == 1 && sets[0].contains(&node)
+        })
+        .await;
     }
 
     pub(crate) fn node(&self, node: NodeId) -> &TokioNode {

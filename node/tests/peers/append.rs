@@ -5,7 +5,7 @@ use super::store::State;
 use super::world::{LIMIT, Node, identity, member, until, within};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use node::peers::connection::Peers;
-use node::peers::network::{Factory, Network};
+use node::peers::network::{DIAL_PAUSE, Factory, Network};
 use node::peers::wire::Purpose;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::RPCError;
@@ -14,7 +14,7 @@ use openraft::raft::{AppendEntriesRequest, StreamAppendError, TransferLeaderRequ
 use openraft::{Config, Raft};
 use raft_store::types::{LeaderId, LogEntry, LogId, Member, OnTokio, Payload, Proposal, Vote};
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -246,4 +246,17 @@ async fn a_cluster_orders_what_many_write_and_moves_its_leader_over_tls() {
     for node in &nodes {
         leader_of(&node.raft, 2).await;
     }
+}
+
+/// Raft tries again at once: without a pause a leader would spend itself on dialling a node that is down.
+#[tokio::test]
+async fn a_node_that_is_gone_is_not_dialled_without_a_pause() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut network = client(&member(2, gone)).await;
+    let began = Instant::now();
+    for _ in 0..5 {
+        let failed = network.stream_append(requests([entry(0)]), option()).await.err();
+        assert!(matches!(failed, Some(RPCError::Unreachable(_))), "{failed:?}");
+    }
+    assert!(began.elapsed() >= DIAL_PAUSE * 4, "{:?}", began.elapsed());
 }

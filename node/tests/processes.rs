@@ -1,0 +1,30 @@
+//! The daemon as its operators meet it: real processes on real disks and sockets, that are killed, stopped, paused,
+//! damaged and run out of space.
+
+#[path = "../../raft-store/tests/support/fleet.rs"]
+mod fleet;
+
+#[path = "processes/beginning.rs"]
+mod beginning;
+#[path = "processes/callers.rs"]
+mod callers;
+#[path = "processes/client.rs"]
+mod client;
+#[path = "processes/damage.rs"]
+mod damage;
+#[path = "processes/dev.rs"]
+mod dev;
+#[path = "processes/full_disk.rs"]
+mod full_disk;
+#[path = "processes/history.rs"]
+mod history;
+#[path = "processes/killing.rs"]
+mod killing;
+#[path = "processes/options.rs"]
+mod options;
+#[path = "processes/pausing.rs"]
+mod pausing;
+#[path = "processes/stopping.rs"]
+mod stopping;
+#[path = "processes/world.rs"]
+mod world;

@@ -1,0 +1,168 @@
+//! One who asks nodes over the wire, as another node would, and does not give up.
+
+use crate::fleet;
+use lease::bounds::RULES_VERSION;
+use lease::numbers::{Span, Token};
+use lease::refusal::Refusal;
+use lease::{Command, Outcome, Request};
+use node::peers::connection::Peers;
+use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
+use node::peers::{Identity, PeerError};
+use raft_store::codec::records::Blob;
+use raft_store::types::{Group, Member, NodeId};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Longer than anything here takes on a busy machine; nothing waits that long unless it is broken.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+/// A node that is paused answers nothing: then another one is asked.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// No member of any cluster here.
+const NOBODY: NodeId = 1_000;
+
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Clone)]
+pub(crate) struct Client {
+    peers: Peers,
+    nodes: Arc<Vec<(NodeId, Member)>>,
+    /// Where the last answer came from: a place in `nodes`.
+    turn: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
+}
+
+/// What became of what was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) answered: AtomicU64,
+    pub(crate) not_taken: AtomicU64,
+    pub(crate) unknown: AtomicU64,
+}
+
+impl Client {
+    pub(crate) fn new(cluster: u128, nodes: Vec<(NodeId, Member)>) -> Self {
+        let peers = Peers::new(identity(Some(cluster)), None);
+        Self { peers, nodes: Arc::new(nodes), turn: Arc::default(), counts: Arc::default() }
+    }
+
+    /// Without knowing the cluster.
+    pub(crate) async fn status_at(address: &str) -> Option<StatusReply> {
+        let stranger = Peers::new(identity(None), None);
+        match stranger.ask_address(address, NodeQuestion::Status, ANSWER_WITHIN).await {
+            Ok(NodeReply::Status(status)) => Some(status),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    pub(crate) async fn ask(&self, node: NodeId, question: NodeQuestion) -> Result<NodeReply, PeerError> {
+        let (_, member) = self.nodes.iter().find(|(id, _)| *id == node).unwrap();
+        self.peers.ask(node, member, question, ANSWER_WITHIN).await
+    }
+
+    /// One attempt with one node.
+    pub(crate) async fn submit(&self, node: NodeId, request: &Request) -> Submitted {
+        let requests = Blob(lease::encoding::encode(&vec![request.clone()]).into());
+        let submitted = match self.ask(node, NodeQuestion::Forward { requests }).await {
+            Ok(NodeReply::Forwarded { outcomes }) => {
+                let mut outcomes: Vec<Outcome> = lease::encoding::decode(&outcomes.0).unwrap();
+                assert_eq!(outcomes.len(), 1);
+                Submitted::Answered(outcomes.remove(0))
+            }
+            Ok(NodeReply::NotLeader { leader }) => Submitted::NotTaken(leader),
+            Ok(NodeReply::Unknown { .. }) => Submitted::Unknown,
+            Ok(other) => panic!("node {node} answers {other:?}"),
+            Err(error) if error.may_have_happened() => Submitted::Unknown,
+            Err(_) => Submitted::NotTaken(None),
+        };
+        let count = match &submitted {
+            Submitted::Answered(_) => &self.counts.answered,
+            Submitted::NotTaken(_) => &self.counts.not_taken,
+            Submitted::Unknown => &self.counts.unknown,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        submitted
+    }
+
+    /// Asks whoever leads, again under the same request id while nobody says what became of it.
+    pub(crate) async fn finish(&self, mut request: Request) -> Outcome {
+        let asking = async {
+            loop {
+                let turn = self.turn.load(Ordering::Relaxed);
+                let asked = self.nodes[turn].0;
+                let next = match self.submit(asked, &request).await {
+                    Submitted::Answered(outcome) => return outcome,
+                    Submitted::NotTaken(leader) => leader.filter(|leader| *leader != asked),
+                    Submitted::Unknown => {
+                        request.retry = true;
+                        None
+                    }
+                };
+                let named = next.and_then(|next| self.nodes.iter().position(|(id, _)| *id == next));
+                self.turn.store(named.unwrap_or((turn + 1) % self.nodes.len()), Ordering::Relaxed);
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        within("an answer", asking).await
+    }
+
+    pub(crate) async fn carry_out(&self, actor: &str, command: Command) -> Outcome {
+        self.finish(request(actor, command)).await
+    }
+
+    pub(crate) async fn create(&self, id: &str) {
+        let outcome = self.carry_out("ada", fleet::create(id)).await;
+        assert!(matches!(outcome, Outcome::Created { created: true, .. }), "{id}: {outcome:?}");
+    }
+
+    /// It is there: it cannot be created again.
+    pub(crate) async fn has(&self, id: &str) -> bool {
+        match self.carry_out("ada", fleet::create(id)).await {
+            Outcome::Created { created, .. } => !created,
+            // With other content than ours.
+            Outcome::Refused(Refusal::AlreadyExists) => true,
+            other => panic!("{id}: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn claim(&self, actor: &str, id: &str, lease_for: Span) -> Token {
+        let outcome = self.carry_out(actor, fleet::claim(id, lease_for)).await;
+        outcome.grant().unwrap_or_else(|| panic!("{id}: {outcome:?}")).token
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Submitted {
+    Answered(Outcome),
+    /// It has not happened; maybe this node leads.
+    NotTaken(Option<NodeId>),
+    Unknown,
+}
+
+fn identity(cluster: Option<u128>) -> Identity {
+    Identity { group: Group::default(), cluster, node: NOBODY, instance: 1, rules_version: RULES_VERSION }
+}
+
+pub(crate) fn request(actor: &str, command: Command) -> Request {
+    let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
+    fleet::request(actor, &format!("request-{number}"), command)
+}
+
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, future).await.unwrap_or_else(|_| panic!("never: {what}"))
+}
+
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let holding = async {
+        while !holds().await {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    within(what, holding).await;
+}

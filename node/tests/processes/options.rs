@@ -1,0 +1,46 @@
+//! What the command line says before anything runs.
+
+use crate::world::World;
+use std::fs;
+use std::process::Output;
+
+fn run(world: &World, options: &[&str]) -> Output {
+    world.command().args(options).output().unwrap()
+}
+
+#[test]
+fn check_config_says_how_it_would_run_and_makes_nothing() {
+    let world = World::empty();
+    let output = run(&world, &["--node-id", "7", "--data", "d", "--peer-listen", "127.0.0.1:0", "check-config"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("node 7\ndata in d\n"), "{said}");
+    assert!(said.contains("starts only with a directory that it has used before"), "{said}");
+    assert_eq!(fs::read_dir(world.folder()).unwrap().count(), 0);
+}
+
+#[test]
+fn bad_options_end_with_1_and_a_word_on_stderr_and_change_nothing() {
+    let world = World::empty();
+    let there = ["--node-id", "1", "--data", "d", "--peer-listen", "127.0.0.1:0"];
+    let both = [&there[..], &["--bootstrap", "--join", "127.0.0.1:1"]].concat();
+    let slow = [&there[..], &["--bootstrap", "--heartbeat-ms", "900"]].concat();
+    let cases: [(&[&str], &str); 6] = [
+        (&[], "--node-id is missing"),
+        (&["--node-id", "1"], "--data is missing"),
+        (&both, "say one of them"),
+        (&slow, "--heartbeat-ms must be"),
+        (&["--config", "nowhere.toml"], "nowhere.toml: cannot be read"),
+        // Nothing tells it how to begin.
+        (&there, "d: is empty. Say --bootstrap"),
+    ];
+    for (options, expected) in cases {
+        let output = run(&world, options);
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(expected), "{options:?}: {said}");
+        assert_eq!(output.stdout, b"", "{options:?}");
+        let left: Vec<_> = fs::read_dir(world.folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left, Vec::<std::path::PathBuf>::new(), "{options:?}");
+    }
+}

@@ -1,0 +1,60 @@
+//! SIGTERM: an orderly end, that nobody else notices much of.
+
+use crate::client::until;
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_told_to_stop_hands_over_and_ends_with_0() {
+    let mut world = World::empty();
+    // Nobody stands for election by himself within this test: who leads next was handed it.
+    let patience = ["--election-min-ms", "3600000", "--election-max-ms", "7200000"];
+    world.options = patience.map(str::to_owned).to_vec();
+    world.start_three().await;
+    let client = world.client();
+    client.create("before").await;
+    let leader = world.leader().await;
+    let status = world.stop(leader).await;
+    assert_eq!(status.code(), Some(0), "{status}: {}", world.words(leader));
+    assert!(world.words(leader).contains("stopped"), "{}", world.words(leader));
+    let next = world.leader().await;
+    assert_ne!(next, leader);
+    client.create("meanwhile").await;
+
+    world.start(leader);
+    assert_eq!(world.leader().await, next);
+    world.in_step().await;
+    for item in ["before", "meanwhile"] {
+        assert!(client.has(item).await, "{item}");
+    }
+    // The one that was away has it, too, and can lead.
+    let status = world.stop(next).await;
+    assert_eq!(status.code(), Some(0), "{status}: {}", world.words(next));
+    world.leader().await;
+    assert!(client.has("meanwhile").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_state_is_there_after_all_were_stopped() {
+    let mut world = World::of_three().await;
+    let client = world.client();
+    for nth in 0..50 {
+        client.create(&format!("item-{nth}")).await;
+    }
+    drop(world.stop_and_compare().await);
+    for node in 1..=3 {
+        world.start(node);
+    }
+    for nth in 0..50 {
+        assert!(client.has(&format!("item-{nth}")).await, "item-{nth}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_waits_to_join_can_be_stopped() {
+    let mut world = World::empty();
+    // There is nobody to join.
+    world.start(2);
+    until("it has asked", async || world.words(2).contains("a seed did not answer")).await;
+    let status = world.stop(2).await;
+    assert_eq!(status.code(), Some(0), "{status}: {}", world.words(2));
+}
