@@ -288,6 +288,8 @@ fn a_person_sees_what_it_carries() {
     assert_eq!(ids(carrying.assigned), [item("held"), item("kept"), item("given")]);
     assert_eq!(ids(story.state.carrying(&ada, &space(), 1).assigned), [item("held")]);
     assert_eq!(story.state.carrying(&worker("eve"), &space(), 10), Default::default());
+    let until = |id: &str| story.view(&ada, id).unwrap().reserved_until;
+    assert_eq!((until("kept"), until("held")), (Some(Time(3).after(Span::secs(2 * 24 * 3600))), None));
     let view = story.view(&ada, "held").unwrap();
     assert_eq!((view.token, view.claimed_at, view.assignee), (Some(Token(1)), Some(Time(1)), Some(actor("ada"))));
     assert_eq!(story.view(&op(), "held").unwrap().token, None, "a token is its holder's alone");

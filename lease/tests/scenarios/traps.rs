@@ -61,6 +61,21 @@ scenarios! {
          10s  nothing
      "#]];
 
+    dates_that_come_and_retentions_that_end_at_once_are_spread_over_entries:
+    "0s   mob*1001 creates % in ops, not before 12:00
+     1s   wall 12:00 tick
+     1s   wall 12:00 tick
+     2s   mob*1001 cancels %
+     8d   tick
+     8d   tick" => expect![[r#"
+         0s   created: mob1 r1, pending | ... 999 more ... | created: mob1001 r1001, pending
+         1s   1000 x queued (mob1 to mob1000)
+         1s   queued: mob1001
+         2s   now: mob1 cancelled | ... 999 more ... | now: mob1001 cancelled; 1001 x cancelled (mob1 to mob1001)
+         8d   1000 x purged (mob1 to mob1000)
+         8d   purged: mob1001, cancelled
+     "#]];
+
     a_due_lease_is_not_renewed_however_much_lapsed_before_it:
     "0s   ada creates many in ops: n1..n1000
      0s   ada creates many in ops: m1..m500
