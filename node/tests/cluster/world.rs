@@ -98,8 +98,14 @@ impl World {
     pub(crate) async fn join(&mut self, node: NodeId) {
         let seeds = self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
         self.start(node, Start::Join(seeds)).await;
-        let joined = self.node(node).clone();
-        until("the node has a vote", || joined.membership().voter_ids().any(|voter| voter == node)).await;
+        until("all know that the node has a vote", || {
+            self.nodes().all(|each| {
+                let membership = each.membership();
+                // While the change is half done, old and new voters must agree.
+                membership.get_joint_config().len() == 1 && membership.voter_ids().any(|voter| voter == node)
+            })
+        })
+        .await;
     }
 
     pub(crate) fn node(&self, node: NodeId) -> &TokioNode {
@@ -248,15 +254,19 @@ pub(crate) fn request(actor: &str, command: Command) -> Request {
 }
 
 pub(crate) async fn ask(node: &TokioNode, mut request: Request) -> Outcome {
+    let mut last = None;
     let asking = async {
         loop {
             match node.submit(vec![request.clone()], Duration::from_secs(10)).await {
                 Ok(mut outcomes) => return outcomes.pop().unwrap(),
-                Err(NoOutcome::Unavailable(_) | NoOutcome::Unknown(_)) => request.retry = true,
+                Err(no_outcome @ (NoOutcome::Unavailable(_) | NoOutcome::Unknown(_))) => last = Some(no_outcome),
             }
+            request.retry = true;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    within("an answer", asking).await
+    let answer = tokio::time::timeout(LIMIT, asking).await;
+    answer.unwrap_or_else(|_| panic!("no answer from {node:?}, whose leader is {:?}: {last:?}", node.leader()))
 }
 
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {

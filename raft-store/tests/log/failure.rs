@@ -57,7 +57,7 @@ async fn a_failed_write_is_told_once_to_everyone_and_never_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vote_that_could_not_be_written_is_not_cast() {
     let directory = directory();
-    let mut store = open_with(directory.path(), CACHED, Some(Box::new(|| Err(io::Error::other("no space")))));
+    let mut store = open_with(directory.path(), CACHED, Some(Arc::new(|| Err(io::Error::other("no space")))));
     let said = store.save_vote(&vote(7)).await.unwrap_err().to_string();
     assert!(said.contains("no space"), "{said}");
     assert_eq!(store.reader().read_vote().await.unwrap(), None);
@@ -66,7 +66,7 @@ async fn a_vote_that_could_not_be_written_is_not_cast() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_of_the_writer_is_a_failure_and_no_silence() {
     let directory = directory();
-    let mut store = open_with(directory.path(), CACHED, Some(Box::new(|| panic!("on purpose"))));
+    let mut store = open_with(directory.path(), CACHED, Some(Arc::new(|| panic!("on purpose"))));
     let mut monitor = store.monitor();
     let said = begin_append(&mut store, vec![entry(1, 0)]).await.await.expect("answered").unwrap_err().to_string();
     assert!(said.contains("panicked"), "{said}");
