@@ -4,10 +4,11 @@ use crate::calls::Calls;
 use crate::node::Node;
 use crate::propose::Responds;
 use lease::bounds::RULES_VERSION;
-use openraft::ChangeMembers;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, RaftError};
 use openraft::type_config::TypeConfigExt;
+use openraft::{ChangeMembers, Raft};
+use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, Membership, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,8 @@ const CAUGHT_UP_WITHIN: u64 = 1_000;
 const TURN_WITHIN: Duration = Duration::from_secs(10);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A change that stands half done for so long was left so by a leader that is gone: they take milliseconds.
+const HALF_DONE_FOR: Duration = Duration::from_secs(1);
 
 /// Why a change did not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,30 @@ impl fmt::Display for ChangeError {
 }
 
 impl std::error::Error for ChangeError {}
+
+/// Finishes, while this node leads, the change that another leader left half done. Until then the old and the new
+/// voters must both have a majority: the loss of one node could stop a cluster of three.
+pub(crate) async fn finish_left_changes<C: Responds, D: StateDisk>(raft: Raft<C, Machine<C, D>>) {
+    let mut seen = None;
+    loop {
+        C::sleep(HALF_DONE_FOR).await;
+        let (half_done, target) = {
+            let metrics = raft.metrics();
+            let metrics = metrics.borrow_watched();
+            let target = metrics.membership_config.get_joint_config().get(1).cloned();
+            (metrics.membership_config.log_id().filter(|_| metrics.state.is_leader()), target)
+        };
+        let (Some(id), Some(target)) = (half_done, target) else {
+            seen = None;
+            continue;
+        };
+        if seen.replace(id) == Some(id)
+            && let Err(error) = raft.change_membership(ChangeMembers::ReplaceAllVoters(target), false).await
+        {
+            tracing::warn!(%error, "a change of the members is half done; trying on");
+        }
+    }
+}
 
 impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     /// The first node of a cluster, or its first nodes, make it. Repeating it changes nothing.

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::compare;
 use crate::hub::{Hub, Topic};
 use crate::leadership;
+use crate::members;
 use crate::propose::{Gatherer, NoOutcome, Proposer, Responds};
 use crate::reads::{self, Reads, Rounds};
 use crate::tick;
@@ -182,6 +183,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             C::spawn(until(stop.clone(), following)),
             C::spawn(until(stop.clone(), tick::run(clock.clone(), hub.clone(), proposer.clone(), wall))),
             C::spawn(until(stop.clone(), comparing)),
+            C::spawn(until(stop.clone(), members::finish_left_changes(raft.clone()))),
         ]);
         let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, tasks, stop };
         Ok(Self { inner: Arc::new(inner) })

@@ -6,6 +6,7 @@
 
 use crate::calls::{Calls, Forwarded};
 use crate::clock::Clock;
+use futures_util::future::{self, Either};
 use lease::numbers::Wall;
 use lease::{Entry, Outcome, Request};
 use openraft::async_runtime::watch::WatchReceiver;
@@ -19,6 +20,7 @@ use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, NodeId, Proposal, Types};
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,6 +36,8 @@ pub const SUBMISSION_BYTES_MAX: usize = 8 * 1024 * 1024;
 const QUEUE: usize = 4_096;
 /// An answer that takes longer is lost: the callers are told that they cannot know.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// A leader that was replaced, and does not answer within this time from then, is not waited for.
+const REPLACED_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// Between two looks for a leader.
 const LEADER_RETRY: Duration = Duration::from_millis(20);
 
@@ -292,7 +296,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         }
         self.counts.forwarded.fetch_add(requests.len() as u64, Ordering::Relaxed);
         let wanted = requests.len();
-        match self.calls.forward(leader, &member, requests, ANSWER_WITHIN).await {
+        let forwarded = self.calls.forward(leader, &member, requests, ANSWER_WITHIN);
+        let forwarded = match future::select(pin!(forwarded), pin!(self.is_replaced(leader))).await {
+            Either::Left((forwarded, _)) => forwarded,
+            // It may be stopped for long. Whether the new one has what the old one took, asking again tells.
+            Either::Right(_) => Forwarded::Unknown("the leader was replaced before it answered".into()),
+        };
+        match forwarded {
             Forwarded::Answered(outcomes) if outcomes.len() == wanted => Sent::Answered(outcomes),
             Forwarded::Answered(outcomes) => {
                 Sent::Unknown(format!("the leader answered {} of {wanted} commands", outcomes.len()))
@@ -327,6 +337,17 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             Ok(Err(_)) => Sent::Unknown("Raft stopped before it answered".into()),
             Err(_) => Sent::Unknown(format!("no quorum answered within {} s", ANSWER_WITHIN.as_secs())),
         }
+    }
+
+    /// Returns some time after this node has heard of another leader.
+    async fn is_replaced(&self, leader: NodeId) {
+        let mut metrics = self.raft.server_metrics();
+        while metrics.borrow_watched().current_leader.is_none_or(|current| current == leader) {
+            if metrics.changed().await.is_err() {
+                break;
+            }
+        }
+        C::sleep(REPLACED_ANSWERS_WITHIN).await;
     }
 
     fn leader(&self) -> Option<(NodeId, Member)> {

@@ -6,7 +6,9 @@ use lease::Outcome;
 use lease::numbers::Span;
 use node::daemon::{Daemon, Start};
 use node::members::ChangeError;
+use openraft::ChangeMembers;
 use raft_store::types::Member;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -143,4 +145,26 @@ async fn rules_are_raised_only_when_every_member_knows_them() {
     let silent = world.follower().await;
     world.kill(silent).await;
     assert_eq!(world.node(leader).cannot_follow(current).await, [silent], "silence is no consent");
+}
+
+/// One that died in the middle of a change once left the next one with two sets of voters for ever: of three nodes,
+/// the loss of one then stopped the cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_was_left_half_done_is_finished_by_whoever_leads() {
+    let world = World::of(3).await;
+    world.lead(1).await;
+    for node in [2, 3] {
+        world.gates[&node].shut();
+    }
+    let raft = world.node(1).raft().clone();
+    let removing =
+        tokio::spawn(async move { raft.change_membership(ChangeMembers::RemoveVoters([3].into()), false).await });
+    let sets = |node| world.node(node).membership().get_joint_config().clone();
+    until("the change has begun", || sets(1).len() == 2).await;
+    removing.abort();
+    assert!(removing.await.unwrap_err().is_cancelled(), "it is half done, and nobody is left to finish it");
+    for node in [2, 3] {
+        world.gates[&node].open();
+    }
+    until("it is finished", || [1, 2].into_iter().all(|node| sets(node) == [BTreeSet::from([1, 2])])).await;
 }

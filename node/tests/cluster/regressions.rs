@@ -106,16 +106,18 @@ async fn etcd12528_a_leader_that_was_stopped_and_replaced_ends_no_lease_when_it_
     world.restart_on(1, &threads).await;
     world.lead(1).await;
     world.ask(2, "ada", create("a")).await;
-    let token = world.claim(2, "ada", "a", LEASE).await;
+    // Longer than until another one leads, shorter than until one gives up waiting for an answer.
+    let lease_for = Span::secs(8);
+    let token = world.claim(2, "ada", "a", lease_for).await;
 
     let stopped = threads.stop().await;
     let since = Instant::now();
     // It waits in the stopped leader, which takes itself for the leader when it goes on.
     let bob = tokio::spawn({
         let node = world.node(1).clone();
-        async move { ask(&node, request("bob", claim("a", LEASE))).await }
+        async move { ask(&node, request("bob", claim("a", lease_for))).await }
     });
-    while since.elapsed() < TWICE_THE_LEASE {
+    while since.elapsed() < Duration::from_millis(2 * lease_for.0) {
         let outcome = world.ask(2, "ada", renew("a", token)).await;
         assert!(is_renewed(&outcome), "{outcome:?} after {:?}", since.elapsed());
         tokio::time::sleep(Duration::from_millis(100)).await;

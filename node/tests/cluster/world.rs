@@ -98,12 +98,12 @@ impl World {
     pub(crate) async fn join(&mut self, node: NodeId) {
         let seeds = self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
         self.start(node, Start::Join(seeds)).await;
-        let joined = self.node(node).clone();
-        until("the node has a vote", || {
-            // In one set of voters: while the change is under way the old set has to agree, too, without this node.
-            let membership = joined.membership();
-            let sets = membership.get_joint_config();
-            sets.len() == 1 && sets[0].contains(&node)
+        until("all know that the node has a vote", || {
+            self.nodes().all(|each| {
+                let membership = each.membership();
+                // While the change is half done, old and new voters must agree.
+                membership.get_joint_config().len() == 1 && membership.voter_ids().any(|voter| voter == node)
+            })
         })
         .await;
     }
@@ -259,16 +259,20 @@ pub(crate) fn request(actor: &str, command: Command) -> Request {
 }
 
 pub(crate) async fn ask(node: &TokioNode, mut request: Request) -> Outcome {
+    let mut last = None;
     let asking = async {
         loop {
             match node.submit(vec![request.clone()], Duration::from_secs(10)).await {
                 Ok(mut outcomes) => return outcomes.pop().unwrap(),
-                Err(NoOutcome::Unavailable(_) | NoOutcome::Unknown(_)) => request.retry = true,
+                Err(no_outcome @ (NoOutcome::Unavailable(_) | NoOutcome::Unknown(_))) => last = Some(no_outcome),
                 Err(error @ NoOutcome::TooLarge { .. }) => panic!("{error}"),
             }
+            request.retry = true;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    within("an answer", asking).await
+    let answer = tokio::time::timeout(LIMIT, asking).await;
+    answer.unwrap_or_else(|_| panic!("no answer from {node:?}, whose leader is {:?}: {last:?}", node.leader()))
 }
 
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
