@@ -153,6 +153,8 @@ async fn rules_are_raised_only_when_every_member_knows_them() {
 async fn a_change_that_was_left_half_done_is_finished_by_whoever_leads() {
     let world = World::of(3).await;
     world.lead(1).await;
+    // Answered, so all before it is committed: the change before this one, too, or this one could not begin.
+    world.ask(1, "ada", create("a")).await;
     for node in [2, 3] {
         world.gates[&node].shut();
     }
