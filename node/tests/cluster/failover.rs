@@ -6,7 +6,7 @@ use lease::Outcome;
 use lease::numbers::{Span, Token};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_leader_is_replaced_and_what_it_acknowledged_is_there() {
@@ -35,12 +35,13 @@ async fn a_dead_leader_is_replaced_and_what_it_acknowledged_is_there() {
 async fn five_nodes_lose_leader_after_leader_under_load_and_no_token_repeats() {
     let mut world = World::of(5).await;
     let stop = Arc::new(AtomicBool::new(false));
+    let done = Arc::new(AtomicU64::new(0));
     let mut workers = tokio::task::JoinSet::new();
     // Two nodes stay up, so that their callers always have someone to ask.
     let (first, second) = (world.node(4).clone(), world.node(5).clone());
     for worker in 0..8 {
         let node = if worker % 2 == 0 { first.clone() } else { second.clone() };
-        let stop = stop.clone();
+        let (stop, done) = (stop.clone(), done.clone());
         workers.spawn(async move {
             let actor = format!("worker-{worker}");
             let mut tokens = Vec::new();
@@ -56,6 +57,7 @@ async fn five_nodes_lose_leader_after_leader_under_load_and_no_token_repeats() {
                 let moved = ask(&node, request(&actor, complete(&id, token))).await;
                 assert!(matches!(moved, Outcome::Moved { .. }), "{moved:?}");
                 tokens.push(token);
+                done.fetch_add(1, Ordering::Relaxed);
             }
             tokens
         });
@@ -74,11 +76,12 @@ async fn five_nodes_lose_leader_after_leader_under_load_and_no_token_repeats() {
         }
         world.leader().await;
     }
+    // However busy the machine is: enough for a repeated token to show.
+    until("enough was worked on", || done.load(Ordering::Relaxed) > 50).await;
     stop.store(true, Ordering::Relaxed);
     let all: Vec<Token> = within("the workers end", workers.join_all()).await.into_iter().flatten().collect();
     let distinct: BTreeSet<Token> = all.iter().copied().collect();
     assert_eq!(distinct.len(), all.len(), "a token was given twice");
-    assert!(all.len() > 50, "only {} items were worked on", all.len());
     world.agree().await;
 }
 
