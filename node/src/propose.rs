@@ -149,6 +149,11 @@ impl<C: Types> Proposer<C> {
         let _ = C::timeout(within, self.enqueue(Vec::new(), 0, within, true)).await;
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_a_stopped_node() -> Self {
+        Self { submissions: mpsc::channel(1).0, counts: Arc::default(), is_draining: Arc::default() }
+    }
+
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts

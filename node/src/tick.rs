@@ -28,9 +28,9 @@ pub(crate) async fn run<C: Types>(
         if let Some(stamp) = clock.observe(now)
             && is_due(hub.current(), stamp.at, wall())
         {
-            // Unknown or unavailable: the next round sees whether it is still due.
-            let _ = proposer.tick().await;
-            if hub.current().deadlines.time.is_some_and(|time| time <= hub.current().now) {
+            // Unknown or unavailable: a later round sees whether it is still due. At once would be a loop that never rests.
+            let is_applied = proposer.tick().await.is_ok();
+            if is_applied && hub.current().deadlines.time.is_some_and(|time| time <= hub.current().now) {
                 // One entry did not work off all that was due.
                 continue;
             }
@@ -54,10 +54,29 @@ fn is_due(progress: Progress, at: Time, wall: Wall) -> bool {
 mod tests {
     use super::*;
     use lease::NextDeadlines;
+    use raft_store::types::{LeaderId, OnTokio};
 
     fn progress(now: u64, time: Option<u64>, wall: Option<u64>, has_leases: bool) -> Progress {
         let deadlines = NextDeadlines { time: time.map(Time), wall: wall.map(Wall) };
         Progress { now: Time(now), deadlines, has_leases, ..Progress::default() }
+    }
+
+    /// A node that stops takes no tick any more, whatever is due: its timer must rest, or it could not be ended.
+    #[test]
+    fn a_tick_that_is_not_taken_is_not_tried_again_without_a_rest() {
+        let (sender, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                let clock = Arc::new(Clock::new());
+                clock.begin(LeaderId { term: 1, node_id: 1 }, Time(10), OnTokio::now());
+                let hub = Hub::new(progress(10, Some(5), None, true));
+                let ticking = run::<OnTokio>(clock, hub, Proposer::of_a_stopped_node(), Arc::new(|| Wall(0)));
+                let _ = tokio::time::timeout(3 * OBSERVED_EVERY, ticking).await;
+            });
+            sender.send(()).unwrap();
+        });
+        ended.recv_timeout(std::time::Duration::from_secs(60)).expect("the timer rests, so it can be ended");
     }
 
     #[test]
