@@ -80,7 +80,8 @@ enum Verdict {
 }
 
 fn judge(mark: HashMark, others: &[(NodeId, Vec<HashMark>)]) -> Verdict {
-    let majority = usize::midpoint(others.len() + 1, 0) + 1;
+    let members = others.len() + 1;
+    let majority = members / 2 + 1;
     let mut agree = 1;
     let mut differ = Vec::new();
     for (node, marks) in others {
@@ -90,7 +91,7 @@ fn judge(mark: HashMark, others: &[(NodeId, Vec<HashMark>)]) -> Verdict {
             None => {}
         }
     }
-    let silent = others.len() + 1 - agree - differ.len();
+    let silent = members - agree - differ.len();
     if differ.is_empty() {
         if silent == 0 { Verdict::Agreed } else { Verdict::Open }
     } else if agree >= majority {

@@ -206,7 +206,7 @@ impl Daemon {
         self.log.failure().or_else(|| self.node.failure())
     }
 
-    /// Hands leadership over, lets what is in flight end, makes the state durable.
+    /// Lets what is in flight end, hands leadership over, makes the state durable.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
         self.node.stop(STOP_WITHIN).await;

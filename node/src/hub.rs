@@ -2,7 +2,7 @@
 
 use lease::caller::Holder;
 use lease::event::{Event, What};
-use lease::names::{ItemId, QueueName, SpaceName};
+use lease::names::{ItemId, SpaceName};
 use openraft::type_config::TypeConfigExt;
 use raft_store::state::{AppliedChunk, Observer, Progress};
 use raft_store::types::Types;
@@ -18,8 +18,6 @@ pub enum Topic {
     Place(SpaceName, ItemId, Holder),
     /// Anything about an item.
     Item(SpaceName, ItemId),
-    /// Something became available in a queue: one waiter is woken by one such event.
-    Work(SpaceName, QueueName),
     /// Any event of a space.
     Space(SpaceName),
 }
@@ -85,19 +83,6 @@ impl Waiters {
         }
     }
 
-    /// The one who has waited longest: one piece of work needs one worker.
-    fn wake_one(&mut self, topic: &Topic) {
-        let Some(waiting) = self.by_topic.get_mut(topic) else { return };
-        while let Some((_, waiter)) = waiting.pop_first() {
-            if waiter.send(()).is_ok() {
-                break;
-            }
-        }
-        if waiting.is_empty() {
-            self.by_topic.remove(topic);
-        }
-    }
-
     fn tell(&mut self, event: &Event) {
         if self.by_topic.is_empty() {
             return;
@@ -109,17 +94,7 @@ impl Waiters {
                 self.wake_all(&Topic::Place(event.space.clone(), item.clone(), holder.clone()));
             }
         }
-        if let Some(queue) = &event.queue
-            && frees_work(&event.what)
-        {
-            self.wake_one(&Topic::Work(event.space.clone(), queue.clone()));
-        }
     }
-}
-
-/// Whether an item may have become free to be handed out.
-fn frees_work(what: &What) -> bool {
-    !matches!(what, What::Granted { .. } | What::PickedUp { .. } | What::Extended { .. } | What::Joined { .. })
 }
 
 impl Observer for Hub {
@@ -165,5 +140,80 @@ impl Drop for Waiter {
                 waiters.by_topic.remove(&self.topic);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lease::names::ActorId;
+    use lease::numbers::{EventNumber, Time, Token, Wall};
+    use raft_store::types::OnTokio;
+
+    fn item(id: &str) -> ItemId {
+        ItemId::new(id).unwrap()
+    }
+
+    fn holder(actor: &str) -> Holder {
+        Holder { actor: ActorId::new(actor).unwrap(), session: None }
+    }
+
+    fn event(id: &str, what: What) -> Event {
+        Event {
+            space: SpaceName::fallback(),
+            number: EventNumber::default(),
+            at: Time(0),
+            wall: Wall(0),
+            by: None,
+            queue: None,
+            item: Some(item(id)),
+            local_to: None,
+            what,
+        }
+    }
+
+    fn tell(hub: &Hub, events: &[Event], is_jump: bool) {
+        hub.applied(&AppliedChunk { progress: Progress::default(), events, is_jump });
+    }
+
+    async fn is_woken(waiter: Waiter) -> bool {
+        waiter.woken_within::<OnTokio>(Duration::from_millis(1)).await
+    }
+
+    #[tokio::test]
+    async fn an_event_wakes_those_who_wait_for_its_item_its_space_and_its_place() {
+        let hub = Hub::new(Progress::default());
+        let space = SpaceName::fallback();
+        let place = |id: &str, who| hub.wait_for(Topic::Place(space.clone(), item(id), holder(who)));
+        let (bobs, cys, elsewhere) = (place("a", "bob"), place("a", "cy"), place("b", "bob"));
+        let on_item = hub.wait_for(Topic::Item(space.clone(), item("a")));
+        let on_other = hub.wait_for(Topic::Item(space.clone(), item("b")));
+        let on_space = hub.wait_for(Topic::Space(space.clone()));
+        let granted = What::Granted {
+            holder: holder("bob"),
+            token: Token(1),
+            expires_at: Time(1),
+            from_line: true,
+            was_assigned_to: None,
+        };
+        tell(&hub, &[event("a", granted)], false);
+        assert!(is_woken(bobs).await && is_woken(on_item).await && is_woken(on_space).await);
+        assert!(!is_woken(cys).await && !is_woken(elsewhere).await && !is_woken(on_other).await);
+        assert_eq!(hub.waiting(), 0, "who waits no more is forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_place_that_ended_without_a_grant_wakes_its_waiter_and_a_snapshot_wakes_all() {
+        let hub = Hub::new(Progress::default());
+        let place = || hub.wait_for(Topic::Place(SpaceName::fallback(), item("a"), holder("bob")));
+        let (first, second) = (place(), place());
+        tell(&hub, &[event("a", What::LeftLine { holder: holder("bob"), answer: None })], false);
+        assert!(is_woken(first).await && is_woken(second).await);
+        let third = place();
+        tell(&hub, &[], false);
+        assert!(!is_woken(third).await, "nothing happened");
+        let fourth = place();
+        tell(&hub, &[], true);
+        assert!(is_woken(fourth).await);
     }
 }

@@ -9,7 +9,7 @@ use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
-use raft_store::types::{NodeId, Types};
+use raft_store::types::{Member, NodeId, Types};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Follows Raft's changes of role until it stops.
@@ -47,6 +47,14 @@ pub(crate) async fn follow<C: Types, D: StateDisk>(
             return;
         }
     }
+}
+
+/// Who leads, as far as this node knows, and where it is.
+pub(crate) fn known_leader<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<(NodeId, Member)> {
+    let metrics = raft.server_metrics();
+    let metrics = metrics.borrow_watched();
+    let leader = metrics.current_leader?;
+    Some((leader, metrics.membership_config.get_node(&leader)?.clone()))
 }
 
 /// Raft's metrics tell of a disk that failed, but not of a panic: without this a node would stay, lead nobody and

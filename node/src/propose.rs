@@ -6,6 +6,7 @@
 
 use crate::calls::{Calls, Forwarded};
 use crate::clock::Clock;
+use crate::leadership::known_leader;
 use futures_util::future::{self, Either};
 use lease::numbers::Wall;
 use lease::{Entry, Outcome, Request};
@@ -18,7 +19,7 @@ use openraft::type_config::alias::InstantOf;
 use openraft::{Raft, RaftTypeConfig};
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
-use raft_store::types::{Member, NodeId, Proposal, Types};
+use raft_store::types::{NodeId, Proposal, Types};
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -293,7 +294,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         if !batch[0].may_forward {
             return Sent::NotTaken("this node does not lead".into());
         }
-        let Some((leader, member)) = self.leader() else {
+        let Some((leader, member)) = known_leader(&self.raft).filter(|(leader, _)| *leader != self.id) else {
             return Sent::NotTaken("no leader is known".into());
         };
         if requests.is_empty() {
@@ -353,14 +354,6 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             }
         }
         C::sleep(REPLACED_ANSWERS_WITHIN).await;
-    }
-
-    fn leader(&self) -> Option<(NodeId, Member)> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let leader = metrics.current_leader?;
-        let member = metrics.membership_config.get_node(&leader)?;
-        (leader != self.id).then(|| (leader, member.clone()))
     }
 }
 

@@ -3,15 +3,15 @@
 
 use crate::calls::Calls;
 use crate::hub::Hub;
+use crate::leadership::known_leader;
 use crate::propose::NoOutcome;
 use openraft::Raft;
-use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::ReadPolicy;
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
-use raft_store::types::{Member, NodeId, Types};
+use raft_store::types::{NodeId, Types};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,19 +113,12 @@ impl<C: Types, D: StateDisk, P: Calls> Rounds<C, D, P> {
     }
 
     async fn read_index(&self) -> Option<u64> {
-        let (leader, member) = self.leader()?;
+        let (leader, member) = known_leader(&self.raft)?;
         if leader == self.id {
             own_read_index(&self.raft).await
         } else {
             self.calls.read_index(leader, &member, ROUND_WITHIN).await
         }
-    }
-
-    fn leader(&self) -> Option<(NodeId, Member)> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let leader = metrics.current_leader?;
-        Some((leader, metrics.membership_config.get_node(&leader)?.clone()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What this node does for the others: takes commands when it leads, says how far it is, lets nodes join.
 
+use crate::leadership::known_leader;
 use crate::members::ChangeError;
 use crate::node::Node;
 use crate::peers::connection::Peers;
@@ -83,9 +84,8 @@ impl NodeService {
 
     /// To the leader, on behalf of one who does not know it.
     async fn pass_on(&self, question: NodeQuestion) -> NodeReply {
-        let leader = self.node.leader().filter(|leader| *leader != self.node.id());
-        let member = leader.and_then(|leader| self.node.membership().get_node(&leader).cloned());
-        let (Some(leader), Some(member)) = (leader, member) else { return NodeReply::NotLeader { leader: None } };
+        let known = known_leader(self.node.raft()).filter(|(leader, _)| *leader != self.node.id());
+        let Some((leader, member)) = known else { return NodeReply::NotLeader { leader: None } };
         match self.node.calls().ask(leader, &member, question, PASSED_ON_WITHIN).await {
             Ok(reply) => reply,
             Err(error) if error.may_have_happened() => NodeReply::Unknown { why: error.to_string() },

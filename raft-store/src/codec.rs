@@ -32,6 +32,16 @@ pub trait Kind: Serialize + DeserializeOwned {
     const KIND: u16;
 }
 
+/// Gives types their numbers.
+#[macro_export]
+macro_rules! kinds {
+    ($($type:ty = $kind:literal),+ $(,)?) => {
+        $(impl $crate::codec::Kind for $type {
+            const KIND: u16 = $kind;
+        })+
+    };
+}
+
 /// Why bytes are not what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodecError {

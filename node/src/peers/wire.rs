@@ -4,10 +4,10 @@
 //! for ever, a new variant comes last, a new shape of a frame gets a new number. Nothing of openraft's stands here:
 //! its types may change with each version, these bytes may not.
 
+use raft_store::codec::PAYLOAD_BYTES_MAX;
 use raft_store::codec::records::{
     Blob, EntryRecord, HashMark, LogIdRecord, MembershipRecord, SnapshotMetaRecord, VoteRecord,
 };
-use raft_store::codec::{Kind, PAYLOAD_BYTES_MAX};
 use raft_store::types::{Group, Member, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -311,16 +311,8 @@ pub enum SnapshotAnswer {
     Failed { why: String },
 }
 
-macro_rules! kinds {
-    ($($type:ty = $kind:literal),+ $(,)?) => {
-        $(impl Kind for $type {
-            const KIND: u16 = $kind;
-        })+
-    };
-}
-
 // On disk 1 to 99, between nodes from 100 on. Never reuse a number.
-kinds! {
+raft_store::kinds! {
     Hello = 100,
     Greeting = 101,
     AppendFrame = 102,

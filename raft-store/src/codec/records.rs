@@ -1,6 +1,6 @@
 //! Our own shapes of what Raft keeps and sends, and the way from and to Raft's types.
 
-use super::{CodecError, Kind};
+use super::CodecError;
 use crate::types::{LeaderId, LogEntry, LogId, Member, Membership, NodeId, Payload, Proposal, SnapshotMeta};
 use crate::types::{StoredMembership, Vote};
 use lease::StateHash;
@@ -229,16 +229,8 @@ pub struct IdentityRecord {
     pub instance: u64,
 }
 
-macro_rules! kinds {
-    ($($type:ty = $kind:literal),+ $(,)?) => {
-        $(impl Kind for $type {
-            const KIND: u16 = $kind;
-        })+
-    };
-}
-
 // On disk 1 to 99, between nodes from 100 on. Never reuse a number.
-kinds! {
+crate::kinds! {
     EntryRecord = 1,
     VoteRecord = 2,
     LogIdRecord = 3,

@@ -22,8 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Behind the group's number; no record of the lease machine begins so.
 const APPLIED: u8 = b'#';
-/// A full one is written out in the background. After a crash so much is applied again from the log at most, some
-/// hundred thousand commands: seconds.
+/// A full one is written out in the background. After a crash at most what the buffers held is applied again.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// For what is not held in memory: archived items, bodies, events.
 const BLOCK_CACHE_BYTES: usize = 128 * 1024 * 1024;
