@@ -1,0 +1,434 @@
+//! Claiming: one item, many at once, or the next of a queue.
+
+use crate::dates::{Calendar, Date};
+use crate::hold::{Release, Released};
+use crate::item::{Body, Content};
+use crate::names::{self, Cursor, Number};
+use crate::problem::Problem;
+use crate::words::{EmptyReason, ItemState, Order, RunsIn, Transition};
+use lease::Command;
+use lease::bounds::NEXT_COUNT;
+use lease::command::{Claim as CoreClaim, ClaimMany, Filter, Next as CoreNext, OnConflict as CoreOnConflict};
+use lease::names::{ItemId, Label, Phase, QueueName};
+use lease::numbers::{Span, Token};
+use lease::outcome::{Grant as CoreGrant, Outcome, Snapshot as CoreSnapshot};
+use lease::standing::Mirrors;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a claim does when it cannot be granted now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    #[default]
+    Fail,
+    /// Join the wait line.
+    Wait,
+}
+
+/// A claim on one item.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The queue's default unless said; cut to its ceiling, and the answer says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_for_ms: Option<u64>,
+    /// Tells observers what the holder is doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    pub action: Option<String>,
+    /// And to which part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    pub field: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_conflict: OnConflict,
+    /// With `wait`: give up after so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_for_ms: Option<u64>,
+    /// With `wait`: do not join a line already this long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10000)]
+    pub line_max: Option<u32>,
+    /// With `wait`: how long this call waits before it answers `waiting`; 20 s at most. Repeat it with the same
+    /// Idempotency-Key to go on waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 20000)]
+    pub poll_ms: Option<u64>,
+    /// End the lease of the same actor's other session.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub takeover: bool,
+    /// Which steps may move the target's phase; narrows the queue's policy, never widens it. All unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 4)]
+    pub mirrors: Option<Vec<Transition>>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn mirrors(named: Option<Vec<Transition>>) -> Mirrors {
+    named.map_or(Mirrors::ALL, |named| {
+        named.into_iter().fold(Mirrors::NONE, |mirrors, transition| mirrors.with(transition.into()))
+    })
+}
+
+impl Claim {
+    /// # Errors
+    /// When it says how to wait but not that it waits.
+    pub fn into_core(self, item: ItemId) -> Result<CoreClaim, Problem> {
+        let on_conflict = match self.on_conflict {
+            OnConflict::Wait => {
+                CoreOnConflict::Wait { wait_for: self.wait_for_ms.map(Span), line_max: self.line_max }
+            }
+            OnConflict::Fail => {
+                for (field, is_said) in [
+                    ("wait_for_ms", self.wait_for_ms.is_some()),
+                    ("line_max", self.line_max.is_some()),
+                    ("poll_ms", self.poll_ms.is_some()),
+                ] {
+                    if is_said {
+                        return Err(Problem::invalid(field, "means something only with on_conflict: wait"));
+                    }
+                }
+                CoreOnConflict::Fail
+            }
+        };
+        Ok(CoreClaim {
+            item,
+            lease_for: self.lease_for_ms.map(Span),
+            action: self.action,
+            field: self.field,
+            on_conflict,
+            takeover: self.takeover,
+            mirrors: mirrors(self.mirrors),
+        })
+    }
+}
+
+/// A claim within a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimOf {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_for_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    pub action: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    pub field: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_conflict: OnConflict,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_for_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10000)]
+    pub line_max: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub takeover: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 4)]
+    pub mirrors: Option<Vec<Transition>>,
+}
+
+/// Many claims in one step, and what is given back with them. Each entry is answered by itself, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Claims {
+    #[serde(default)]
+    #[schema(max_items = 1000)]
+    pub claims: Vec<ClaimOf>,
+    /// Given back in the same step; their room may be used by the claims.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub releases: Vec<ReleaseOf>,
+    /// Every claim is granted, or none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub all_or_none: bool,
+}
+
+/// A release within a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseOf {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Token>)]
+    pub token: Option<Token>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keep_assignment: bool,
+}
+
+impl Claims {
+    /// # Errors
+    /// When a claim says how to wait but not that it waits.
+    pub fn into_command(self) -> Result<Command, Problem> {
+        let mut claims = Vec::with_capacity(self.claims.len());
+        for (index, entry) in self.claims.into_iter().enumerate() {
+            let claim = Claim {
+                lease_for_ms: entry.lease_for_ms,
+                action: entry.action,
+                field: entry.field,
+                on_conflict: entry.on_conflict,
+                wait_for_ms: entry.wait_for_ms,
+                line_max: entry.line_max,
+                poll_ms: None,
+                takeover: entry.takeover,
+                mirrors: entry.mirrors,
+            };
+            claims.push(claim.into_core(entry.item).map_err(|problem| within(index, problem))?);
+        }
+        let release = |entry: ReleaseOf| {
+            Release { token: entry.token, keep_assignment: entry.keep_assignment }.into_core(entry.item)
+        };
+        let releases = self.releases.into_iter().map(release).collect();
+        Ok(Command::ClaimMany(ClaimMany { claims, releases, all_or_none: self.all_or_none }))
+    }
+}
+
+fn within(index: usize, problem: Problem) -> Problem {
+    let field = problem.field.unwrap_or_default();
+    Problem::invalid(format!("claims[{index}].{field}"), "means something only with on_conflict: wait")
+}
+
+/// A wish for the next items of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Next {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_for_ms: Option<u64>,
+    /// 1 unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
+    pub count: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// The item has all of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<names::Label>, max_items = 32)]
+    pub labels: Vec<Label>,
+    /// What the caller can do; what its worker was registered with unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<names::Label>>, max_items = 32)]
+    pub capabilities: Option<Vec<Label>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Phase>)]
+    pub phase: Option<Phase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<RunsIn>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ItemId>)]
+    pub parent: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ItemId>)]
+    pub ancestor: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 9)]
+    pub priority_min: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 9)]
+    pub priority_max: Option<u8>,
+    /// Where an earlier call stopped looking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    pub action: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 4)]
+    pub mirrors: Option<Vec<Transition>>,
+    /// Wait so long for something to come, 20 s at most. Not first come, first served over nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 20000)]
+    pub wait_ms: Option<u64>,
+}
+
+impl Next {
+    #[must_use]
+    pub fn into_core(self, queue: QueueName) -> CoreNext {
+        CoreNext {
+            queue,
+            filter: Filter {
+                labels: self.labels,
+                capabilities: self.capabilities,
+                phase: self.phase,
+                mode: self.mode.map(Into::into),
+                parent: self.parent,
+                ancestor: self.ancestor,
+                priority_min: self.priority_min,
+                priority_max: self.priority_max,
+            },
+            lease_for: self.lease_for_ms.map(Span),
+            count: self.count.unwrap_or(1),
+            order: self.order.unwrap_or(Order::Priority).into(),
+            cursor: self.cursor.map(|cursor| cursor.0),
+            action: self.action,
+            mirrors: mirrors(self.mirrors),
+        }
+    }
+}
+
+/// The most that one `next` hands out.
+pub const COUNT_MAX: u32 = NEXT_COUNT;
+
+/// A lease, as its holder sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Grant {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    #[schema(value_type = names::Token)]
+    pub token: Token,
+    /// Counted from when this request was sent. 0: gone by now, the answer to a repeat of an old request.
+    pub expires_in_ms: u64,
+    /// In cluster time.
+    pub expires_at_ms: u64,
+    /// About when that is. For people: a program counts `expires_in_ms`.
+    pub expires_at: Date,
+    pub lease_for_ms: u64,
+    /// The asked-for length was cut to the queue's ceiling.
+    pub cut: bool,
+    /// It was the caller's already.
+    pub renewed: bool,
+    pub claimed_at_ms: u64,
+    pub claimed_at: Date,
+    pub originally_claimed_at_ms: u64,
+    pub originally_claimed_at: Date,
+    pub line_length: u32,
+    pub cancel_requested: bool,
+    /// The lease that made room for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ItemId>)]
+    pub released: Option<ItemId>,
+    /// The item as it is now: what the work starts from. Left out in the answer to a repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
+}
+
+/// The item that the work starts from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Snapshot {
+    #[schema(value_type = names::QueueName)]
+    pub queue: QueueName,
+    pub state: ItemState,
+    pub revision: Number,
+    pub attempts: u32,
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+impl Grant {
+    /// `body` reads the parts of the item's body.
+    pub fn new(grant: CoreGrant, calendar: Calendar, body: &mut dyn FnMut(&CoreSnapshot) -> Option<Body>) -> Self {
+        Self {
+            item: grant.item,
+            token: grant.token,
+            expires_in_ms: grant.expires_in.0,
+            expires_at_ms: grant.expires_at.0,
+            expires_at: calendar.date(grant.expires_at),
+            lease_for_ms: grant.lease_for.0,
+            cut: grant.cut,
+            renewed: grant.renewed,
+            claimed_at_ms: grant.claimed_at.0,
+            claimed_at: calendar.date(grant.claimed_at),
+            originally_claimed_at_ms: grant.originally_claimed_at.0,
+            originally_claimed_at: calendar.date(grant.originally_claimed_at),
+            line_length: grant.line_length,
+            cancel_requested: grant.cancel_requested,
+            released: grant.released,
+            snapshot: grant.snapshot.map(|snapshot| Snapshot {
+                content: Content::new(&snapshot.content, body(&snapshot)),
+                queue: snapshot.queue,
+                state: snapshot.state.into(),
+                revision: Number(snapshot.revision),
+                attempts: snapshot.attempts,
+            }),
+        }
+    }
+}
+
+/// A place in the wait line. Repeat the request with the same Idempotency-Key within `poll_within_ms` to keep it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Waiting {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    /// 0 is next.
+    pub place: u32,
+    pub line_length: u32,
+    pub poll_within_ms: u64,
+    /// What to repeat it with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// What became of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Claimed {
+    Granted(Box<Grant>),
+    Waiting(Waiting),
+    /// Only within a batch.
+    Refused { problem: Box<Problem> },
+}
+
+/// What became of a release within a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum ReleasedOf {
+    Released(Released),
+    Refused { problem: Box<Problem> },
+}
+
+/// What became of a creation within a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum CreatedOf {
+    Created(crate::item::Created),
+    Refused { problem: Box<Problem> },
+}
+
+/// One for each entry, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimsAnswered {
+    pub claims: Vec<Claimed>,
+    pub releases: Vec<ReleasedOf>,
+}
+
+/// One for each entry, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ItemsCreated {
+    pub items: Vec<CreatedOf>,
+}
+
+impl ItemsCreated {
+    #[must_use]
+    pub fn new(outcomes: Vec<Outcome>, calendar: Calendar) -> Self {
+        let entry = |outcome| match outcome {
+            Outcome::Refused(refusal) => CreatedOf::Refused { problem: Box::new(Problem::of(refusal, calendar)) },
+            other => crate::item::Created::new(other).map_or_else(unfitting_created, CreatedOf::Created),
+        };
+        Self { items: outcomes.into_iter().map(entry).collect() }
+    }
+}
+
+fn unfitting_created() -> CreatedOf {
+    CreatedOf::Refused { problem: Box::new(Problem::new(crate::Code::Internal)) }
+}
+
+/// What `next` gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Dispatched {
+    Granted { grants: Vec<Grant> },
+    Empty {
+        reason: EmptyReason,
+        retry_after_ms: u64,
+        /// With `examined_enough`: ask again with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cursor: Option<Cursor>,
+    },
+}

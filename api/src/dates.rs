@@ -1,0 +1,109 @@
+//! Dates for people. Cluster time is no date: what it would be on a wall clock is reckoned from one moment at which
+//! both were read, and is only as good as that clock.
+
+use jiff::Timestamp;
+use lease::numbers::{Time, Wall};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::str::FromStr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// The moment from which dates are reckoned: the state's time, and the wall clock beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calendar {
+    pub now: Time,
+    pub wall: Wall,
+}
+
+impl Calendar {
+    /// About when that moment of cluster time is or was.
+    #[must_use]
+    pub fn date(&self, time: Time) -> Date {
+        let wall = if time >= self.now {
+            self.wall.0.saturating_add(time.0 - self.now.0)
+        } else {
+            self.wall.0.saturating_sub(self.now.0 - time.0)
+        };
+        Date(Wall(wall))
+    }
+}
+
+/// A moment of a wall clock; RFC 3339 in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Date(pub Wall);
+
+/// 9999-12-31T23:59:59.999Z: what no date can be written beyond.
+const LAST: u64 = 253_402_300_799_999;
+
+impl std::fmt::Display for Date {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let millis = i64::try_from(self.0.0.min(LAST)).unwrap_or(i64::MAX);
+        match Timestamp::from_millisecond(millis) {
+            Ok(timestamp) => write!(f, "{timestamp:.3}"),
+            Err(_) => f.write_str("9999-12-31T23:59:59.999Z"),
+        }
+    }
+}
+
+impl FromStr for Date {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let timestamp: Timestamp = text.parse().map_err(|_| "must be a date like 2026-12-24T18:00:00Z")?;
+        let millis = u64::try_from(timestamp.as_millisecond()).map_err(|_| "must not be before 1970")?;
+        Ok(Self(Wall(millis)))
+    }
+}
+
+impl Serialize for Date {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Date {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl PartialSchema for Date {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .examples([serde_json::json!("2026-12-24T18:00:00Z")])
+            .into()
+    }
+}
+
+impl ToSchema for Date {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Date")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_reckoned_from_the_moment_at_which_both_clocks_were_read() {
+        let calendar = Calendar { now: Time(5_000), wall: Wall(1_767_225_600_000) };
+        assert_eq!(calendar.date(Time(5_000)).to_string(), "2026-01-01T00:00:00.000Z");
+        assert_eq!(calendar.date(Time(35_500)).to_string(), "2026-01-01T00:00:30.500Z");
+        assert_eq!(calendar.date(Time(0)).to_string(), "2025-12-31T23:59:55.000Z");
+        assert_eq!(calendar.date(Time::NEVER).to_string(), "9999-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_date_is_read_with_any_offset_and_nothing_else_is() {
+        let date: Date = "2026-12-24T18:00:00+01:00".parse().unwrap();
+        assert_eq!(date.to_string(), "2026-12-24T17:00:00.000Z");
+        assert!("1969-12-31T23:59:59Z".parse::<Date>().is_err());
+        assert!("2026-12-24".parse::<Date>().is_err() && "soon".parse::<Date>().is_err());
+    }
+}

@@ -1,0 +1,303 @@
+//! Holding: renewing, extending, giving back, reserving; and what operators do to the leases of others.
+
+use crate::dates::{Calendar, Date};
+use crate::names;
+use crate::words::ItemState;
+use lease::Command;
+use lease::command::{Extend as CoreExtend, Release as CoreRelease, Renew as CoreRenew, RenewAll as CoreRenewAll};
+use lease::command::{Reserve as CoreReserve, Revoke as CoreRevoke};
+use lease::names::{ActorId, ItemId};
+use lease::numbers::{Span, Token};
+use lease::outcome::{Outcome, Renewal, RenewalOfAll};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Renew {
+    #[schema(value_type = names::Token)]
+    pub token: Token,
+    /// As it was claimed for unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_for_ms: Option<u64>,
+}
+
+impl Renew {
+    #[must_use]
+    pub fn into_command(self, item: ItemId) -> Command {
+        Command::Renew(CoreRenew { item, token: self.token, lease_for: self.lease_for_ms.map(Span) })
+    }
+}
+
+/// Every lease of the caller in its session: a worker's heartbeat.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenewAll {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_for_ms: Option<u64>,
+    /// What the caller believes it holds: answered by item where it does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub expected: Vec<Expected>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    #[schema(value_type = names::Token)]
+    pub token: Token,
+}
+
+impl RenewAll {
+    #[must_use]
+    pub fn into_command(self) -> Command {
+        let expected = self.expected.into_iter().map(|expected| (expected.item, expected.token)).collect();
+        Command::RenewAll(CoreRenewAll { lease_for: self.lease_for_ms.map(Span), expected })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Extend {
+    #[schema(value_type = names::Token)]
+    pub token: Token,
+    #[schema(minimum = 1)]
+    pub by_ms: u64,
+}
+
+impl Extend {
+    #[must_use]
+    pub fn into_command(self, item: ItemId) -> Command {
+        Command::Extend(CoreExtend { item, token: self.token, by: Span(self.by_ms) })
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// Only the lease of this token; without one, that of the caller's actor and session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Token>)]
+    pub token: Option<Token>,
+    #[serde(default)]
+    pub keep_assignment: bool,
+}
+
+impl Release {
+    #[must_use]
+    pub fn into_core(self, item: ItemId) -> CoreRelease {
+        CoreRelease { item, token: self.token, keep_assignment: self.keep_assignment }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reserve {
+    #[schema(value_type = names::Token)]
+    pub token: Token,
+    /// The queue's `reservation_max` unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub for_ms: Option<u64>,
+}
+
+impl Reserve {
+    #[must_use]
+    pub fn into_command(self, item: ItemId) -> Command {
+        Command::Reserve(CoreReserve { item, token: self.token, span: self.for_ms.map(Span) })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Revoke {
+    #[schema(max_length = 1024)]
+    pub reason: String,
+    /// Move the assignment to this actor; else it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub assign_to: Option<ActorId>,
+}
+
+impl Revoke {
+    #[must_use]
+    pub fn into_command(self, item: ItemId) -> Command {
+        Command::Revoke(CoreRevoke { item, reason: self.reason, assign_to: self.assign_to })
+    }
+}
+
+/// Whose an item is to be, or is no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Assign {
+    #[schema(value_type = names::ActorId)]
+    pub actor: ActorId,
+}
+
+/// The named first, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    #[schema(value_type = Vec<names::ActorId>, max_items = 1000)]
+    pub actors: Vec<ActorId>,
+}
+
+/// A lease that goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Renewed {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    #[schema(value_type = names::Token)]
+    pub token: Token,
+    /// Counted from when this request was sent.
+    pub expires_in_ms: u64,
+    pub expires_at_ms: u64,
+    pub expires_at: Date,
+    /// When to renew again.
+    pub renew_after_ms: u64,
+    pub line_length: u32,
+    /// Somebody wants the item cancelled: wind down within 30 s.
+    pub cancel_requested: bool,
+    /// The worker is to take nothing new.
+    pub drain: bool,
+}
+
+impl Renewed {
+    #[must_use]
+    pub fn new(renewal: Renewal, calendar: Calendar) -> Self {
+        Self {
+            item: renewal.item,
+            token: renewal.token,
+            expires_in_ms: renewal.expires_in.0,
+            expires_at_ms: renewal.expires_at.0,
+            expires_at: calendar.date(renewal.expires_at),
+            renew_after_ms: renewal.renew_after.0,
+            line_length: renewal.line_length,
+            cancel_requested: renewal.cancel_requested,
+            drain: renewal.drain,
+        }
+    }
+}
+
+/// All leases of a session that go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RenewedAll {
+    pub renewed: u32,
+    /// What the caller believed it held and does not.
+    #[schema(value_type = Vec<names::ItemId>)]
+    pub lost: Vec<ItemId>,
+    #[schema(value_type = Vec<names::ItemId>)]
+    pub cancel_requested: Vec<ItemId>,
+    /// Of the lease that ends first, counted from when this request was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renew_after_ms: Option<u64>,
+    pub drain: bool,
+}
+
+impl From<RenewalOfAll> for RenewedAll {
+    fn from(all: RenewalOfAll) -> Self {
+        Self {
+            renewed: all.renewed,
+            lost: all.lost,
+            cancel_requested: all.cancel_requested,
+            expires_in_ms: all.expires_in.map(|span| span.0),
+            renew_after_ms: all.renew_after.map(|span| span.0),
+            drain: all.drain,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Extended {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    #[schema(value_type = names::Token)]
+    pub token: Token,
+    pub expires_in_ms: u64,
+    pub expires_at_ms: u64,
+    pub expires_at: Date,
+    /// It was cut to the ceiling.
+    pub capped: bool,
+    /// The ceiling, when it was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_max_ms: Option<u64>,
+    pub cancel_requested: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Released {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    /// false: there was nothing to give back.
+    pub released: bool,
+    /// An assignment of the caller was retired.
+    pub unassigned: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ItemState>,
+}
+
+impl Released {
+    #[must_use]
+    pub fn new(outcome: Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Released { item, released, unassigned, state } => {
+                Some(Self { item, released, unassigned, state: state.map(Into::into) })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reserved {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    pub until_ms: u64,
+    pub until: Date,
+    pub for_ms: u64,
+    pub state: ItemState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Withdrawn {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    /// false: the caller had no place.
+    pub withdrawn: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reordered {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    pub line_length: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Revoked {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    /// false: nobody held it.
+    pub revoked: bool,
+    pub state: ItemState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Assigned {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    #[schema(value_type = names::ActorId)]
+    pub actor: ActorId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Unassigned {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    /// false: it was not this actor's.
+    pub unassigned: bool,
+}

@@ -1,0 +1,478 @@
+//! The item: as it is asked for, and as it is shown.
+
+use crate::dates::{Calendar, Date};
+use crate::names::{self, Number};
+use crate::problem::{Holder, WaitsFor};
+use crate::words::{ActivityKind, ActorKind, BlockedBy, ItemState, RunsIn};
+use lease::Command;
+use lease::item::{Activity as CoreActivity, Content as CoreContent, Mode, NewItem as CoreNewItem, Part};
+use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId};
+use lease::numbers::{Span, Token};
+use lease::outcome::Outcome;
+use lease::views::{Carrying as CoreCarrying, ClaimSummary as CoreClaimSummary, ItemView, PlaceView};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// An item to be created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewItem {
+    #[schema(value_type = names::ItemId)]
+    pub id: ItemId,
+    #[schema(value_type = names::QueueName)]
+    pub queue: QueueName,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(max_length = 512)]
+    pub title: String,
+    /// 0 to 9, the highest first; 5 unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 9)]
+    pub priority: Option<u8>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<names::Label>, max_items = 32)]
+    pub labels: Vec<Label>,
+    /// What a worker must be able to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<names::Label>, max_items = 32)]
+    pub needs: Vec<Label>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ItemId>)]
+    pub parent: Option<ItemId>,
+    /// The item whose phase follows this one's steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ItemId>)]
+    pub target: Option<ItemId>,
+    /// Items that have to complete first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<names::ItemId>, max_items = 64)]
+    pub depends_on: Vec<ItemId>,
+    /// Not before this date, by the leader's wall clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Date>,
+    /// Not before this much cluster time has passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// `local`: only for workers of one person, the one who creates it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<RunsIn>,
+    /// With `local`: whose. The caller, unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub local_owner: Option<ActorId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Phase>)]
+    pub phase: Option<Phase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body>,
+}
+
+/// The body: opaque texts, 64 KiB together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// Trusted: only a dispatcher sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Untrusted: show it as such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Written by the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Written by the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_url: Option<String>,
+    /// Written by the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Written by the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+}
+
+impl Body {
+    /// The parts that are there.
+    pub fn into_parts(self) -> Vec<(Part, String)> {
+        let mut body = self;
+        Part::ALL.into_iter().filter_map(|part| body.part_mut(part).take().map(|text| (part, text))).collect()
+    }
+
+    pub fn part_mut(&mut self, part: Part) -> &mut Option<String> {
+        match part {
+            Part::Prompt => &mut self.prompt,
+            Part::Instructions => &mut self.instructions,
+            Part::Context => &mut self.context,
+            Part::Data => &mut self.data,
+            Part::Plan => &mut self.plan,
+            Part::ExternalUrl => &mut self.external_url,
+            Part::Error => &mut self.error,
+            Part::Result => &mut self.result,
+        }
+    }
+}
+
+/// A mode of JSON as the rules have it.
+pub(crate) fn mode(mode: RunsIn, owner: Option<ActorId>, caller: &ActorId) -> Mode {
+    match mode {
+        RunsIn::Any => Mode::Any,
+        RunsIn::Cloud => Mode::Cloud,
+        RunsIn::Local => Mode::Local { owner: owner.unwrap_or_else(|| caller.clone()) },
+    }
+}
+
+impl NewItem {
+    /// `caller`: whose a local item is unless it says otherwise.
+    #[must_use]
+    pub fn into_core(self, caller: &ActorId) -> CoreNewItem {
+        let mut item = CoreNewItem::new(self.id, self.queue);
+        item.title = self.title;
+        item.priority = self.priority.unwrap_or(item.priority);
+        item.labels = self.labels;
+        item.needs = self.needs;
+        item.parent = self.parent;
+        item.target = self.target;
+        item.depends_on = self.depends_on;
+        item.not_before = self.not_before.map(|date| date.0);
+        item.delay = self.delay_ms.map(Span);
+        item.mode = mode(self.mode.unwrap_or(RunsIn::Any), self.local_owner, caller);
+        item.phase = self.phase;
+        item.body = self.body.map(Body::into_parts).unwrap_or_default();
+        item
+    }
+
+    #[must_use]
+    pub fn into_command(self, caller: &ActorId) -> Command {
+        Command::Create(Box::new(self.into_core(caller)))
+    }
+}
+
+/// Many items to be created, each answered by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewItems {
+    #[schema(min_items = 1, max_items = 1000)]
+    pub items: Vec<NewItem>,
+}
+
+impl NewItems {
+    #[must_use]
+    pub fn into_command(self, caller: &ActorId) -> Command {
+        Command::CreateMany(self.items.into_iter().map(|item| item.into_core(caller)).collect())
+    }
+}
+
+/// An item that is there now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Created {
+    #[schema(value_type = names::ItemId)]
+    pub item: ItemId,
+    /// false: it was there already, with the same content.
+    pub created: bool,
+    pub revision: Number,
+    pub state: ItemState,
+}
+
+impl Created {
+    #[must_use]
+    pub fn new(outcome: Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Created { item, created, revision, state } => {
+                Some(Self { item, created, revision: Number(revision), state: state.into() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What an item says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Content {
+    pub title: String,
+    pub priority: u8,
+    #[schema(value_type = Vec<names::Label>)]
+    pub labels: Vec<Label>,
+    #[schema(value_type = Vec<names::Label>)]
+    pub needs: Vec<Label>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ItemId>)]
+    pub parent: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ItemId>)]
+    pub target: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<names::ItemId>)]
+    pub depends_on: Vec<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Date>,
+    pub mode: RunsIn,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub local_owner: Option<ActorId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Phase>)]
+    pub phase: Option<Phase>,
+    #[schema(value_type = names::ActorId)]
+    pub created_by: ActorId,
+    /// In cluster time.
+    pub created_at_ms: u64,
+    /// By the wall clock of the leader that took it.
+    pub created_at: Date,
+    /// How many bytes each part of the body has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub body_bytes: BTreeMap<String, u32>,
+    /// Where it was asked for, and always for a holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body>,
+}
+
+impl Content {
+    #[must_use]
+    pub fn new(content: &CoreContent, body: Option<Body>) -> Self {
+        let mode = match &content.mode {
+            Mode::Any => RunsIn::Any,
+            Mode::Cloud => RunsIn::Cloud,
+            Mode::Local { .. } => RunsIn::Local,
+        };
+        Self {
+            title: content.title.to_string(),
+            priority: content.priority,
+            labels: content.labels.to_vec(),
+            needs: content.needs.to_vec(),
+            parent: content.parent().cloned(),
+            target: content.target().cloned(),
+            depends_on: content.depends_on().to_vec(),
+            not_before: content.not_before().map(Date),
+            mode,
+            local_owner: content.mode.owner().cloned(),
+            phase: content.phase.clone(),
+            created_by: content.created_by.clone(),
+            created_at_ms: content.created_at.0,
+            created_at: Date(content.created_wall),
+            body_bytes: content.parts.iter().map(|(part, bytes)| (part.name().to_owned(), bytes)).collect(),
+            body,
+        }
+    }
+}
+
+/// An item as the caller may see it. What is not the caller's to see is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Item {
+    #[schema(value_type = names::ItemId)]
+    pub id: ItemId,
+    #[schema(value_type = names::QueueName)]
+    pub queue: QueueName,
+    pub state: ItemState,
+    pub revision: Number,
+    pub attempts: u32,
+    /// In this state since, in cluster time.
+    pub since_ms: u64,
+    pub since: Date,
+    pub claimed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Holder>,
+    /// Of the caller's own lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Token>)]
+    pub token: Option<Token>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_at_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_at: Option<Date>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub originally_claimed_at_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub originally_claimed_at: Option<Date>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub assignee: Option<ActorId>,
+    pub line_length: u32,
+    pub cancel_requested: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitsFor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<BlockedBy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_until_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_until: Option<Date>,
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+impl Item {
+    #[must_use]
+    pub fn new(view: ItemView, body: Option<Body>, calendar: Calendar) -> Self {
+        let date = |time: Option<lease::numbers::Time>| time.map(|time| calendar.date(time));
+        let ms = |time: Option<lease::numbers::Time>| time.map(|time| time.0);
+        Self {
+            content: Content::new(&view.content, body),
+            id: view.id,
+            queue: view.queue,
+            state: view.state.into(),
+            revision: Number(view.revision),
+            attempts: view.attempts,
+            since_ms: view.since.0,
+            since: calendar.date(view.since),
+            claimed: view.claimed,
+            holder: view.holder.map(|holder| Holder::new(holder, calendar)),
+            token: view.token,
+            claimed_at_ms: ms(view.claimed_at),
+            claimed_at: date(view.claimed_at),
+            originally_claimed_at_ms: ms(view.originally_claimed_at),
+            originally_claimed_at: date(view.originally_claimed_at),
+            assignee: view.assignee,
+            line_length: view.line_length,
+            cancel_requested: view.cancel_requested,
+            waits_for: view.waits_for.map(|waits| WaitsFor {
+                dependencies: waits.dependencies,
+                not_before: waits.not_before.map(Date),
+                until_ms: ms(waits.until),
+                until: date(waits.until),
+            }),
+            blocked_by: view.blocked_by.map(Into::into),
+            reserved_until_ms: ms(view.reserved_until),
+            reserved_until: date(view.reserved_until),
+        }
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ItemPage {
+    pub items: Vec<Item>,
+    /// Where to go on, which stays true whatever changes meanwhile. Left out at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// What the caller carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Carrying {
+    pub assigned: Vec<Item>,
+    pub leased: Vec<Item>,
+    pub reserved: Vec<Item>,
+}
+
+impl Carrying {
+    #[must_use]
+    pub fn new(carrying: CoreCarrying, calendar: Calendar) -> Self {
+        let items = |views: Vec<ItemView>| views.into_iter().map(|view| Item::new(view, None, calendar)).collect();
+        Self {
+            assigned: items(carrying.assigned),
+            leased: items(carrying.leased),
+            reserved: items(carrying.reserved),
+        }
+    }
+}
+
+/// The wait line of an item, head first, without its holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Line {
+    pub places: Vec<Place>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Place {
+    /// 0 is next.
+    pub place: u32,
+    pub is_yours: bool,
+    pub joined_at_ms: u64,
+    pub joined_at: Date,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ActorKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub actor: Option<ActorId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::SessionId>)]
+    pub session: Option<SessionId>,
+}
+
+impl Line {
+    #[must_use]
+    pub fn new(places: Vec<PlaceView>, calendar: Calendar) -> Self {
+        let place = |view: PlaceView| {
+            let (actor, session) = view.waiter.map_or((None, None), |who| (Some(who.actor), who.session));
+            Place {
+                place: view.place,
+                is_yours: view.is_yours,
+                joined_at_ms: view.joined_at.0,
+                joined_at: calendar.date(view.joined_at),
+                kind: view.kind.map(Into::into),
+                actor,
+                session,
+            }
+        };
+        Self { places: places.into_iter().map(place).collect() }
+    }
+}
+
+/// How many items are held, lapsed, and neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimSummary {
+    pub active: u64,
+    pub expired: u64,
+    pub unclaimed: u64,
+}
+
+impl From<CoreClaimSummary> for ClaimSummary {
+    fn from(summary: CoreClaimSummary) -> Self {
+        Self { active: summary.active, expired: summary.expired, unclaimed: summary.unclaimed }
+    }
+}
+
+/// The last activities of an item, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Activities {
+    pub activities: Vec<Activity>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Activity {
+    pub kind: ActivityKind,
+    /// Left out where it is not the caller's to see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub by: Option<ActorId>,
+    pub at_ms: u64,
+    pub at: Date,
+    /// Left out where it is not the caller's to see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Activity {
+    /// `is_shown`: whether who it was and what was said is the viewer's to see.
+    #[must_use]
+    pub fn new(activity: CoreActivity, is_shown: bool) -> Self {
+        Self {
+            kind: activity.kind.into(),
+            by: is_shown.then_some(activity.by),
+            at_ms: activity.at.0,
+            at: Date(activity.wall),
+            note: is_shown.then_some(activity.note),
+        }
+    }
+}
+
+/// Who held an item at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldAt {
+    pub at_ms: u64,
+    pub held: bool,
+    /// Left out where it is not the caller's to see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub actor: Option<ActorId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::SessionId>)]
+    pub session: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Token>)]
+    pub token: Option<Token>,
+}
