@@ -329,7 +329,7 @@ impl Grant {
             token: grant.token,
             expires_in_ms: grant.expires_in.0,
             expires_at_ms: grant.expires_at.0,
-            expires_at: calendar.date(grant.expires_at),
+            expires_at: calendar.after(grant.expires_in),
             lease_for_ms: grant.lease_for.0,
             cut: grant.cut,
             renewed: grant.renewed,

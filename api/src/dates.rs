@@ -2,7 +2,7 @@
 //! both were read, and is only as good as that clock.
 
 use jiff::Timestamp;
-use lease::numbers::{Time, Wall};
+use lease::numbers::{Span, Time, Wall};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -28,6 +28,12 @@ impl Calendar {
             self.wall.0.saturating_sub(self.now.0 - time.0)
         };
         Date(Wall(wall))
+    }
+
+    /// So long from now by the wall clock: what this node's state lags does not matter.
+    #[must_use]
+    pub fn after(&self, span: Span) -> Date {
+        Date(Wall(self.wall.0.saturating_add(span.0)))
     }
 }
 

@@ -172,7 +172,7 @@ impl Renewed {
             token: renewal.token,
             expires_in_ms: renewal.expires_in.0,
             expires_at_ms: renewal.expires_at.0,
-            expires_at: calendar.date(renewal.expires_at),
+            expires_at: calendar.after(renewal.expires_in),
             renew_after_ms: renewal.renew_after.0,
             line_length: renewal.line_length,
             cancel_requested: renewal.cancel_requested,

@@ -13,6 +13,7 @@ pub mod item;
 pub mod names;
 pub mod problem;
 pub mod queue;
+pub mod refusals;
 pub mod space;
 pub mod words;
 pub mod worker;

@@ -67,9 +67,9 @@ pub struct Problem {
     #[schema(value_type = Option<names::ItemId>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<ItemId>,
-    /// `position_too_old`: the first event that is kept.
+    /// `position_too_old`: everything that is kept comes after this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first: Option<Number>,
+    pub kept_after: Option<Number>,
 }
 
 /// What a pending item waits for.
@@ -156,7 +156,7 @@ impl Problem {
             items_max: None,
             body_bytes_max: None,
             item: None,
-            first: None,
+            kept_after: None,
         }
     }
 

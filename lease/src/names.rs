@@ -123,6 +123,20 @@ name! {
     Phase, bounds::PHASE_BYTES
 }
 
+impl QueueName {
+    /// No name is empty, so every queue comes behind this.
+    pub(crate) fn before_all() -> Self {
+        Self(Arc::from(""))
+    }
+}
+
+impl ActorId {
+    /// No name is empty, so every actor comes behind this.
+    pub(crate) fn before_all() -> Self {
+        Self(Arc::from(""))
+    }
+}
+
 impl SpaceName {
     /// The space of callers that name none.
     #[must_use]

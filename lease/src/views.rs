@@ -13,13 +13,15 @@ use crate::names::{ActorId, ItemId, Label, QueueName, SessionId, SpaceName};
 use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo, Span, Time, Token, Wall};
 use crate::policy::{Policy, SpacePolicy};
 use crate::queue::{Flow, Queue};
+use crate::record::Archived;
 use crate::refusal::{HolderView, Refusal};
-use crate::space::Counts;
+use crate::space::{Counts, Space};
 use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
 use crate::state::State;
 use crate::state::items::ItemKey;
 use crate::worker::{Liveness, Worker};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// An item as a viewer sees it. What is not the viewer's to see is left out.
@@ -167,9 +169,7 @@ impl State {
         let space = self.space_numbers.get(space).copied().ok_or(Refusal::NotFound)?;
         let Some(key) = self.items.find(space, id) else {
             let archived = archive.item(space, id).ok_or(Refusal::NotFound)?;
-            let queue = &self.queue(archived.queue).queue;
-            let view = Shown { viewer, queue, id, no: archived.no, line_length: 0 };
-            return view.of(&archived.content, &archived.standing).ok_or(Refusal::NotFound);
+            return self.view_archived(viewer, id, &archived).ok_or(Refusal::NotFound);
         };
         let view = self.show(viewer, key).ok_or(Refusal::NotFound)?;
         if view.claimed && if_claimed == IfClaimed::Fail {
@@ -180,6 +180,20 @@ impl State {
             return Err(disclose::conflict(retry_after, holder, viewer, &self.queue(item.queue).queue));
         }
         Ok(view)
+    }
+
+    /// An item that has left memory, as the viewer sees it. None: it is not the viewer's to see.
+    #[must_use]
+    pub fn view_archived(&self, viewer: &Caller, id: &ItemId, archived: &Archived) -> Option<ItemView> {
+        let queue = &self.queue(archived.queue).queue;
+        Shown { viewer, queue, id, no: archived.no, line_length: 0 }.of(&archived.content, &archived.standing)
+    }
+
+    /// Whether the viewer may see who did what to the items of a queue.
+    #[must_use]
+    pub fn sees_all_of(&self, viewer: &Caller, space: &SpaceName, queue: &QueueName) -> bool {
+        let no = self.space_no(space).and_then(|space| self.queue_numbers.get(&(space, queue.clone())));
+        no.is_some_and(|no| disclose::sight_of_list(viewer, &self.queue(*no).queue) == Sight::All)
     }
 
     fn show(&self, viewer: &Caller, key: ItemKey) -> Option<ItemView> {
@@ -195,7 +209,7 @@ impl State {
         let mut page = Page { items: Vec::new(), next: None };
         let Some(space) = self.space_numbers.get(space).copied() else { return page };
         let after = query.after.map_or(ItemKey::FIRST, ItemKey::position);
-        let behind = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
         let queues = self.queues.iter().filter(|queue| {
             queue.queue.space == space
                 && viewer.can_see(&queue.queue.name)
@@ -291,12 +305,35 @@ impl State {
     /// The queues of a space that the viewer may see.
     #[must_use]
     pub fn queues(&self, viewer: &Caller, space: &SpaceName) -> Vec<QueueStats> {
+        self.queues_after(viewer, space, None, usize::MAX)
+    }
+
+    /// The queues of a space that the viewer may see, in the order of their names, behind one of them.
+    #[must_use]
+    pub fn queues_after(
+        &self,
+        viewer: &Caller,
+        space: &SpaceName,
+        after: Option<&QueueName>,
+        limit: usize,
+    ) -> Vec<QueueStats> {
         let Some(space) = self.space_numbers.get(space) else { return Vec::new() };
+        let after = after.cloned().unwrap_or_else(QueueName::before_all);
         self.queue_numbers
-            .iter()
-            .filter(|((of, name), _)| of == space && viewer.can_see(name))
+            .range((Bound::Excluded((*space, after)), Bound::Unbounded))
+            .take_while(|((of, _), _)| of == space)
+            .filter(|((_, name), _)| viewer.can_see(name))
+            .take(limit)
             .map(|(_, no)| self.queue_stats(*no))
             .collect()
+    }
+
+    /// One queue, if there is one that the viewer may see.
+    #[must_use]
+    pub fn queue_named(&self, viewer: &Caller, space: &SpaceName, name: &QueueName) -> Option<QueueStats> {
+        let space = *self.space_numbers.get(space)?;
+        let no = self.queue_numbers.get(&(space, name.clone())).filter(|_| viewer.can_see(name))?;
+        Some(self.queue_stats(*no))
     }
 
     fn queue_stats(&self, no: QueueNo) -> QueueStats {
@@ -353,23 +390,39 @@ impl State {
 
     #[must_use]
     pub fn spaces(&self) -> Vec<SpaceStats> {
-        let stats = |space: &crate::space::Space| SpaceStats {
-            space: space.name.clone(),
-            counts: space.counts,
-            policy: space.policy.clone(),
-            version: space.version,
-        };
-        self.spaces.iter().map(stats).collect()
+        self.spaces.iter().map(SpaceStats::from).collect()
+    }
+
+    /// One space, if anything ever happened in it.
+    #[must_use]
+    pub fn space_named(&self, name: &SpaceName) -> Option<SpaceStats> {
+        self.space_numbers.get(name).map(|no| SpaceStats::from(self.space(*no)))
     }
 
     /// The registered workers: all for those who run the space, oneself for a worker.
     #[must_use]
     pub fn workers(&self, viewer: &Caller, space: &SpaceName) -> Vec<WorkerView> {
+        self.workers_after(viewer, space, None, usize::MAX)
+    }
+
+    /// As [`State::workers`], in the order of their names, behind one of them.
+    #[must_use]
+    pub fn workers_after(
+        &self,
+        viewer: &Caller,
+        space: &SpaceName,
+        after: Option<&Holder>,
+        limit: usize,
+    ) -> Vec<WorkerView> {
         let Some(space) = self.space_numbers.get(space).copied() else { return Vec::new() };
         let sees_all = viewer.rights.iter().any(|right| right.role >= Role::Operator);
+        let before_all = || Holder { actor: ActorId::before_all(), session: None };
+        let after = (space, after.cloned().unwrap_or_else(before_all));
         self.workers
-            .iter()
-            .filter(|((of, who), _)| *of == space && (sees_all || who.actor == viewer.actor))
+            .range((Bound::Excluded(after), Bound::Unbounded))
+            .take_while(|((of, _), _)| *of == space)
+            .filter(|((_, who), _)| sees_all || who.actor == viewer.actor)
+            .take(limit)
             .map(|((_, who), worker)| WorkerView {
                 worker: worker.clone(),
                 liveness: worker.liveness(self.now()),
@@ -395,6 +448,12 @@ impl State {
 
 /// Items one call of `list` looks at before it answers with where it stopped.
 const LIST_EXAMINED: u32 = 10 * EXAMINED_PER_NEXT;
+
+impl From<&Space> for SpaceStats {
+    fn from(space: &Space) -> Self {
+        Self { space: space.name.clone(), counts: space.counts, policy: space.policy.clone(), version: space.version }
+    }
+}
 
 /// An item on its way to a viewer.
 struct Shown<'a> {

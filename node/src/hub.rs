@@ -2,14 +2,17 @@
 
 use lease::caller::Holder;
 use lease::event::{Event, What};
-use lease::names::{ItemId, SpaceName};
+use lease::names::{ItemId, QueueName, SpaceName};
 use openraft::type_config::TypeConfigExt;
 use raft_store::state::{AppliedChunk, Observer, Progress};
 use raft_store::types::Types;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
+
+/// Chunks of events that a stream may fall behind before it has to read from disk what it missed.
+const TOLD_CHUNKS: usize = 1_024;
 
 /// What a caller on this node may wait for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,26 +21,41 @@ pub enum Topic {
     Place(SpaceName, ItemId, Holder),
     /// Anything about an item.
     Item(SpaceName, ItemId),
-    /// Any event of a space.
-    Space(SpaceName),
+    /// Something that `next` could hand out may be there: one is woken, and wakes another if it was not for him.
+    Ready(SpaceName, QueueName),
 }
 
 /// Told by the one who applies; asked by everyone else. Plain mutexes, never held over an await.
 #[derive(Debug)]
 pub struct Hub {
     progress: watch::Sender<Progress>,
+    events: broadcast::Sender<Told>,
     waiters: Mutex<Waiters>,
+}
+
+/// What those who follow events hear of a chunk.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// In order.
+    Events(Arc<[Event]>),
+    /// A snapshot skipped what happened: it stands on disk.
+    Jump,
 }
 
 #[derive(Debug, Default)]
 struct Waiters {
     last: u64,
-    by_topic: BTreeMap<Topic, BTreeMap<u64, oneshot::Sender<()>>>,
+    by_topic: BTreeMap<Topic, BTreeMap<u64, oneshot::Sender<Wake>>>,
 }
+
+/// One wake of one who waits for a queue goes to those who waited when it began, one after the other: who comes later
+/// has looked for himself.
+type Wake = u64;
 
 impl Hub {
     pub fn new(progress: Progress) -> Arc<Self> {
-        Arc::new(Self { progress: watch::Sender::new(progress), waiters: Mutex::default() })
+        let events = broadcast::Sender::new(TOLD_CHUNKS);
+        Arc::new(Self { progress: watch::Sender::new(progress), events, waiters: Mutex::default() })
     }
 
     /// How far this node's state is, and a way to await the next change.
@@ -66,6 +84,11 @@ impl Hub {
         Waiter { hub: self.clone(), topic, number, woken }
     }
 
+    /// Everything that is applied from now on.
+    pub fn events(&self) -> broadcast::Receiver<Told> {
+        self.events.subscribe()
+    }
+
     /// How many callers wait here.
     pub fn waiting(&self) -> usize {
         self.lock().by_topic.values().map(BTreeMap::len).sum()
@@ -78,8 +101,23 @@ impl Hub {
 
 impl Waiters {
     fn wake_all(&mut self, topic: &Topic) {
+        let wake = self.last;
         for (_, waiter) in self.by_topic.remove(topic).into_iter().flatten() {
-            let _ = waiter.send(());
+            let _ = waiter.send(wake);
+        }
+    }
+
+    /// The one who waits longest of those whom this wake is for.
+    fn wake_one(&mut self, topic: &Topic, wake: Wake) {
+        let Some(waiting) = self.by_topic.get_mut(topic) else { return };
+        while let Some(first) = waiting.first_entry().filter(|first| *first.key() <= wake) {
+            // Who is gone without a word is passed over.
+            if first.remove().send(wake).is_ok() {
+                break;
+            }
+        }
+        if waiting.is_empty() {
+            self.by_topic.remove(topic);
         }
     }
 
@@ -87,7 +125,18 @@ impl Waiters {
         if self.by_topic.is_empty() {
             return;
         }
-        self.wake_all(&Topic::Space(event.space.clone()));
+        match &event.queue {
+            Some(queue) if may_make_ready(&event.what) => {
+                self.wake_one(&Topic::Ready(event.space.clone(), queue.clone()), self.last);
+            }
+            None if event.what == What::Activated => {
+                let is_here = |topic: &&Topic| matches!(topic, Topic::Ready(space, _) if *space == event.space);
+                for topic in self.by_topic.keys().filter(is_here).cloned().collect::<Vec<_>>() {
+                    self.wake_all(&topic);
+                }
+            }
+            _ => {}
+        }
         if let Some(item) = &event.item {
             self.wake_all(&Topic::Item(event.space.clone(), item.clone()));
             if let What::Granted { holder, .. } | What::LeftLine { holder, .. } = &event.what {
@@ -97,8 +146,67 @@ impl Waiters {
     }
 }
 
+/// Whether an item may be there to be handed out, or room for one, that was not before.
+fn may_make_ready(what: &What) -> bool {
+    match what {
+        What::Created
+        | What::Updated { .. }
+        | What::Queued
+        | What::NotPickedUp { .. }
+        | What::Released { .. }
+        | What::Expired { .. }
+        | What::Revoked { .. }
+        | What::Voided { .. }
+        | What::Reserved { .. }
+        | What::ReservationEnded { .. }
+        | What::LeftLine { .. }
+        | What::Unassigned { .. }
+        | What::HandedOn { .. }
+        | What::Completed { .. }
+        | What::Failed { .. }
+        | What::Cancelled { .. }
+        | What::Reopened
+        | What::Retried
+        | What::Mirrored { .. }
+        | What::PolicyChanged { .. }
+        | What::Unpaused => true,
+        What::Granted { .. }
+        | What::PickedUp { .. }
+        | What::Extended { .. }
+        | What::TakenOver { .. }
+        | What::Joined { .. }
+        | What::Reordered { .. }
+        | What::Assigned { .. }
+        | What::ActivityRecorded { .. }
+        | What::AwaitedInput { .. }
+        | What::Resumed { .. }
+        | What::Blocked { .. }
+        | What::CancelRequested { .. }
+        | What::Purged { .. }
+        | What::MirrorSkipped { .. }
+        | What::Paused
+        | What::DrainStarted
+        | What::Drained
+        | What::SpacePolicyChanged { .. }
+        | What::WorkerRegistered { .. }
+        | What::WorkerDrained { .. }
+        | What::WorkerGone { .. }
+        | What::WorkerRemoved { .. }
+        | What::EpochBegun { .. }
+        | What::Activated => false,
+    }
+}
+
 impl Observer for Hub {
     fn applied(&self, chunk: &AppliedChunk<'_>) {
+        if self.events.receiver_count() > 0 {
+            // Nobody listening is no failure.
+            if chunk.is_jump {
+                let _ = self.events.send(Told::Jump);
+            } else if !chunk.events.is_empty() {
+                let _ = self.events.send(Told::Events(chunk.events.into()));
+            }
+        }
         {
             let mut waiters = self.lock();
             for event in chunk.events {
@@ -121,19 +229,49 @@ pub struct Waiter {
     hub: Arc<Hub>,
     topic: Topic,
     number: u64,
-    woken: oneshot::Receiver<()>,
+    woken: oneshot::Receiver<Wake>,
 }
 
 impl Waiter {
     /// Returns when the event came, or the time is over.
-    pub async fn woken_within<C: Types>(mut self, time: Duration) -> bool {
-        C::timeout(time, &mut self.woken).await.is_ok_and(|woken| woken.is_ok())
+    pub async fn woken_within<C: Types>(mut self, time: Duration) -> Option<Woken> {
+        let wake = C::timeout(time, &mut self.woken).await.ok()?.ok()?;
+        Some(Woken { hub: self.hub.clone(), topic: self.topic.clone(), wake, is_used: false })
+    }
+}
+
+/// Somebody was woken. What it was woken for goes to the next one, unless he has used it.
+#[derive(Debug)]
+pub struct Woken {
+    hub: Arc<Hub>,
+    topic: Topic,
+    wake: Wake,
+    is_used: bool,
+}
+
+impl Woken {
+    pub fn used(mut self) {
+        self.is_used = true;
+    }
+}
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        if !self.is_used && matches!(self.topic, Topic::Ready(..)) {
+            self.hub.lock().wake_one(&self.topic, self.wake);
+        }
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut waiters = self.hub.lock();
+        // Woken, but it never heard: the wake is another's.
+        if let Ok(wake) = self.woken.try_recv()
+            && matches!(self.topic, Topic::Ready(..))
+        {
+            waiters.wake_one(&self.topic, wake);
+        }
         if let Some(waiting) = waiters.by_topic.get_mut(&self.topic) {
             waiting.remove(&self.number);
             if waiting.is_empty() {
@@ -177,18 +315,17 @@ mod tests {
     }
 
     async fn is_woken(waiter: Waiter) -> bool {
-        waiter.woken_within::<OnTokio>(Duration::from_millis(1)).await
+        waiter.woken_within::<OnTokio>(Duration::from_millis(1)).await.is_some()
     }
 
     #[tokio::test]
-    async fn an_event_wakes_those_who_wait_for_its_item_its_space_and_its_place() {
+    async fn an_event_wakes_those_who_wait_for_its_item_and_its_place() {
         let hub = Hub::new(Progress::default());
         let space = SpaceName::fallback();
         let place = |id: &str, who| hub.wait_for(Topic::Place(space.clone(), item(id), holder(who)));
         let (bobs, cys, elsewhere) = (place("a", "bob"), place("a", "cy"), place("b", "bob"));
         let on_item = hub.wait_for(Topic::Item(space.clone(), item("a")));
         let on_other = hub.wait_for(Topic::Item(space.clone(), item("b")));
-        let on_space = hub.wait_for(Topic::Space(space.clone()));
         let granted = What::Granted {
             holder: holder("bob"),
             token: Token(1),
@@ -197,7 +334,7 @@ mod tests {
             was_assigned_to: None,
         };
         tell(&hub, &[event("a", granted)], false);
-        assert!(is_woken(bobs).await && is_woken(on_item).await && is_woken(on_space).await);
+        assert!(is_woken(bobs).await && is_woken(on_item).await);
         assert!(!is_woken(cys).await && !is_woken(elsewhere).await && !is_woken(on_other).await);
         assert_eq!(hub.waiting(), 0, "who waits no more is forgotten");
     }
@@ -215,5 +352,45 @@ mod tests {
         let fourth = place();
         tell(&hub, &[], true);
         assert!(is_woken(fourth).await);
+    }
+
+    fn ready(hub: &Arc<Hub>) -> Waiter {
+        hub.wait_for(Topic::Ready(SpaceName::fallback(), QueueName::new("ops").unwrap()))
+    }
+
+    fn created(id: &str) -> Event {
+        Event { queue: Some(QueueName::new("ops").unwrap()), ..event(id, What::Created) }
+    }
+
+    async fn woken(waiter: Waiter) -> Option<Woken> {
+        waiter.woken_within::<OnTokio>(Duration::from_millis(1)).await
+    }
+
+    #[tokio::test]
+    async fn one_is_woken_for_each_item_in_the_order_in_which_they_wait() {
+        let hub = Hub::new(Progress::default());
+        let (first, second, third) = (ready(&hub), ready(&hub), ready(&hub));
+        tell(&hub, &[created("a"), created("b")], false);
+        for waiter in [first, second] {
+            woken(waiter).await.unwrap().used();
+        }
+        assert!(woken(third).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn who_was_woken_in_vain_wakes_the_next_one_and_nobody_twice() {
+        let hub = Hub::new(Progress::default());
+        let (first, second) = (ready(&hub), ready(&hub));
+        tell(&hub, &[created("a")], false);
+        let in_vain = woken(first).await.unwrap();
+        let again = ready(&hub);
+        drop(in_vain);
+        drop(woken(second).await.unwrap());
+        assert!(woken(again).await.is_none(), "it has looked since");
+        let (gone, left) = (ready(&hub), ready(&hub));
+        tell(&hub, &[created("b")], false);
+        drop(gone);
+        assert!(woken(left).await.is_some(), "a wake that nobody heard is not lost");
+        assert_eq!(hub.waiting(), 0);
     }
 }

@@ -258,7 +258,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
                 return Ok(outcome);
             }
             // A place lives by being asked for.
-            waiter.woken_within::<C>(left.min(Duration::from_millis(poll_within.0))).await;
+            let _ = waiter.woken_within::<C>(left.min(Duration::from_millis(poll_within.0))).await;
         }
     }
 

@@ -1,0 +1,71 @@
+//! What each call may be refused with, in the order in which it is checked.
+
+use crate::code::Code::{self, *};
+
+/// Before a call is looked at, whatever it is.
+pub const OF_EVERY_CALL: &[Code] = &[Overloaded, Unauthenticated, Invalid, RateLimited];
+/// Of a call with a body.
+pub const OF_A_BODY: &[Code] = &[TooSlow, TooLarge, UnsupportedMediaType];
+/// Of a call that only looks.
+pub const OF_A_VIEW: &[Code] = &[Unavailable, Internal];
+/// Of a command, before its own rules.
+pub const OF_A_COMMAND: &[Code] =
+    &[Unavailable, Unknown, RejectedByPolicy, RequestIdReused, RequestForgotten, NotActivated];
+
+const WRITE: &[Code] = &[
+    NotFound, Forbidden, TerminalItem, StaleToken, AlreadyClaimed, NotHolder, LeaseRequired, StaleWrite, WrongState,
+    SpaceFull,
+];
+const HOLD: &[Code] = &[NotFound, Forbidden, LeaseLost, NotHolder];
+const FIND: &[Code] = &[NotFound, Forbidden];
+const CLAIM: &[Code] = &[
+    NotFound, Forbidden, TerminalItem, WaitTimeout, NotReady, Blocked, Reserved, WorkerDraining, QueuePaused,
+    HeldByYourOtherSession, AlreadyClaimed, LineTooLong, QueueFull, TooManyLeases, LeaseLost, Internal,
+];
+const CLUSTER: &[Code] = &[Forbidden, Unavailable, Unknown, ChangeRefused, Internal];
+
+/// A call's own refusals behind those of its kind, by its operation id. None: there is no such call.
+#[must_use]
+pub fn of(operation: &str) -> Option<&'static [Code]> {
+    Some(match operation {
+        "create" => &[Forbidden, AlreadyExists, NotFound, TooManyDependents, SpaceFull, Internal],
+        "create_many" => &[Forbidden, SpaceFull, Internal],
+        "list_items" | "carrying" | "list_queues" | "list_workers" => &[],
+        "show_item" => &[NotFound, AlreadyClaimed],
+        "line" | "claim_summary" | "activities" | "show_queue" => &[NotFound],
+        "held_at" => &[NotFound, PositionTooOld],
+        "show_space" => &[Forbidden],
+        "list_events" | "follow_events" => &[PositionTooOld],
+        "peek" => FIND,
+        "claim" => CLAIM,
+        "claim_many" => &[Internal],
+        "next" => &[NotFound, Forbidden, Internal],
+        "renew" | "extend" | "reserve" => HOLD,
+        "renew_all" => &[],
+        "release" => &[NotFound, Forbidden, NotHolder],
+        "withdraw" => FIND,
+        "reorder" | "revoke" => &[NotFound, Forbidden, TerminalItem],
+        "assign" => &[NotFound, Forbidden, TerminalItem, Reserved, AlreadyClaimed],
+        "unassign" => &[NotFound, Forbidden, TerminalItem, AlreadyClaimed],
+        "update" => &[
+            NotFound, Forbidden, TerminalItem, StaleToken, AlreadyClaimed, NotHolder, LeaseRequired, StaleWrite,
+            WrongState, SpaceFull, NotReady, Blocked, Reserved, WorkerDraining, QueuePaused, HeldByYourOtherSession,
+            QueueFull, TooManyLeases, Internal,
+        ],
+        "activity" | "await_input" | "resume" | "hand_on" | "complete" | "fail" => WRITE,
+        "cancel" => &[NotFound, Forbidden, TerminalItem],
+        "reopen" | "retry" => &[NotFound, Forbidden, WrongState, SpaceFull],
+        "set_policy" => &[NotFound, Forbidden, StaleWrite],
+        "pause" | "unpause" | "drain_queue" => FIND,
+        "set_space_policy" => &[Forbidden],
+        "register_worker" => &[Forbidden, SpaceFull],
+        "drain_worker" | "remove_worker" => &[Forbidden],
+        "cluster_status" => &[Forbidden],
+        "add_member" | "promote_member" | "remove_member" | "transfer_leader" | "take_snapshot" | "raise_rules"
+        | "drain_node" | "undrain_node" => CLUSTER,
+        "backup" => &[Forbidden, Unavailable, ChangeRefused, Internal],
+        "restore" => &[Forbidden, ChangeRefused, RestoreRefused, Internal],
+        "activate" => &[Forbidden, NotReady],
+        _ => return None,
+    })
+}

@@ -1,0 +1,56 @@
+//! The edge: HTTP comes in, commands and views go out. A handler builds a command and renders an outcome; no handler
+//! decides who holds what, and none reads the state to find out.
+
+pub mod answer;
+pub mod call;
+pub mod document;
+pub mod extract;
+pub mod rest;
+pub mod watch;
+
+use crate::identity::Authenticator;
+use crate::node::WallClock;
+use crate::service::TokioNode;
+use api::Calendar;
+use std::fmt;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// What every handler shares. Clones are the same one.
+#[derive(Clone)]
+pub struct Edge(Arc<Shared>);
+
+/// Everything behind the edge.
+pub struct Shared {
+    pub node: TokioNode,
+    pub authenticator: Authenticator,
+    pub wall: WallClock,
+    /// Cancelled when the node stops: whoever waits here is sent on to another one.
+    pub stopping: CancellationToken,
+}
+
+impl Edge {
+    #[must_use]
+    pub fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+
+    /// Dates for people, from the state as it is on this node now.
+    fn calendar(&self) -> Calendar {
+        Calendar { now: self.node.hub().current().now, wall: (self.wall)() }
+    }
+}
+
+impl std::ops::Deref for Edge {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Edge of {:?}", self.node)
+    }
+}

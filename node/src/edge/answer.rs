@@ -1,0 +1,117 @@
+//! How every answer leaves: a problem is written in one place, with the request's id, and every answer names that id.
+
+use crate::edge::extract::RequestName;
+use api::{Code, Problem};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use std::time::Duration;
+
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("tenure-request-id");
+/// How far, and how old, what a local read saw is.
+const APPLIED: HeaderName = HeaderName::from_static("tenure-applied-index");
+const AGE: HeaderName = HeaderName::from_static("tenure-age-ms");
+
+/// No success. Boxed: it is rare, and results are everywhere.
+#[derive(Debug)]
+pub struct Failure(pub Box<Problem>);
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem))
+    }
+}
+
+impl From<Code> for Failure {
+    fn from(code: Code) -> Self {
+        Problem::new(code).into()
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = status.into_response();
+        // Written by `finish`, which knows the request's id.
+        response.extensions_mut().insert(Told(self.0));
+        response
+    }
+}
+
+/// A problem on its way out. Stays with the answer, so that those around it know its code.
+#[derive(Clone, Debug)]
+pub struct Told(pub Box<Problem>);
+
+pub type Reply<T> = Result<Json<T>, Failure>;
+
+/// What was seen, and how old it is when it was this node's own.
+#[derive(Debug)]
+pub struct Viewed<T> {
+    pub value: T,
+    pub age: Option<Age>,
+    pub revision: Option<String>,
+}
+
+/// Of a local read.
+#[derive(Clone, Copy, Debug)]
+pub struct Age {
+    pub applied: u64,
+    /// None: this node has never been in step since it started.
+    pub in_step_within: Option<Duration>,
+}
+
+impl<T: Serialize> IntoResponse for Viewed<T> {
+    fn into_response(self) -> Response {
+        let mut headers = HeaderMap::new();
+        let mut set = |name: HeaderName, value: String| {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(name, value);
+            }
+        };
+        if let Some(revision) = self.revision {
+            set(header::ETAG, format!("\"{revision}\""));
+        }
+        if let Some(age) = self.age {
+            set(APPLIED, age.applied.to_string());
+            set(AGE, age.in_step_within.map_or_else(|| "unknown".into(), |age| age.as_millis().to_string()));
+        }
+        (headers, Json(self.value)).into_response()
+    }
+}
+
+/// Around everything: names the request, and writes what went wrong.
+pub async fn finish(mut request: Request, next: Next) -> Response {
+    let name = RequestName::of(request.headers());
+    request.extensions_mut().insert(name.clone());
+    let mut response = next.run(request).await;
+    if let Some(mut told) = response.extensions_mut().remove::<Told>() {
+        if let Some(id) = name.as_str() {
+            told.0.request_id = Some(id.to_owned());
+        }
+        write(&mut response, &told.0);
+        response.extensions_mut().insert(told);
+    }
+    if let Some(id) = name.as_str().and_then(|id| HeaderValue::from_str(id).ok()) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+fn write(response: &mut Response, problem: &Problem) {
+    let body = serde_json::to_vec(problem).unwrap_or_default();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if let Some(millis) = problem.retry_after_ms {
+        // Whole seconds, never too early.
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1_000)));
+    }
+    if problem.code == Code::Unauthenticated {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    headers.remove(header::CONTENT_LENGTH);
+    *response.body_mut() = Body::from(body);
+}

@@ -1,0 +1,261 @@
+//! One call: who asks for what, how long it may take, and what becomes of it. Every surface goes through here.
+
+use crate::edge::Edge;
+use crate::edge::answer::{Age, Failure, Viewed};
+use crate::edge::extract::Asking;
+use crate::propose::NoOutcome;
+use api::item::Body;
+use api::names::Number;
+use api::{Calendar, Code, Problem};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use lease::caller::Caller;
+use lease::item::Content;
+use lease::names::ActorId;
+use lease::numbers::ItemNo;
+use lease::outcome::{Grant as CoreGrant, Snapshot};
+use lease::{Archive, Command, Outcome, Refusal, Request, State};
+use serde::Deserialize;
+use std::time::{Duration, Instant};
+use utoipa::ToSchema;
+
+/// What a call may take, its long poll aside.
+const CALL_WITHIN: Duration = Duration::from_secs(10);
+/// The longest that a call waits for something to happen.
+pub const POLL_MAX: Duration = Duration::from_secs(20);
+/// Between two attempts to learn what became of a command.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// How fresh a view has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Consistency {
+    /// Everything that was acknowledged before the call is in it.
+    #[default]
+    Linearizable,
+    /// As this node has it; the headers say how old that is.
+    Local,
+}
+
+/// A request of a caller that is known.
+#[derive(Debug)]
+pub struct Call {
+    pub edge: Edge,
+    pub asking: Asking,
+    pub caller: Caller,
+}
+
+impl FromRequestParts<Edge> for Call {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
+        let asking = Asking::from_request_parts(parts, edge).await?;
+        let caller = asking.identity.caller(&asking.space, asking.session.clone());
+        Ok(Self { edge: edge.clone(), asking, caller })
+    }
+}
+
+impl Call {
+    #[must_use]
+    pub fn actor(&self) -> &ActorId {
+        &self.caller.actor
+    }
+
+    #[must_use]
+    pub fn calendar(&self) -> Calendar {
+        self.edge.calendar()
+    }
+
+    /// # Errors
+    /// When the caller does not run the cluster.
+    pub fn check_admin(&self) -> Result<(), Failure> {
+        if self.asking.identity.is_admin() {
+            return Ok(());
+        }
+        Err(self.refused(Refusal::Forbidden { needs: lease::caller::Role::Admin }))
+    }
+
+    /// The revision that a write goes by: of the body or of `If-Match`.
+    ///
+    /// # Errors
+    /// When they differ.
+    pub fn read_at(&self, in_body: Option<Number>) -> Result<Option<Number>, Failure> {
+        match (in_body, self.asking.if_match) {
+            (Some(body), Some(header)) if body != header => {
+                Err(Problem::invalid("read_at", "is not what If-Match says").into())
+            }
+            (body, header) => Ok(body.or(header)),
+        }
+    }
+
+    /// Whether a command is well-formed, without carrying it out.
+    ///
+    /// # Errors
+    /// `invalid`.
+    pub fn check(&self, command: Command) -> Result<(), Failure> {
+        lease::validate(&self.request(command)).map_err(|refusal| self.refused(refusal))
+    }
+
+    fn request(&self, command: Command) -> Request {
+        Request {
+            space: self.asking.space.clone(),
+            caller: self.caller.clone(),
+            request_id: self.asking.request_id.clone(),
+            retry: self.asking.is_retry,
+            command,
+        }
+    }
+
+    /// Carries out a command, and answers its outcome.
+    ///
+    /// # Errors
+    /// A refusal; or there is no outcome, and whether it may have happened is told apart.
+    pub async fn run(&self, command: Command) -> Result<Outcome, Failure> {
+        self.run_within(command, CALL_WITHIN).await
+    }
+
+    /// As [`Call::run`]; a claim that waits in line is waited for.
+    ///
+    /// # Errors
+    /// As [`Call::run`].
+    pub async fn run_within(&self, command: Command, within: Duration) -> Result<Outcome, Failure> {
+        let mut request = self.request(command);
+        lease::validate(&request).map_err(|refusal| self.refused(refusal))?;
+        let by = Instant::now() + within;
+        // An earlier attempt may have happened: what a later one says of itself does not tell.
+        let mut doubt = None;
+        loop {
+            let left = by.saturating_duration_since(Instant::now());
+            match self.edge.node.call(request.clone(), left).await {
+                Ok(Outcome::Refused(refusal)) => return Err(self.refused(refusal)),
+                Ok(outcome) => return Ok(outcome),
+                Err(NoOutcome::Unknown(why)) => doubt = Some(why),
+                Err(NoOutcome::Unavailable(why)) if doubt.is_none() => {
+                    return Err(Problem::new(Code::Unavailable).with_detail(why).into());
+                }
+                Err(NoOutcome::Unavailable(_)) => {}
+                Err(NoOutcome::TooLarge { bytes, max }) => {
+                    let why = format!("{bytes} bytes, at most {max} are taken at once");
+                    return Err(Problem::new(Code::TooLarge).with_detail(why).into());
+                }
+            }
+            if left <= ASK_AGAIN {
+                return Err(Problem::new(Code::Unknown).with_detail(doubt.unwrap_or_default()).into());
+            }
+            request.retry = true;
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// Looks at the state.
+    ///
+    /// # Errors
+    /// When no leader could be asked in time, or what `look` says.
+    pub async fn view<R>(
+        &self,
+        consistency: Consistency,
+        look: impl FnOnce(&State, &dyn Archive, Calendar) -> Result<R, Refusal>,
+    ) -> Result<Viewed<R>, Failure> {
+        let wall = (self.edge.wall)();
+        let look = |state: &State, archive: &dyn Archive| {
+            let calendar = Calendar { now: state.now(), wall };
+            look(state, archive, calendar)
+        };
+        let (seen, age) = match consistency {
+            Consistency::Linearizable => {
+                let seen = self.edge.node.read(CALL_WITHIN, look).await.map_err(unread)?;
+                (seen, None)
+            }
+            Consistency::Local => {
+                let (value, seen) = self.edge.node.read_local(look).await.map_err(failed_disk)?;
+                let applied = seen.progress.applied.map_or(0, |applied| applied.index);
+                (value, Some(Age { applied, in_step_within: seen.in_step_within }))
+            }
+        };
+        let value = seen.map_err(|refusal| self.refused(refusal))?;
+        Ok(Viewed { value, age, revision: None })
+    }
+
+    /// The parts of an item's body, as this node has them.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn body(&self, no: ItemNo, content: &Content) -> Result<Option<Body>, Failure> {
+        let mut body = Body::default();
+        let mut is_any = false;
+        for (part, _) in content.parts.iter() {
+            let found = self.edge.node.store().body(no, part).map_err(failed_disk)?;
+            let text = found.and_then(|bytes| lease::encoding::decode::<String>(&bytes).ok());
+            is_any |= text.is_some();
+            *body.part_mut(part) = text;
+        }
+        Ok(is_any.then_some(body))
+    }
+
+    /// Leases as their holder sees them, with the bodies of their items.
+    ///
+    /// # Errors
+    /// When the bodies cannot be read. The leases are the caller's all the same: the answer says that it took effect.
+    pub async fn grants(&self, grants: Vec<CoreGrant>) -> Result<Vec<api::claim::Grant>, Failure> {
+        let has_body = |grant: &CoreGrant| {
+            grant.snapshot.as_ref().is_some_and(|snapshot| snapshot.content.parts.iter().next().is_some())
+        };
+        if grants.iter().any(has_body) && !self.edge.node.raft().is_leader() {
+            // The leader has applied what it answers; this node may not have yet.
+            self.edge.node.read(CALL_WITHIN, |_, _| ()).await.map_err(took_effect)?;
+        }
+        let calendar = self.calendar();
+        let mut failure = None;
+        let mut body = |snapshot: &Snapshot| match self.body(snapshot.no, &snapshot.content) {
+            Ok(body) => body,
+            Err(error) => {
+                failure = Some(error);
+                None
+            }
+        };
+        let grants = grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut body)).collect();
+        match failure {
+            None => Ok(grants),
+            Some(mut failure) => {
+                failure.0.took_effect = api::TookEffect::Yes;
+                Err(failure)
+            }
+        }
+    }
+
+    /// # Errors
+    /// As [`Call::grants`].
+    pub async fn grant(&self, grant: CoreGrant) -> Result<api::claim::Grant, Failure> {
+        let grant = self.grants(vec![grant]).await?.pop();
+        grant.ok_or_else(|| Code::Internal.into())
+    }
+
+    #[must_use]
+    pub fn refused(&self, refusal: Refusal) -> Failure {
+        Problem::of(refusal, self.calendar()).into()
+    }
+}
+
+/// The command was answered by something that is no answer to it.
+#[must_use]
+pub fn unfitting(outcome: &Outcome) -> Failure {
+    tracing::error!(?outcome, "an outcome that does not fit its command");
+    Code::Internal.into()
+}
+
+fn unread(no_outcome: NoOutcome) -> Failure {
+    // A read changes nothing: it can always be asked again.
+    Problem::new(Code::Unavailable).with_detail(no_outcome.to_string()).into()
+}
+
+fn took_effect(no_outcome: NoOutcome) -> Failure {
+    let mut failure = unread(no_outcome);
+    failure.0.took_effect = api::TookEffect::Yes;
+    failure
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+pub(crate) fn failed_disk(error: std::io::Error) -> Failure {
+    tracing::error!(%error, "a view could not be read");
+    Code::Internal.into()
+}

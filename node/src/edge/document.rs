@@ -1,0 +1,274 @@
+//! The document of the calls: what the code says of itself, with what every call has in common, as OpenAPI and as a page
+//! for people that needs nothing from elsewhere.
+
+use api::{Code, Problem, refusals};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Components, Content, ContentBuilder, InfoBuilder, OpenApi, PathItem, Ref, RefOr, Required, ResponseBuilder,
+};
+use utoipa::{PartialSchema as _, ToSchema as _};
+
+const ABOUT: &str = "Leases, fencing tokens, fair wait lines and dispatch, replicated. Any node serves any call.\n\n\
+    Every command carries a request id, the header Idempotency-Key; repeated under the same id it has no second effect \
+    and answers what happened then. A call that was not answered, or was answered `unknown`, is repeated so. Durations \
+    are milliseconds; moments ending in `_at_ms` or `_ms` are cluster time, which is no date, and have one beside them.";
+
+/// Adds what no handler says by itself.
+#[must_use]
+pub fn complete(mut document: OpenApi) -> OpenApi {
+    document.info = InfoBuilder::new()
+        .title("Tenure")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(ABOUT))
+        .build();
+    let components = document.components.get_or_insert_with(Components::new);
+    let mut schemas = vec![(String::from("Problem"), Problem::schema())];
+    Problem::schemas(&mut schemas);
+    for (name, schema) in schemas {
+        components.schemas.entry(name).or_insert(schema);
+    }
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations_mut(item) {
+            complete_operation(path, method, operation);
+        }
+    }
+    document
+}
+
+/// The calls of a path, by method.
+fn operations_mut(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    [
+        ("get", &mut item.get),
+        ("put", &mut item.put),
+        ("post", &mut item.post),
+        ("patch", &mut item.patch),
+        ("delete", &mut item.delete),
+    ]
+    .into_iter()
+    .filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
+}
+
+fn operations(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operation)> {
+    [("get", &item.get), ("put", &item.put), ("post", &item.post), ("patch", &item.patch), ("delete", &item.delete)]
+        .into_iter()
+        .filter_map(|(method, operation)| operation.as_ref().map(|operation| (method, operation)))
+}
+
+/// What a call may be refused with, in the order in which it is checked.
+#[must_use]
+pub fn refusals_of(operation: &Operation, method: &str) -> Vec<Code> {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    let mut codes = refusals::OF_EVERY_CALL.to_vec();
+    if operation.request_body.is_some() {
+        codes.extend(refusals::OF_A_BODY);
+    }
+    let is_view = method == "get";
+    codes.extend(if is_view { refusals::OF_A_VIEW } else { refusals::OF_A_COMMAND });
+    codes.extend(refusals::of(id).unwrap_or_default());
+    let mut told = Vec::with_capacity(codes.len());
+    for code in codes {
+        if !told.contains(&code) {
+            told.push(code);
+        }
+    }
+    told
+}
+
+fn complete_operation(path: &str, method: &str, operation: &mut Operation) {
+    let codes = refusals_of(operation, method);
+    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for code in &codes {
+        by_status.entry(code.status()).or_default().push(code.name());
+    }
+    for (status, names) in by_status {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new()
+            .description(names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+            .content("application/problem+json", content)
+            .build();
+        operation.responses.responses.insert(status.to_string(), RefOr::T(response));
+    }
+    let order = codes.iter().map(|code| code.name()).collect::<Vec<_>>();
+    let description = operation.description.get_or_insert_default();
+    if !description.is_empty() {
+        description.push_str("\n\n");
+    }
+    let _ = write!(description, "Refused, in this order, with: {}.", order.join(", "));
+    operation.extensions.get_or_insert_default().insert("x-refusals".into(), order.into());
+    if path.starts_with("/v1/") {
+        operation.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+        operation.parameters.get_or_insert_default().extend(headers(method).into_iter().map(RefOr::T));
+    }
+}
+
+fn headers(method: &str) -> Vec<Parameter> {
+    let header = |name: &str, max: usize, about: &str| {
+        let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(max));
+        // Visible ASCII, without white space at its ends.
+        let schema = schema.pattern(Some("^[!-~]([ -~]*[!-~])?$"));
+        ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(about))
+            .schema(Some(schema))
+            .build()
+    };
+    let mut headers = vec![
+        header("Tenure-Space", 64, "The space; the credential's only one, else `default`, unless said."),
+        header("Tenure-Session", 256, "One run of the actor. Without one is a session of its own."),
+    ];
+    if method != "get" {
+        headers.push(header(
+            "Idempotency-Key",
+            64,
+            "The request's id. Repeated under the same one a command has no second effect. One is made up unless said.",
+        ));
+    }
+    headers
+}
+
+/// The page for people.
+#[must_use]
+pub fn page(document: &OpenApi) -> String {
+    let mut calls = String::new();
+    let mut index = String::new();
+    let mut by_tag: BTreeMap<&str, Vec<(&str, &'static str, &Operation)>> = BTreeMap::new();
+    for (path, item) in &document.paths.paths {
+        for (method, operation) in operations(item) {
+            let tag = operation.tags.as_ref().and_then(|tags| tags.first()).map_or("", String::as_str);
+            by_tag.entry(tag).or_default().push((path, method, operation));
+        }
+    }
+    for (tag, operations) in by_tag {
+        let _ = write!(calls, "<h2>{}</h2>", escape(tag));
+        let _ = write!(index, "<b>{}</b>", escape(tag));
+        for (path, method, operation) in operations {
+            let id = operation.operation_id.as_deref().unwrap_or_default();
+            let _ = write!(index, "<a href=\"#call-{id}\">{id}</a>");
+            write_call(&mut calls, document, path, method, operation);
+        }
+    }
+    let mut codes = String::new();
+    for code in Code::ALL {
+        let _ = write!(
+            codes,
+            "<tr id=\"{name}\"><td><code>{name}</code></td><td>{status}</td><td>{title}</td><td>{again}</td><td>{effect}</td></tr>",
+            name = code.name(),
+            status = code.status(),
+            title = escape(code.title()),
+            again = if code.may_retry() { "yes" } else { "no" },
+            effect = serde_json::to_value(code.took_effect()).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default(),
+        );
+    }
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Tenure: the calls of a node</title><style>{STYLE}</style><nav><a href=\"#codes\"><b>codes</b></a>{index}</nav>\
+         <main><h1>Tenure {version}</h1>{about}<p>For programs: <a href=\"/openapi.json\">/openapi.json</a>.</p>{calls}\
+         <h2 id=\"codes\">codes</h2><table><tr><th>code<th>status<th>means<th>try again<th>took effect</tr>{codes}</table></main>",
+        version = env!("CARGO_PKG_VERSION"),
+        about = paragraphs(ABOUT),
+    )
+}
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:0;display:flex;color:#222}nav{position:sticky;top:0;height:100vh;\
+    overflow:auto;min-width:12em;padding:1em;background:#f4f4f2;box-sizing:border-box}nav a,nav b{display:block;color:#245;\
+    text-decoration:none}nav b{margin-top:.8em}main{padding:1em 2em;max-width:60em}table{border-collapse:collapse;margin:.5em 0}\
+    td,th{border-bottom:1px solid #ddd;padding:.2em .8em .2em 0;text-align:left;vertical-align:top}code{font-size:.95em}\
+    h3{margin-top:2em;border-top:1px solid #ccc;padding-top:1em}.method{text-transform:uppercase;color:#175}";
+
+fn write_call(out: &mut String, document: &OpenApi, path: &str, method: &str, operation: &Operation) {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    let _ = write!(
+        out,
+        "<h3 id=\"call-{id}\"><span class=\"method\">{method}</span> <code>{}</code></h3><p><b>{}</b></p>{}",
+        escape(path),
+        escape(operation.summary.as_deref().unwrap_or_default()),
+        paragraphs(operation.description.as_deref().unwrap_or_default()),
+    );
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    if !parameters.is_empty() {
+        out.push_str("<table><tr><th>parameter<th>in<th></tr>");
+        for parameter in parameters.iter().filter_map(inline) {
+            let place = match parameter.parameter_in {
+                ParameterIn::Path => "path",
+                ParameterIn::Header => "header",
+                ParameterIn::Cookie => "cookie",
+                _ => "query",
+            };
+            let about = parameter.description.as_deref().unwrap_or_default();
+            let _ = write!(out, "<tr><td><code>{}</code><td>{place}<td>{}</tr>", escape(&parameter.name), escape(about));
+        }
+        out.push_str("</table>");
+    }
+    if let Some(body) = operation.request_body.as_ref().and_then(inline) {
+        out.push_str("<p>Body:</p>");
+        write_schema(out, document, body.content.values().next());
+    }
+    for (status, response) in &operation.responses.responses {
+        if let Some(response) = inline(response).filter(|_| status.starts_with('2')) {
+            let _ = write!(out, "<p>Answers {status}:</p>");
+            write_schema(out, document, response.content.values().next());
+        }
+    }
+}
+
+/// What stands in its place: nothing but schemas is referred to here.
+fn inline<T>(found: &RefOr<T>) -> Option<&T> {
+    match found {
+        RefOr::T(value) => Some(value),
+        RefOr::Ref(_) => None,
+    }
+}
+
+fn write_schema(out: &mut String, document: &OpenApi, content: Option<&RefOr<Content>>) {
+    let schema = content.and_then(inline).and_then(|content| content.schema.as_ref());
+    let Some(RefOr::Ref(reference)) = schema else { return };
+    let name = reference.ref_location.rsplit('/').next().unwrap_or_default();
+    let found = document.components.as_ref().and_then(|components| components.schemas.get(name));
+    let Some(json) = found.and_then(|schema| serde_json::to_value(schema).ok()) else { return };
+    let mut fields = BTreeMap::new();
+    collect_fields(document, &json, &mut fields, 0);
+    out.push_str("<table>");
+    for (field, about) in fields {
+        let _ = write!(out, "<tr><td><code>{}</code><td>{}</tr>", escape(&field), escape(&about));
+    }
+    out.push_str("</table>");
+}
+
+/// The fields of an object, of all that it is put together from.
+fn collect_fields(document: &OpenApi, schema: &serde_json::Value, fields: &mut BTreeMap<String, String>, depth: u32) {
+    if depth > 4 {
+        return;
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let about = field["description"].as_str().unwrap_or_default().to_owned();
+        fields.entry(name.clone()).or_insert(about);
+    }
+    for part in ["allOf", "oneOf"].iter().flat_map(|key| schema[key].as_array().into_iter().flatten()) {
+        let referenced = part["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+        match referenced {
+            Some(name) => {
+                let found = document.components.as_ref().and_then(|components| components.schemas.get(name));
+                if let Some(json) = found.and_then(|schema| serde_json::to_value(schema).ok()) {
+                    collect_fields(document, &json, fields, depth + 1);
+                }
+            }
+            None => collect_fields(document, part, fields, depth + 1),
+        }
+    }
+}
+
+fn paragraphs(text: &str) -> String {
+    text.split("\n\n").map(|paragraph| format!("<p>{}</p>", escape(paragraph))).collect()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,326 @@
+//! What a request says, taken apart. Whatever is wrong is refused by name, before anything is done.
+
+use crate::edge::Edge;
+use crate::edge::answer::Failure;
+use crate::identity::{Authenticator, Identity, TokenHash};
+use api::names::Number;
+use api::{Code, Problem};
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, header};
+use lease::caller::ActorKind;
+use lease::names::{ActorId, BadName, ItemId, QueueName, RequestId, SessionId, SpaceName};
+use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub const SPACE: HeaderName = HeaderName::from_static("tenure-space");
+pub const SESSION: HeaderName = HeaderName::from_static("tenure-session");
+pub const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
+/// A development node takes these; any other knows its callers by their tokens.
+pub const ACTOR: HeaderName = HeaderName::from_static("tenure-actor");
+pub const ACTOR_KIND: HeaderName = HeaderName::from_static("tenure-actor-kind");
+pub const ACTOR_PARENT: HeaderName = HeaderName::from_static("tenure-actor-parent");
+
+/// What a request is called: by its caller, or by this node. None: what the caller gave is no name.
+#[derive(Clone, Debug)]
+pub struct RequestName(Option<Arc<RequestId>>);
+
+impl RequestName {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let id = match headers.get(IDEMPOTENCY_KEY) {
+            Some(given) => given.to_str().ok().and_then(|given| RequestId::new(given).ok()),
+            None => made_up(),
+        };
+        Self(id.map(Arc::new))
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        self.0.as_ref().map(|id| id.as_str())
+    }
+}
+
+fn made_up() -> Option<RequestId> {
+    let (high, low) = (getrandom::u64().ok()?, getrandom::u64().ok()?);
+    RequestId::new(&format!("{high:016x}{low:016x}")).ok()
+}
+
+/// A header that may be there once.
+fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Failure> {
+    let mut values = headers.get_all(name).iter();
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Problem::invalid(title(name), "is there twice").into());
+    }
+    first.to_str().map(Some).map_err(|_| Problem::invalid(title(name), "must be visible ASCII").into())
+}
+
+/// A header as people write it.
+fn title(name: &HeaderName) -> String {
+    let word = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    };
+    name.as_str().split('-').map(word).collect::<Vec<_>>().join("-")
+}
+
+fn named<T>(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    parse: impl FnOnce(&str) -> Result<T, BadName>,
+) -> Result<Option<T>, Failure> {
+    let Some(text) = header(headers, name)? else { return Ok(None) };
+    parse(text).map(Some).map_err(|bad| Problem::invalid(title(name), bad.to_string()).into())
+}
+
+/// Who asks, and how the request says so.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    pub identity: Arc<Identity>,
+    /// To find out later whether the token still counts.
+    pub token: Option<TokenHash>,
+    pub space: SpaceName,
+    pub session: Option<SessionId>,
+    pub request_id: RequestId,
+    /// The caller has sent this id before and got no answer.
+    pub is_retry: bool,
+    /// The revision that the caller has read.
+    pub if_match: Option<Number>,
+}
+
+impl FromRequestParts<Edge> for Asking {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
+        let headers = &parts.headers;
+        let (identity, token) = identify(edge, parts)?;
+        let space = named(headers, &SPACE, SpaceName::new)?.unwrap_or_else(|| identity.usual_space());
+        let session = named(headers, &SESSION, SessionId::new)?;
+        header(headers, &IDEMPOTENCY_KEY)?;
+        let name = parts.extensions.get::<RequestName>().and_then(|name| name.0.clone());
+        let Some(request_id) = name else {
+            let why = "must be 1 to 64 bytes of visible ASCII";
+            return Err(Problem::invalid(title(&IDEMPOTENCY_KEY), why).into());
+        };
+        let is_retry = match header(headers, &RETRY)? {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(_) => return Err(Problem::invalid(title(&RETRY), "must be true or false").into()),
+        };
+        let if_match = match header(headers, &header::IF_MATCH)? {
+            None => None,
+            Some(text) => {
+                let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                let number = quoted.and_then(|text| text.parse::<Number>().ok());
+                let wrong = || Problem::invalid("If-Match", "must be an ETag that an answer gave, like \"0.17\"");
+                Some(number.ok_or_else(wrong)?)
+            }
+        };
+        Ok(Self { identity, token, space, session, request_id: (*request_id).clone(), is_retry, if_match })
+    }
+}
+
+fn identify(edge: &Edge, parts: &Parts) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
+    let unauthenticated = |why: &str| Failure::from(Problem::new(Code::Unauthenticated).with_detail(why));
+    let headers = &parts.headers;
+    match &edge.authenticator {
+        Authenticator::Tokens(tokens) => {
+            let given = header(headers, &header::AUTHORIZATION)?;
+            let given = given.ok_or_else(|| unauthenticated("send Authorization: Bearer and your token"))?;
+            let (scheme, token) = given.split_once(' ').unwrap_or((given, ""));
+            if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+                return Err(unauthenticated("send Authorization: Bearer and your token"));
+            }
+            let hash = TokenHash::of(token.trim());
+            let identity = tokens.find(hash).ok_or_else(|| unauthenticated("this node knows no such token"))?;
+            Ok((identity, Some(hash)))
+        }
+        Authenticator::SelfReported => {
+            let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+            if !peer.is_some_and(|ConnectInfo(address)| address.ip().to_canonical().is_loopback()) {
+                return Err(unauthenticated("a development node serves callers on its own machine only"));
+            }
+            let actor = named(headers, &ACTOR, ActorId::new)?;
+            let actor = actor.ok_or_else(|| unauthenticated("say who you are: send Tenure-Actor with a name"))?;
+            let kind = match header(headers, &ACTOR_KIND)? {
+                None | Some("agent") => ActorKind::Agent,
+                Some("user") => ActorKind::User,
+                Some("system") => ActorKind::System,
+                Some(_) => return Err(Problem::invalid(title(&ACTOR_KIND), "must be user, agent or system").into()),
+            };
+            let parent = named(headers, &ACTOR_PARENT, ActorId::new)?;
+            Ok((Arc::new(Identity::self_reported(actor, kind, parent)), None))
+        }
+    }
+}
+
+/// The item that the path names.
+#[derive(Debug)]
+pub struct ItemPath(pub ItemId);
+
+/// The queue that the path names.
+#[derive(Debug)]
+pub struct QueuePath(pub QueueName);
+
+/// The node that the path names.
+#[derive(Debug)]
+pub struct NodePath(pub u64);
+
+async fn path_text(parts: &mut Parts, edge: &Edge, field: &str) -> Result<String, Failure> {
+    // Taken raw first, so that what is no text is refused in our words.
+    let raw = RawPathParams::from_request_parts(parts, edge).await;
+    if raw.is_err() {
+        return Err(Problem::invalid(field, "must be UTF-8, percent-encoded in the path").into());
+    }
+    match Path::<String>::from_request_parts(parts, edge).await {
+        Ok(Path(text)) => Ok(text),
+        Err(_) => Err(Problem::invalid(field, "must be UTF-8, percent-encoded in the path").into()),
+    }
+}
+
+impl FromRequestParts<Edge> for ItemPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
+        let text = path_text(parts, edge, "item").await?;
+        ItemId::new(&text).map(Self).map_err(|bad| Problem::invalid("item", bad.to_string()).into())
+    }
+}
+
+impl FromRequestParts<Edge> for QueuePath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
+        let text = path_text(parts, edge, "queue").await?;
+        QueueName::new(&text).map(Self).map_err(|bad| Problem::invalid("queue", bad.to_string()).into())
+    }
+}
+
+impl FromRequestParts<Edge> for NodePath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
+        let text = path_text(parts, edge, "node").await?;
+        text.parse().map(Self).map_err(|_| Problem::invalid("node", "must be a node's number").into())
+    }
+}
+
+/// A body of JSON. An empty one says nothing, as `{}` does.
+#[derive(Debug)]
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, edge: &Edge) -> Result<Self, Failure> {
+        let is_json = is_json(request.headers());
+        let bytes = Bytes::from_request(request, edge).await.map_err(unread)?;
+        if bytes.is_empty() {
+            return from_json(b"{}").map(Self);
+        }
+        if !is_json {
+            return Err(Code::UnsupportedMediaType.into());
+        }
+        from_json(&bytes).map(Self)
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else { return false };
+    let essence = kind.split(';').next().unwrap_or(kind).trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+fn unread(rejection: BytesRejection) -> Failure {
+    match rejection {
+        BytesRejection::FailedToBufferBody(error) if error.status().as_u16() == Code::TooLarge.status() => {
+            Code::TooLarge.into()
+        }
+        other => Problem::new(Code::TooSlow).with_detail(format!("the body did not arrive whole: {other}")).into(),
+    }
+}
+
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    // A list would pass for an object whose fields are not named.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::invalid("body", "must be a JSON object").into());
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        wrong(&path, "body", &error.into_inner().to_string())
+    })?;
+    deserializer.end().map_err(|error| Failure::from(Problem::invalid("body", error.to_string())))?;
+    Ok(value)
+}
+
+/// The query of a request.
+#[derive(Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Edge> for Query<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Edge) -> Result<Self, Failure> {
+        let query = parts.uri.query().unwrap_or_default();
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        let deserializer = serde_html_form::Deserializer::new(pairs);
+        serde_path_to_error::deserialize(deserializer).map(Self).map_err(|error| {
+            let path = error.path().to_string();
+            wrong(&path, "query", &error.into_inner().to_string())
+        })
+    }
+}
+
+/// Names the field that is wrong: where it stands, or, for one that does not belong, what it is called.
+fn wrong(path: &str, whole: &str, why: &str) -> Failure {
+    let stray = why.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    let missing = why.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    let inner = stray.or(missing);
+    let field = match (path, inner) {
+        ("." | "" | "?", Some(name)) => name.to_owned(),
+        // A field that is unknown or missing may or may not be the path's own end.
+        (path, Some(name)) if path == name || path.ends_with(&format!(".{name}")) => path.to_owned(),
+        (path, Some(name)) => format!("{path}.{name}"),
+        ("." | "" | "?", None) => whole.to_owned(),
+        (path, None) => path.to_owned(),
+    };
+    Problem::invalid(field, why).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field_of<T: DeserializeOwned + std::fmt::Debug>(json: &str) -> String {
+        from_json::<T>(json.as_bytes()).unwrap_err().0.field.unwrap()
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_body_is_named_by_its_place() {
+        use api::claim::{Claim, Claims};
+        use api::item::{NewItem, NewItems};
+        assert_eq!(field_of::<Claim>(r#"{"lease_for": 5}"#), "lease_for");
+        assert_eq!(field_of::<Claim>(r#"{"lease_for_ms": "5"}"#), "lease_for_ms");
+        assert_eq!(field_of::<Claim>(r#"{"lease_for_ms": -5}"#), "lease_for_ms");
+        assert_eq!(field_of::<NewItem>(r#"{"queue": "ops"}"#), "id");
+        assert_eq!(field_of::<NewItem>(r#"{"id": "", "queue": "ops"}"#), "id");
+        assert_eq!(field_of::<NewItems>(r#"{"items": [{"id": "a", "queue": "ops"}, {"id": "b"}]}"#), "items[1].queue");
+        assert_eq!(field_of::<NewItem>(r#"{"id": "a", "queue": "q", "body": {"promt": "x"}}"#), "body.promt");
+        assert_eq!(field_of::<Claims>(r#"{"claims": [{"item": "a", "token": 1}]}"#), "claims[0].token");
+        assert_eq!(field_of::<Claim>("{"), "body");
+        assert_eq!(field_of::<Claim>("{} {}"), "body");
+        assert_eq!(field_of::<Claim>("[]"), "body");
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(field_of::<Claim>(&deep), "body");
+    }
+
+    #[test]
+    fn headers_are_named_as_people_write_them() {
+        assert_eq!(title(&IDEMPOTENCY_KEY), "Idempotency-Key");
+        assert_eq!(title(&SPACE), "Tenure-Space");
+    }
+}

@@ -1,0 +1,196 @@
+//! Claiming: one item, many, or the next of a queue.
+
+use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::call::{Call, Consistency, unfitting};
+use crate::edge::extract::{Body, ItemPath, Query, QueuePath};
+use crate::edge::rest::items::poll;
+use crate::hub::Topic;
+use api::claim::{
+    Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict, ReleasedOf, Waiting,
+};
+use api::hold::Released;
+use api::item::{Item, ItemPage};
+use api::words::{Order, RunsIn};
+use api::{Code, Problem};
+use axum::Json;
+use axum::http::StatusCode;
+use lease::names::{ItemId, Label, Phase};
+use lease::outcome::Outcome;
+use lease::{Command, Refusal};
+use raft_store::types::OnTokio;
+use serde::Deserialize;
+use std::time::{Duration, Instant};
+use utoipa::IntoParams;
+
+/// What a claim that does not wait may take.
+const CLAIM_WITHIN: Duration = Duration::from_secs(10);
+
+/// Claim an item
+///
+/// Granted with a new fencing token; a claim by the one who holds it already is a renewal. With `on_conflict: wait` the
+/// caller joins the wait line: the answer is `waiting` when the poll is over, and repeating the request with the same
+/// Idempotency-Key goes on waiting. Nobody overtakes.
+#[utoipa::path(post, path = "/v1/items/{item}/claim", operation_id = "claim", tag = "claiming",
+    params(("item" = api::names::ItemId, Path)), request_body = Claim,
+    responses((status = 200, body = Claimed, description = "Granted"),
+              (status = 202, body = Claimed, description = "In line: repeat it to go on waiting")))]
+pub async fn claim(
+    call: Call,
+    ItemPath(id): ItemPath,
+    Body(claim): Body<Claim>,
+) -> Result<(StatusCode, Json<Claimed>), Failure> {
+    let within = match claim.on_conflict {
+        OnConflict::Wait => poll("poll_ms", claim.poll_ms)?,
+        OnConflict::Fail => CLAIM_WITHIN,
+    };
+    let outcome = call.run_within(Command::Claim(claim.into_core(id)?), within.max(Duration::from_millis(1))).await?;
+    match outcome {
+        Outcome::Granted(grant) => Ok((StatusCode::OK, Json(Claimed::Granted(Box::new(call.grant(*grant).await?))))),
+        Outcome::Waiting { .. } => Ok((StatusCode::ACCEPTED, Json(waiting(&call, outcome)?))),
+        other => Err(unfitting(&other)),
+    }
+}
+
+fn waiting(call: &Call, outcome: Outcome) -> Result<Claimed, Failure> {
+    match outcome {
+        Outcome::Waiting { item, place, line_length, poll_within } => Ok(Claimed::Waiting(Waiting {
+            item,
+            place,
+            line_length,
+            poll_within_ms: poll_within.0,
+            request_id: Some(call.asking.request_id.to_string()),
+        })),
+        other => Err(unfitting(&other)),
+    }
+}
+
+/// Claim many items in one step
+///
+/// An answer for each entry, in order: never a success for all where one was refused. With `all_or_none` every claim is
+/// granted or none is. A place in line that a batch got is polled by a claim of its own.
+#[utoipa::path(post, path = "/v1/claims", operation_id = "claim_many", tag = "claiming",
+    request_body = Claims, responses((status = 200, body = ClaimsAnswered)))]
+pub async fn claim_many(call: Call, Body(claims): Body<Claims>) -> Reply<ClaimsAnswered> {
+    let Outcome::ClaimedMany { claims, releases } = call.run(claims.into_command()?).await? else {
+        return Err(Code::Internal.into());
+    };
+    let mut answered = ClaimsAnswered { claims: Vec::with_capacity(claims.len()), releases: Vec::new() };
+    for outcome in claims {
+        answered.claims.push(match outcome {
+            Outcome::Granted(grant) => Claimed::Granted(Box::new(call.grant(*grant).await?)),
+            Outcome::Refused(refusal) => Claimed::Refused { problem: problem(&call, refusal) },
+            other => waiting(&call, other)?,
+        });
+    }
+    for outcome in releases {
+        answered.releases.push(match outcome {
+            Outcome::Refused(refusal) => ReleasedOf::Refused { problem: problem(&call, refusal) },
+            other => ReleasedOf::Released(Released::new(other).ok_or(Code::Internal)?),
+        });
+    }
+    Ok(Json(answered))
+}
+
+fn problem(call: &Call, refusal: Refusal) -> Box<Problem> {
+    Box::new(Problem::of(refusal, call.calendar()))
+}
+
+/// Take the next items of a queue
+///
+/// Found and granted in one step, so that two callers are never given the same item. With `wait_ms` the call is parked
+/// on this node until something comes; one is woken for each item.
+#[utoipa::path(post, path = "/v1/queues/{queue}/next", operation_id = "next", tag = "claiming",
+    params(("queue" = api::names::QueueName, Path)), request_body = Next,
+    responses((status = 200, body = Dispatched)))]
+pub async fn next(call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next>) -> Reply<Dispatched> {
+    let wait = match next.wait_ms {
+        None => Duration::ZERO,
+        asked => poll("wait_ms", asked)?,
+    };
+    let by = Instant::now() + wait;
+    let topic = Topic::Ready(call.asking.space.clone(), queue.clone());
+    let command = Command::Next(next.into_core(queue));
+    let mut woken = None;
+    loop {
+        let waiter = (!wait.is_zero()).then(|| call.edge.node.hub().wait_for(topic.clone()));
+        let outcome = call.run(command.clone()).await?;
+        let (why, retry_after, cursor) = match outcome {
+            Outcome::Dispatched(grants) => {
+                woken.map(crate::hub::Woken::used);
+                return Ok(Json(Dispatched::Granted { grants: call.grants(grants).await? }));
+            }
+            Outcome::Empty { why, retry_after, cursor } => (why, retry_after, cursor),
+            other => return Err(unfitting(&other)),
+        };
+        // What this one was woken for is another's.
+        drop(woken.take());
+        let left = by.saturating_duration_since(Instant::now());
+        let Some(waiter) = waiter.filter(|_| !left.is_zero() && cursor.is_none()) else {
+            let cursor = cursor.map(api::names::Cursor);
+            return Ok(Json(Dispatched::Empty { reason: why.into(), retry_after_ms: retry_after.0, cursor }));
+        };
+        woken = waiter.woken_within::<OnTokio>(left).await;
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct PeekQuery {
+    /// 1 unless said.
+    #[param(minimum = 1, maximum = 100)]
+    count: Option<u32>,
+    order: Option<Order>,
+    #[serde(default)]
+    #[param(value_type = Vec<api::names::Label>)]
+    label: Vec<Label>,
+    /// What the caller can do; what its worker was registered with unless said.
+    #[param(value_type = Option<Vec<api::names::Label>>)]
+    capability: Option<Vec<Label>>,
+    #[param(value_type = Option<api::names::Phase>)]
+    phase: Option<Phase>,
+    mode: Option<RunsIn>,
+    #[param(value_type = Option<api::names::ItemId>)]
+    parent: Option<ItemId>,
+    #[param(value_type = Option<api::names::ItemId>)]
+    ancestor: Option<ItemId>,
+    #[param(minimum = 0, maximum = 9)]
+    priority_min: Option<u8>,
+    #[param(minimum = 0, maximum = 9)]
+    priority_max: Option<u8>,
+    #[serde(default)]
+    consistency: Consistency,
+}
+
+/// What `next` would hand out
+///
+/// Without granting it: another caller may be first.
+#[utoipa::path(get, path = "/v1/queues/{queue}/peek", operation_id = "peek", tag = "claiming",
+    params(("queue" = api::names::QueueName, Path), PeekQuery), responses((status = 200, body = ItemPage)))]
+pub async fn peek(
+    call: Call,
+    QueuePath(queue): QueuePath,
+    Query(query): Query<PeekQuery>,
+) -> Result<Viewed<ItemPage>, Failure> {
+    let next = Next {
+        count: query.count,
+        order: query.order,
+        labels: query.label,
+        capabilities: query.capability,
+        phase: query.phase,
+        mode: query.mode,
+        parent: query.parent,
+        ancestor: query.ancestor,
+        priority_min: query.priority_min,
+        priority_max: query.priority_max,
+        ..Next::default()
+    };
+    let next = next.into_core(queue);
+    call.check(Command::Next(next.clone()))?;
+    call.view(query.consistency, |state, archive, calendar| {
+        let found = state.peek(archive, &call.caller, &call.asking.space, &next)?;
+        let items = found.into_iter().map(|view| Item::new(view, None, calendar)).collect();
+        Ok(ItemPage { items, next_cursor: None })
+    })
+    .await
+}

@@ -1,0 +1,105 @@
+//! Events: a page of them, or as they happen.
+
+use crate::edge::answer::{Failure, Reply};
+use crate::edge::call::Call;
+use crate::edge::extract::Query;
+use crate::edge::rest::items::limit;
+use crate::edge::watch::{self, Wanted};
+use api::Problem;
+use api::event::EventPage;
+use api::names::Number;
+use axum::Json;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use lease::names::{ActorId, ItemId, QueueName};
+use lease::numbers::EventNumber;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct EventsQuery {
+    /// Events behind this one; from the first that is kept unless said.
+    #[param(value_type = Option<Number>)]
+    after: Option<Number>,
+    /// Only of this queue.
+    #[param(value_type = Option<api::names::QueueName>)]
+    queue: Option<QueueName>,
+    /// Only of this item.
+    #[param(value_type = Option<api::names::ItemId>)]
+    item: Option<ItemId>,
+    /// Only those that this actor caused or that name it, as far as the caller may see that.
+    #[param(value_type = Option<api::names::ActorId>)]
+    actor: Option<ActorId>,
+    /// Events that are looked at; 100 unless said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// List events
+///
+/// Oldest first. A page may show fewer than were looked at, even none, and still say where to go on.
+#[utoipa::path(get, path = "/v1/events", operation_id = "list_events", tag = "events",
+    params(EventsQuery), responses((status = 200, body = EventPage)))]
+pub async fn list(call: Call, Query(query): Query<EventsQuery>) -> Reply<EventPage> {
+    let limit = limit(query.limit)?;
+    let last = watch::last_event(&call).await?;
+    let after = match query.after {
+        Some(Number(after)) => {
+            watch::check_position(after, last)?;
+            after
+        }
+        None => watch::first_position(&call)?,
+    };
+    let wanted = Wanted { queue: query.queue, item: query.item, actor: query.actor };
+    let (events, seen) = watch::page(&call, &wanted, after, limit)?;
+    Ok(Json(EventPage { events, next_after: seen.map(Number) }))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct StreamQuery {
+    /// Events behind this one; from now on unless said. The header Last-Event-ID goes before it.
+    #[param(value_type = Option<Number>)]
+    after: Option<Number>,
+    /// Only of this queue.
+    #[param(value_type = Option<api::names::QueueName>)]
+    queue: Option<QueueName>,
+    /// Only of this item.
+    #[param(value_type = Option<api::names::ItemId>)]
+    item: Option<ItemId>,
+    /// Only those that this actor caused or that name it, as far as the caller may see that.
+    #[param(value_type = Option<api::names::ActorId>)]
+    actor: Option<ActorId>,
+}
+
+/// Follow events
+///
+/// Server-sent events, without a gap from the position on; the same position goes on at any other node. A heartbeat
+/// every 15 s says how far the stream is. It ends with an event `end` that says why: `position_too_old`, `slow_reader`,
+/// `stopping` or `unauthenticated`.
+#[utoipa::path(get, path = "/v1/events/stream", operation_id = "follow_events", tag = "events",
+    params(StreamQuery, ("Last-Event-ID" = Option<Number>, Header)),
+    responses((status = 200, content_type = "text/event-stream", body = String)))]
+pub async fn stream(
+    call: Call,
+    headers: HeaderMap,
+    Query(query): Query<StreamQuery>,
+) -> Result<Response, Failure> {
+    let resumed = match headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
+        None | Some("") => None,
+        Some(id) => Some(id.parse::<Number>().map_err(|why| Problem::invalid("Last-Event-ID", why))?),
+    };
+    let last = watch::last_event(&call).await?;
+    let after: EventNumber = match resumed.or(query.after) {
+        Some(Number(after)) => {
+            watch::check_position(after, last)?;
+            after
+        }
+        None => last,
+    };
+    let wanted = Wanted { queue: query.queue, item: query.item, actor: query.actor };
+    Ok(watch::stream(call, wanted, after))
+}

@@ -1,0 +1,427 @@
+//! Items: created, listed, shown, changed.
+
+use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::call::{Call, Consistency, POLL_MAX, failed_disk, unfitting};
+use crate::edge::extract::{Body, ItemPath, Query};
+use crate::hub::Topic;
+use crate::service::TokioNode;
+use api::claim::ItemsCreated;
+use api::item::{Activities, Activity, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, Line, NewItem, NewItems};
+use api::names::Number;
+use api::words::{ClaimStatus, ItemState};
+use api::write::{Update, Updated};
+use api::{Code, Problem};
+use axum::Json;
+use lease::names::{ItemId, Label, QueueName};
+use lease::numbers::{ItemNo, Time};
+use lease::outcome::Outcome;
+use lease::views::{self, IfClaimed};
+use raft_store::types::OnTokio;
+use serde::Deserialize;
+use std::time::{Duration, Instant};
+use utoipa::{IntoParams, ToSchema};
+
+/// What a list shows unless it is told.
+const PAGE: usize = 100;
+const PAGE_MAX: usize = 1_000;
+
+/// Create an item
+///
+/// Creating is never execution: only a claim is. An id that exists with the same content answers that item with
+/// `created: false`.
+#[utoipa::path(post, path = "/v1/items", operation_id = "create", tag = "items",
+    request_body = NewItem, responses((status = 200, body = Created)))]
+pub async fn create(call: Call, Body(item): Body<NewItem>) -> Reply<Created> {
+    let outcome = call.run(item.into_command(call.actor())).await?;
+    Created::new(outcome.clone()).map(Json).ok_or_else(|| unfitting(&outcome))
+}
+
+/// Create many items
+///
+/// An answer for each, in order. They may depend on one another.
+#[utoipa::path(post, path = "/v1/items/batch", operation_id = "create_many", tag = "items",
+    request_body = NewItems, responses((status = 200, body = ItemsCreated)))]
+pub async fn create_many(call: Call, Body(items): Body<NewItems>) -> Reply<ItemsCreated> {
+    match call.run(items.into_command(call.actor())).await? {
+        Outcome::CreatedMany(outcomes) => Ok(Json(ItemsCreated::new(outcomes, call.calendar()))),
+        other => Err(unfitting(&other)),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    #[param(value_type = Option<api::names::QueueName>)]
+    queue: Option<QueueName>,
+    state: Option<ItemState>,
+    /// The item has all of these.
+    #[serde(default)]
+    #[param(value_type = Vec<api::names::Label>)]
+    label: Vec<Label>,
+    #[param(value_type = Option<api::names::ItemId>)]
+    parent: Option<ItemId>,
+    claim: Option<ClaimStatus>,
+    /// Part of the id or of the title, without regard to ASCII case.
+    text: Option<String>,
+    /// Where an earlier answer said to go on.
+    #[param(min_length = 1)]
+    cursor: Option<String>,
+    /// 100 unless said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    #[serde(default)]
+    consistency: Consistency,
+}
+
+/// List and search items
+///
+/// Live items in the order of creation, or with a terminal `state` those that are kept, in the order of their ids. A
+/// page may have fewer items than asked for, even none, and still name where to go on.
+#[utoipa::path(get, path = "/v1/items", operation_id = "list_items", tag = "items",
+    params(ListQuery), responses((status = 200, body = ItemPage)))]
+pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<ItemPage>, Failure> {
+    let limit = limit(query.limit)?;
+    let wanted = views::Query {
+        queue: query.queue,
+        state: query.state.map(Into::into),
+        labels: query.label,
+        parent: query.parent,
+        claim: query.claim.map(Into::into),
+        text: query.text,
+        after: None,
+        limit,
+    };
+    if query.state.is_some_and(is_terminal) {
+        let after = query.cursor.map(|cursor| ItemId::new(&cursor).map_err(|_| no_cursor())).transpose()?;
+        return list_terminal(&call, &wanted, after, query.consistency).await;
+    }
+    let after = match &query.cursor {
+        None => None,
+        Some(cursor) => Some(cursor.parse().map(ItemNo).map_err(|_| no_cursor())?),
+    };
+    let wanted = views::Query { after, ..wanted };
+    call.view(query.consistency, |state, _, calendar| {
+        let page = state.list(&call.caller, &call.asking.space, &wanted);
+        let items = page.items.into_iter().map(|view| Item::new(view, None, calendar)).collect();
+        Ok(ItemPage { items, next_cursor: page.next.map(|next| next.to_string()) })
+    })
+    .await
+}
+
+fn is_terminal(state: ItemState) -> bool {
+    matches!(state, ItemState::Complete | ItemState::Error | ItemState::Cancelled)
+}
+
+/// Terminal items are read from disk, a bounded number of them for each call.
+async fn list_terminal(
+    call: &Call,
+    wanted: &views::Query,
+    after: Option<ItemId>,
+    consistency: Consistency,
+) -> Result<Viewed<ItemPage>, Failure> {
+    let space = call.view(consistency, |state, _, calendar| Ok((state.space_no(&call.asking.space), calendar))).await?;
+    let Viewed { value: (space, calendar), age, .. } = space;
+    let Some(space) = space else {
+        return Ok(Viewed { value: ItemPage { items: Vec::new(), next_cursor: None }, age, revision: None });
+    };
+    let store = call.edge.node.store();
+    let found = store.archived(space, after.as_ref(), TERMINAL_EXAMINED).map_err(failed_disk)?;
+    let is_all = found.len() < TERMINAL_EXAMINED;
+    let mut items = Vec::new();
+    let mut last = None;
+    let mut is_full = false;
+    let look = |state: &lease::State| {
+        for (id, archived) in found {
+            is_full = items.len() == wanted.limit;
+            if is_full {
+                break;
+            }
+            let view = state.view_archived(&call.caller, &id, &archived).filter(|view| wanted.matches(view));
+            items.extend(view.map(|view| Item::new(view, None, calendar)));
+            last = Some(id);
+        }
+    };
+    store.read(|state, _| look(state)).map_err(failed_disk)?;
+    let next_cursor = last.filter(|_| is_full || !is_all).map(|id| id.to_string());
+    Ok(Viewed { value: ItemPage { items, next_cursor }, age, revision: None })
+}
+
+/// Terminal items that one call looks at before it answers with where it stopped.
+const TERMINAL_EXAMINED: usize = 2_000;
+
+pub(super) fn limit(asked: Option<usize>) -> Result<usize, Failure> {
+    match asked {
+        Some(limit) if limit == 0 || limit > PAGE_MAX => {
+            Err(Problem::invalid("limit", format!("must be 1 to {PAGE_MAX}")).into())
+        }
+        asked => Ok(asked.unwrap_or(PAGE)),
+    }
+}
+
+pub(super) fn no_cursor() -> Problem {
+    Problem::invalid("cursor", "is no cursor that an earlier answer gave")
+}
+
+/// How a reader takes an item that somebody holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenClaimed {
+    #[default]
+    Return,
+    /// Wait until it is free, `wait_ms` at most.
+    Wait,
+    /// Answer `already_claimed`.
+    Fail,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ShowQuery {
+    #[serde(default)]
+    if_claimed: WhenClaimed,
+    /// With `if_claimed=wait`; 20 s at most, and unless said.
+    #[param(maximum = 20000)]
+    wait_ms: Option<u64>,
+    /// Whether the body is shown; it is unless said.
+    body: Option<bool>,
+    #[serde(default)]
+    consistency: Consistency,
+}
+
+/// Show an item
+///
+/// Reading is never blocked, unless the reader wants to wait until nobody holds the item.
+#[utoipa::path(get, path = "/v1/items/{item}", operation_id = "show_item", tag = "items",
+    params(("item" = api::names::ItemId, Path), ShowQuery), responses((status = 200, body = Item)))]
+pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQuery>) -> Result<Viewed<Item>, Failure> {
+    let wait = poll("wait_ms", query.wait_ms)?;
+    if query.wait_ms.is_some() && query.if_claimed != WhenClaimed::Wait {
+        return Err(Problem::invalid("wait_ms", "means something only with if_claimed=wait").into());
+    }
+    let if_claimed = if query.if_claimed == WhenClaimed::Return { IfClaimed::Return } else { IfClaimed::Fail };
+    let by = Instant::now() + wait;
+    loop {
+        let waiter = call.edge.node.hub().wait_for(Topic::Item(call.asking.space.clone(), id.clone()));
+        let seen = call.view(query.consistency, |state, archive, calendar| {
+            let view = state.view_item(archive, &call.caller, &call.asking.space, &id, if_claimed)?;
+            Ok((view, calendar))
+        });
+        let left = by.saturating_duration_since(Instant::now());
+        match seen.await {
+            Ok(Viewed { value: (view, calendar), age, .. }) => {
+                let body =
+                    if query.body.unwrap_or(true) { call.body(view.no, &view.content)? } else { None };
+                let revision = Some(view.revision.to_string());
+                return Ok(Viewed { value: Item::new(view, body, calendar), age, revision });
+            }
+            Err(Failure(problem))
+                if problem.code == Code::AlreadyClaimed
+                    && query.if_claimed == WhenClaimed::Wait
+                    && !left.is_zero() =>
+            {
+                let _ = waiter.woken_within::<OnTokio>(left).await;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// How long a caller wants to wait for something to happen.
+pub(super) fn poll(field: &str, asked: Option<u64>) -> Result<Duration, Failure> {
+    let asked = asked.map_or(POLL_MAX, Duration::from_millis);
+    if asked > POLL_MAX {
+        let why = format!("at most {} at a time: ask again", POLL_MAX.as_millis());
+        return Err(Problem::invalid(field, why).into());
+    }
+    Ok(asked)
+}
+
+/// Change an item
+///
+/// Under a lease with its token; while nobody holds it with `read_at` or If-Match. `start: true` sets the item to
+/// in-progress, which is a claim.
+#[utoipa::path(patch, path = "/v1/items/{item}", operation_id = "update", tag = "writing",
+    params(("item" = api::names::ItemId, Path)), request_body = Update, responses((status = 200, body = Updated)))]
+pub async fn update(call: Call, ItemPath(id): ItemPath, Body(mut update): Body<Update>) -> Reply<Updated> {
+    update.read_at = call.read_at(update.read_at)?;
+    match call.run(update.into_command(id, call.actor())?).await? {
+        Outcome::Updated { item, revision, grant } => {
+            let grant = match grant {
+                Some(grant) => Some(call.grant(*grant).await?),
+                None => None,
+            };
+            Ok(Json(Updated { item, revision: Number(revision), grant }))
+        }
+        other => Err(unfitting(&other)),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ConsistencyQuery {
+    #[serde(default)]
+    pub consistency: Consistency,
+}
+
+/// The wait line of an item
+#[utoipa::path(get, path = "/v1/items/{item}/line", operation_id = "line", tag = "claiming",
+    params(("item" = api::names::ItemId, Path), ConsistencyQuery), responses((status = 200, body = Line)))]
+pub async fn line(
+    call: Call,
+    ItemPath(id): ItemPath,
+    Query(query): Query<ConsistencyQuery>,
+) -> Result<Viewed<Line>, Failure> {
+    call.view(query.consistency, |state, _, calendar| {
+        Ok(Line::new(state.line(&call.caller, &call.asking.space, &id)?, calendar))
+    })
+    .await
+}
+
+/// The claims on an item and on everything below it
+#[utoipa::path(get, path = "/v1/items/{item}/claims", operation_id = "claim_summary", tag = "claiming",
+    params(("item" = api::names::ItemId, Path), ConsistencyQuery), responses((status = 200, body = ClaimSummary)))]
+pub async fn claim_summary(
+    call: Call,
+    ItemPath(id): ItemPath,
+    Query(query): Query<ConsistencyQuery>,
+) -> Result<Viewed<ClaimSummary>, Failure> {
+    call.view(query.consistency, |state, _, _| {
+        Ok(state.claims_under(&call.caller, &call.asking.space, &id)?.into())
+    })
+    .await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct LimitQuery {
+    /// Of each kind; 100 unless said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    #[serde(default)]
+    consistency: Consistency,
+}
+
+/// What the caller carries
+///
+/// Assigned to it, leased by it, reserved for it.
+#[utoipa::path(get, path = "/v1/carrying", operation_id = "carrying", tag = "items",
+    params(LimitQuery), responses((status = 200, body = Carrying)))]
+pub async fn carrying(call: Call, Query(query): Query<LimitQuery>) -> Result<Viewed<Carrying>, Failure> {
+    let limit = limit(query.limit)?;
+    call.view(query.consistency, |state, _, calendar| {
+        Ok(Carrying::new(state.carrying(&call.caller, &call.asking.space, limit), calendar))
+    })
+    .await
+}
+
+/// The last activities of an item
+///
+/// Oldest first, a thousand at most.
+#[utoipa::path(get, path = "/v1/items/{item}/activities", operation_id = "activities", tag = "writing",
+    params(("item" = api::names::ItemId, Path), ConsistencyQuery), responses((status = 200, body = Activities)))]
+pub async fn activities(
+    call: Call,
+    ItemPath(id): ItemPath,
+    Query(query): Query<ConsistencyQuery>,
+) -> Result<Viewed<Activities>, Failure> {
+    let seen = call.view(query.consistency, |state, archive, _| {
+        let space = &call.asking.space;
+        let view = state.view_item(archive, &call.caller, space, &id, IfClaimed::Return)?;
+        Ok((view.no, state.sees_all_of(&call.caller, space, &view.queue)))
+    });
+    let Viewed { value: (no, sees_all), age, .. } = seen.await?;
+    let show = |activity: lease::item::Activity| {
+        let is_shown = sees_all || activity.by == *call.actor();
+        Activity::new(activity, is_shown)
+    };
+    let activities = call.edge.node.store().activities(no).map_err(failed_disk)?.into_iter().map(show).collect();
+    Ok(Viewed { value: Activities { activities }, age, revision: None })
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct HeldAtQuery {
+    /// A moment of cluster time, as events carry it.
+    at_ms: u64,
+}
+
+/// Who held an item at a moment
+///
+/// From the events that are kept. Who it was is shown to those who may see the holders of its queue, and to itself.
+#[utoipa::path(get, path = "/v1/items/{item}/held_at", operation_id = "held_at", tag = "holding",
+    params(("item" = api::names::ItemId, Path), HeldAtQuery), responses((status = 200, body = HeldAt)))]
+pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<HeldAtQuery>) -> Reply<HeldAt> {
+    let space_name = &call.asking.space;
+    let seen = call.view(Consistency::Linearizable, |state, archive, _| {
+        let view = state.view_item(archive, &call.caller, space_name, &id, IfClaimed::Return)?;
+        let last = state.last_event(space_name);
+        Ok((state.space_no(space_name), last, state.sees_all_of(&call.caller, space_name, &view.queue)))
+    });
+    let Viewed { value: (space, last, sees_all), .. } = seen.await?;
+    let none = HeldAt { at_ms: query.at_ms, held: false, actor: None, session: None, token: None };
+    let Some(space) = space else { return Ok(Json(none)) };
+    let node = call.edge.node.clone();
+    let at = Time(query.at_ms);
+    // Reads as far back as events are kept.
+    let looking = tokio::task::spawn_blocking(move || last_grant(&node, space, last, &id, at));
+    let found = looking.await.map_err(|_| Failure::from(Code::Internal))?.map_err(failed_disk)?;
+    match found {
+        Found::Nobody => Ok(Json(none)),
+        Found::Holder(holder, token) => {
+            let is_shown = sees_all || holder.actor == *call.actor();
+            Ok(Json(HeldAt {
+                held: true,
+                actor: is_shown.then_some(holder.actor),
+                session: holder.session.filter(|_| is_shown),
+                token: is_shown.then_some(token),
+                ..none
+            }))
+        }
+        Found::TooOld => Err(Code::PositionTooOld.into()),
+    }
+}
+
+enum Found {
+    Nobody,
+    Holder(lease::caller::Holder, lease::numbers::Token),
+    /// The events of that moment are no longer kept.
+    TooOld,
+}
+
+/// Goes back from the last event to the last thing that happened to the item's lease at or before a moment.
+fn last_grant(
+    node: &TokioNode,
+    space: lease::numbers::SpaceNo,
+    last: lease::numbers::EventNumber,
+    id: &ItemId,
+    at: Time,
+) -> std::io::Result<Found> {
+    const PAGE: usize = 1_000;
+    let mut before = lease::numbers::EventNumber { seq: last.seq.saturating_add(1), ..last };
+    loop {
+        let events = node.store().events_before(space, before, PAGE)?;
+        for event in events.iter().filter(|event| event.at <= at && event.item.as_ref() == Some(id)) {
+            match &event.what {
+                lease::event::What::Granted { holder, token, .. } => {
+                    return Ok(Found::Holder(holder.clone(), *token));
+                }
+                lease::event::What::Created => return Ok(Found::Nobody),
+                what if what.ended_lease().is_some() => return Ok(Found::Nobody),
+                _ => {}
+            }
+        }
+        match events.last() {
+            Some(oldest) if events.len() == PAGE => before = oldest.number,
+            // All the way back: was there nothing before, or is it gone?
+            oldest => {
+                let is_first = oldest.is_none_or(|oldest| oldest.number.seq <= 1);
+                return Ok(if is_first { Found::Nobody } else { Found::TooOld });
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Queues: how full they are, their policy, and whether they grant.
+
+use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::call::{Call, Consistency, unfitting};
+use crate::edge::extract::{Body, Query, QueuePath};
+use crate::edge::rest::items::{ConsistencyQuery, limit, no_cursor};
+use api::queue::{FlowSet, PolicyChange, PolicySet, Queue, QueuePage};
+use axum::Json;
+use lease::names::QueueName;
+use lease::outcome::Outcome;
+use lease::{Command, Refusal};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct PageQuery {
+    /// Where an earlier answer said to go on.
+    #[param(min_length = 1)]
+    pub(super) cursor: Option<String>,
+    /// 100 unless said.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(super) limit: Option<usize>,
+    #[serde(default)]
+    pub(super) consistency: Consistency,
+}
+
+/// List queues
+///
+/// In the order of their names.
+#[utoipa::path(get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
+    params(PageQuery), responses((status = 200, body = QueuePage)))]
+pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<QueuePage>, Failure> {
+    let limit = limit(query.limit)?;
+    let after = query.cursor.map(|cursor| QueueName::new(&cursor).map_err(|_| no_cursor())).transpose()?;
+    call.view(query.consistency, |state, _, calendar| {
+        let mut stats = state.queues_after(&call.caller, &call.asking.space, after.as_ref(), limit + 1);
+        let is_more = stats.len() > limit;
+        stats.truncate(limit);
+        let next_cursor = stats.last().filter(|_| is_more).map(|last| last.queue.to_string());
+        let queues = stats.into_iter().map(|stats| Queue::new(stats, calendar)).collect();
+        Ok(QueuePage { queues, next_cursor })
+    })
+    .await
+}
+
+/// Show a queue
+#[utoipa::path(get, path = "/v1/queues/{queue}", operation_id = "show_queue", tag = "queues",
+    params(("queue" = api::names::QueueName, Path), ConsistencyQuery), responses((status = 200, body = Queue)))]
+pub async fn show(
+    call: Call,
+    QueuePath(name): QueuePath,
+    Query(query): Query<ConsistencyQuery>,
+) -> Result<Viewed<Queue>, Failure> {
+    call.view(query.consistency, |state, _, calendar| {
+        let stats = state.queue_named(&call.caller, &call.asking.space, &name);
+        Ok(Queue::new(stats.ok_or(Refusal::NotFound)?, calendar))
+    })
+    .await
+}
+
+/// Change a queue's policy
+///
+/// For operators. What is not named stays; with `version` only if nobody has changed it since.
+#[utoipa::path(patch, path = "/v1/queues/{queue}/policy", operation_id = "set_policy", tag = "operating",
+    params(("queue" = api::names::QueueName, Path)), request_body = PolicyChange,
+    responses((status = 200, body = PolicySet)))]
+pub async fn set_policy(
+    call: Call,
+    QueuePath(queue): QueuePath,
+    Body(change): Body<PolicyChange>,
+) -> Reply<PolicySet> {
+    match call.run(change.into_command(queue)).await? {
+        Outcome::PolicySet { queue, version } => Ok(Json(PolicySet { queue, version })),
+        other => Err(unfitting(&other)),
+    }
+}
+
+async fn set_flow(call: &Call, command: Command) -> Reply<FlowSet> {
+    match call.run(command).await? {
+        Outcome::FlowSet { queue, flow } => Ok(Json(FlowSet { queue, flow: flow.into() })),
+        other => Err(unfitting(&other)),
+    }
+}
+
+/// Pause a queue
+///
+/// No grants; holders go on, waiters keep their places.
+#[utoipa::path(post, path = "/v1/queues/{queue}/pause", operation_id = "pause", tag = "operating",
+    params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
+pub async fn pause(call: Call, QueuePath(queue): QueuePath) -> Reply<FlowSet> {
+    set_flow(&call, Command::Pause { queue }).await
+}
+
+/// Let a queue grant again
+#[utoipa::path(post, path = "/v1/queues/{queue}/unpause", operation_id = "unpause", tag = "operating",
+    params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
+pub async fn unpause(call: Call, QueuePath(queue): QueuePath) -> Reply<FlowSet> {
+    set_flow(&call, Command::Unpause { queue }).await
+}
+
+/// Drain a queue
+///
+/// No grants, waiters are sent away, until nothing is held. It stays closed until it is unpaused.
+#[utoipa::path(post, path = "/v1/queues/{queue}/drain", operation_id = "drain_queue", tag = "operating",
+    params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
+pub async fn drain(call: Call, QueuePath(queue): QueuePath) -> Reply<FlowSet> {
+    set_flow(&call, Command::Drain { queue }).await
+}

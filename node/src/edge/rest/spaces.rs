@@ -1,0 +1,39 @@
+//! The caller's space: its counts and its policy.
+
+use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::call::{Call, unfitting};
+use crate::edge::extract::{Body, Query};
+use crate::edge::rest::items::ConsistencyQuery;
+use api::space::{Space, SpacePolicy, SpacePolicySet};
+use axum::Json;
+use lease::Refusal;
+use lease::caller::Role;
+use lease::outcome::Outcome;
+
+/// Show the space
+///
+/// Its policy and its counts.
+#[utoipa::path(get, path = "/v1/space", operation_id = "show_space", tag = "space",
+    params(ConsistencyQuery), responses((status = 200, body = Space)))]
+pub async fn show(call: Call, Query(query): Query<ConsistencyQuery>) -> Result<Viewed<Space>, Failure> {
+    if call.caller.rights.is_empty() {
+        return Err(call.refused(Refusal::Forbidden { needs: Role::Reader }));
+    }
+    call.view(query.consistency, |state, _, _| {
+        let space = &call.asking.space;
+        Ok(state.space_named(space).map_or_else(|| Space::untouched(space.clone()), Space::from))
+    })
+    .await
+}
+
+/// Set the space's policy
+///
+/// For operators of every queue: how much it may hold, and whose word it takes.
+#[utoipa::path(put, path = "/v1/space/policy", operation_id = "set_space_policy", tag = "operating",
+    request_body = SpacePolicy, responses((status = 200, body = SpacePolicySet)))]
+pub async fn set_policy(call: Call, Body(policy): Body<SpacePolicy>) -> Reply<SpacePolicySet> {
+    match call.run(policy.into_command()).await? {
+        Outcome::SpacePolicySet { version } => Ok(Json(SpacePolicySet { version })),
+        other => Err(unfitting(&other)),
+    }
+}

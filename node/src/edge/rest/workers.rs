@@ -1,0 +1,116 @@
+//! The registry of workers.
+
+use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::call::{Call, unfitting};
+use crate::edge::extract::{Body, Query};
+use crate::edge::rest::items::{limit, no_cursor};
+use crate::edge::rest::queues::PageQuery;
+use api::worker::{Draining, Register, Registered, Removed, Worker, WorkerName, WorkerPage};
+use axum::Json;
+use lease::Command;
+use lease::caller::Holder;
+use lease::names::{ActorId, SessionId};
+use lease::outcome::Outcome;
+
+/// List workers
+///
+/// All of them for those who run the space, oneself for a worker.
+#[utoipa::path(get, path = "/v1/workers", operation_id = "list_workers", tag = "workers",
+    params(PageQuery), responses((status = 200, body = WorkerPage)))]
+pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<WorkerPage>, Failure> {
+    let limit = limit(query.limit)?;
+    let after = query.cursor.as_deref().map(position).transpose()?;
+    call.view(query.consistency, |state, _, calendar| {
+        let mut views = state.workers_after(&call.caller, &call.asking.space, after.as_ref(), limit + 1);
+        let is_more = views.len() > limit;
+        views.truncate(limit);
+        let next_cursor = views.last().filter(|_| is_more).map(|last| cursor(&last.worker.who));
+        let workers = views.into_iter().map(|view| Worker::new(view, calendar)).collect();
+        Ok(WorkerPage { workers, next_cursor })
+    })
+    .await
+}
+
+/// Behind a worker: its names, which may hold anything, in hexadecimal.
+fn cursor(who: &Holder) -> String {
+    let hex = |text: &str| text.bytes().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    match &who.session {
+        None => hex(who.actor.as_str()),
+        Some(session) => format!("{}.{}", hex(who.actor.as_str()), hex(session.as_str())),
+    }
+}
+
+fn position(cursor: &str) -> Result<Holder, Failure> {
+    let text = |hex: &str| {
+        let bytes: Option<Vec<u8>> = (0..hex.len())
+            .step_by(2)
+            .map(|at| hex.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()))
+            .collect();
+        bytes.and_then(|bytes| String::from_utf8(bytes).ok())
+    };
+    let read = || {
+        let (actor, session) = cursor.split_once('.').map_or((cursor, None), |(actor, rest)| (actor, Some(rest)));
+        let actor = ActorId::new(&text(actor)?).ok()?;
+        let session = match session {
+            None => None,
+            Some(session) => Some(SessionId::new(&text(session)?).ok()?),
+        };
+        Some(Holder { actor, session })
+    };
+    read().ok_or_else(|| no_cursor().into())
+}
+
+/// Register the caller as a worker
+///
+/// Optional: no worker needs it to claim. Its heartbeat is `renew_all`.
+#[utoipa::path(put, path = "/v1/workers/self", operation_id = "register_worker", tag = "workers",
+    request_body = Register, responses((status = 200, body = Registered)))]
+pub async fn register(call: Call, Body(register): Body<Register>) -> Reply<Registered> {
+    match call.run(register.into_command()).await? {
+        Outcome::WorkerRegistered { alive_for, draining } => {
+            Ok(Json(Registered { alive_for_ms: alive_for.0, draining }))
+        }
+        other => Err(unfitting(&other)),
+    }
+}
+
+/// Drain a worker
+///
+/// It gets no new item, and its heartbeat says so.
+#[utoipa::path(post, path = "/v1/workers/drain", operation_id = "drain_worker", tag = "operating",
+    request_body = WorkerName, responses((status = 200, body = Draining)))]
+pub async fn drain(call: Call, Body(worker): Body<WorkerName>) -> Reply<Draining> {
+    match call.run(Command::DrainWorker { worker: worker.into() }).await? {
+        Outcome::WorkerDraining { known } => Ok(Json(Draining { known })),
+        other => Err(unfitting(&other)),
+    }
+}
+
+/// Remove a worker from the registry
+///
+/// Its leases are not touched.
+#[utoipa::path(post, path = "/v1/workers/remove", operation_id = "remove_worker", tag = "workers",
+    request_body = WorkerName, responses((status = 200, body = Removed)))]
+pub async fn remove(call: Call, Body(worker): Body<WorkerName>) -> Reply<Removed> {
+    match call.run(Command::RemoveWorker { worker: worker.into() }).await? {
+        Outcome::WorkerRemoved { removed } => Ok(Json(Removed { removed })),
+        other => Err(unfitting(&other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_behind_any_worker_is_read_again() {
+        for (actor, session) in [("ada", None), ("ä.b/ c", Some("run.7"))] {
+            let who = Holder {
+                actor: ActorId::new(actor).unwrap(),
+                session: session.map(|session| SessionId::new(session).unwrap()),
+            };
+            assert_eq!(position(&cursor(&who)).unwrap(), who);
+        }
+        assert!(["", "a", "zz", "61.", "61.7", "ä"].iter().all(|wrong| position(wrong).is_err()));
+    }
+}
