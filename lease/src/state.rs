@@ -179,6 +179,24 @@ impl State {
         self.meta.last_token
     }
 
+    /// Which restore this history descends from.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.meta.epoch
+    }
+
+    /// The latest wall time that any entry carried.
+    #[must_use]
+    pub fn newest_wall(&self) -> Wall {
+        self.meta.newest_wall
+    }
+
+    /// None: nothing was ever created there. Numbers are given in order, from 0 on.
+    #[must_use]
+    pub fn space_no(&self, space: &SpaceName) -> Option<SpaceNo> {
+        self.space_numbers.get(space).copied()
+    }
+
     #[must_use]
     pub fn live_items(&self) -> usize {
         self.items.len()

@@ -10,7 +10,7 @@ use lease::command::{
 use lease::disclose;
 use lease::item::{Mode, NewItem, RunsIn};
 use lease::names::{ItemId, SpaceName};
-use lease::numbers::{Span, Time, Token, Wall};
+use lease::numbers::{Epoch, SpaceNo, Span, Time, Token, Wall};
 use lease::policy::{Disclosure, Setting};
 use lease::standing::StateKind;
 use lease::views::{ClaimStatus, ClaimSummary, IfClaimed, ItemView, Query, holder_at};
@@ -195,6 +195,23 @@ fn a_list_stays_in_its_space_and_queue() {
     assert_eq!(queues(&dee()), ["ops", "other"]);
     assert_eq!(queues(&narrow), ["other"]);
     assert_eq!(story.state.spaces().len(), 2);
+}
+
+#[test]
+fn a_state_says_its_epoch_its_newest_date_and_the_numbers_of_its_spaces() {
+    let mut story = Story::new();
+    let elsewhere = SpaceName::new("elsewhere").unwrap();
+    assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(0), Wall(0)));
+    story.create("here", |_| {});
+    let there = Command::Create(Box::new(NewItem::new(item("there"), queue("ops"))));
+    story.at_in(0, &elsewhere, &dee(), there);
+    let number = |name: &SpaceName| story.state.space_no(name);
+    assert_eq!([number(&space()), number(&elsewhere)], [Some(SpaceNo(0)), Some(SpaceNo(1))]);
+    assert_eq!(number(&SpaceName::new("nowhere").unwrap()), None);
+    let later = lease::bounds::EPOCH_ORIGIN_MS + 7_000;
+    story.at(later, &caller("root", &[Role::Admin]), Command::BeginEpoch { token_floor: None });
+    story.at(5, &dee(), Command::Activate);
+    assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(7), Wall(later)));
 }
 
 #[test]

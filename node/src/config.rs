@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Where a development node keeps its data, in the folder it is started in.
 const DEV_DIRECTORY: &str = "tenure-data";
 const PEER_PORT: u16 = 7401;
+/// A week: who looks into what happened does so within days.
+const EVENTS_KEPT_HOURS: u32 = 7 * 24;
 
 /// Everything that can be set. Each may stand in the file under the flag's name with `_` for `-`.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -51,6 +53,10 @@ pub struct Options {
     /// Join the cluster that nodes at these addresses belong to; without effect once it has joined
     #[arg(long, env = "TENURED_JOIN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
+
+    /// Hours for which this node keeps the events of the past, 168 if not given; what is gone can no longer be read
+    #[arg(long, env = "TENURED_EVENTS_KEPT_FOR", value_name = "HOURS")]
+    pub events_kept_for: Option<u32>,
 
     /// The cluster's certificate authority, PEM
     #[arg(long, env = "TENURED_PEER_CA", value_name = "FILE")]
@@ -140,6 +146,7 @@ impl Options {
             peer_address: self.peer_address.or(file.peer_address),
             bootstrap: self.bootstrap.or(file.bootstrap),
             join: self.join.or(file.join),
+            events_kept_for: self.events_kept_for.or(file.events_kept_for),
             peer_ca: self.peer_ca.or(file.peer_ca),
             peer_cert: self.peer_cert.or(file.peer_cert),
             peer_key: self.peer_key.or(file.peer_key),
@@ -197,6 +204,10 @@ impl Options {
                 return wrong("--bootstrap begins a new cluster and --join enters another one: say one of them");
             }
         };
+        let hours = self.events_kept_for.unwrap_or(EVENTS_KEPT_HOURS);
+        if hours == 0 {
+            return wrong("--events-kept-for must be above 0");
+        }
         let raft = self.raft()?;
         Ok(Settings {
             node,
@@ -205,6 +216,7 @@ impl Options {
             peer_listen,
             peer_address,
             start,
+            events_kept_for: Duration::from_secs(u64::from(hours) * 60 * 60),
             raft,
             log: LogOptions::default(),
         })
@@ -291,7 +303,7 @@ pub fn describe(settings: &Settings) -> String {
     let data: &Path = &settings.directory;
     format!(
         "node {}\ndata in {}\nlistens to nodes at {}, is reached at {address}, {}\n{start}\nheartbeat {} ms, election after \
-         {} to {} ms, snapshot every {} entries, {} entries kept\n",
+         {} to {} ms, snapshot every {} entries, {} entries kept\nevents kept for {} hours\n",
         settings.node,
         data.display(),
         settings.peer_listen,
@@ -301,6 +313,7 @@ pub fn describe(settings: &Settings) -> String {
         settings.raft.election_max.as_millis(),
         settings.raft.snapshot_every,
         settings.raft.entries_kept,
+        settings.events_kept_for.as_secs() / 3_600,
     )
 }
 
@@ -333,6 +346,7 @@ mod tests {
         let there = "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\n";
         assert!(refusal(&format!("{there}bootstrap = true\njoin = ['a:1']")).contains("say one of them"));
         assert!(refusal(&format!("{there}join = ['a']")).contains("no host:port"));
+        assert!(refusal(&format!("{there}events_kept_for = 0")).contains("--events-kept-for"));
         assert!(refusal(&format!("{there}peer_ca = 'x'")).contains("belong together"));
         assert!(refusal("node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'").contains("over TLS"));
         assert!(refusal(&format!("{there}heartbeat_ms = 300")).contains("half"));

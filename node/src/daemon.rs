@@ -8,6 +8,7 @@ use crate::peers::network::Factory;
 use crate::peers::server::PeerServer;
 use crate::peers::tls::PeerTls;
 use crate::peers::wire::{NodeQuestion, NodeReply};
+use crate::retention;
 use crate::service::{NodeService, TokioNode};
 use lease::Salt;
 use lease::bounds::RULES_VERSION;
@@ -16,6 +17,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::IdentityRecord;
 use raft_store::directory::{Directory, DirectoryError, Found};
 use raft_store::log::{LogMonitor, LogOptions, LogStore};
+use raft_store::restore::{self, RestoreError};
 use raft_store::state::StateStore;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::{Group, Member, NodeId, OnTokio};
@@ -47,6 +49,8 @@ pub struct Settings {
     /// What the others are told; the listening address when empty.
     pub peer_address: String,
     pub start: Start,
+    /// Events of the past are kept at least so long.
+    pub events_kept_for: Duration,
     pub tls: Option<PeerTls>,
     pub raft: RaftSettings,
     pub log: LogOptions,
@@ -74,6 +78,8 @@ pub enum DaemonError {
     },
     Start(StartError),
     Change(ChangeError),
+    /// The directory was restored from a backup, and cannot begin.
+    Restored(RestoreError),
     /// Empty, and nobody said how to begin.
     NothingToStart(PathBuf),
     Refused(String),
@@ -87,6 +93,7 @@ impl fmt::Display for DaemonError {
             Self::Io { doing, error } => write!(f, "{doing}: {error}"),
             Self::Start(error) => error.fmt(f),
             Self::Change(error) => error.fmt(f),
+            Self::Restored(error) => error.fmt(f),
             Self::NothingToStart(path) => write!(
                 f,
                 "{}: is empty. Say --bootstrap to begin a new cluster with this node, or --join with the addresses of nodes of \
@@ -177,6 +184,7 @@ impl Daemon {
         let seeds = if let Start::Join(seeds) = settings.start { seeds } else { Vec::new() };
         let mut tasks = JoinSet::new();
         tasks.spawn(become_member(node.clone(), member.clone(), seeds));
+        tasks.spawn(retention::run(node.clone(), settings.events_kept_for));
         if let Some(tls) = renewed {
             tasks.spawn(renew_certificates(tls));
         }
@@ -237,11 +245,21 @@ impl Daemon {
     }
 }
 
-/// Loads on a thread of its own: a large state takes seconds.
+/// Loads on a thread of its own: a large state takes seconds. One that was restored first begins its epoch: Raft does
+/// not run yet, so nothing can come before it.
 async fn load(directory: Directory, group: Group, salt: Salt) -> Result<Arc<StateStore<RocksDisk>>, DaemonError> {
-    let loading = tokio::task::spawn_blocking(move || StateStore::open(RocksDisk::open(directory, group)?, salt));
-    let loaded = loading.await.map_err(io::Error::other).and_then(|loaded| loaded);
-    loaded.map_err(doing("the state cannot be loaded"))
+    let loading = tokio::task::spawn_blocking(move || {
+        let state_disk = RocksDisk::open(directory, group).map_err(doing("the state cannot be loaded"))?;
+        if let Some(begun) = restore::begin_epoch(&state_disk, wall_now()).map_err(DaemonError::Restored)? {
+            tracing::warn!(
+                epoch = begun.epoch.0,
+                tokens_above = begun.tokens_above.0,
+                "restored from a backup: all leases end, and nothing is granted until the cluster is activated"
+            );
+        }
+        StateStore::open(state_disk, salt).map_err(doing("the state cannot be loaded"))
+    });
+    loading.await.map_err(io::Error::other).map_err(doing("the state cannot be loaded"))?
 }
 
 async fn make_directory(settings: &Settings, member: &Member) -> Result<Directory, DaemonError> {
@@ -333,7 +351,7 @@ async fn renew_certificates(tls: PeerTls) {
     }
 }
 
-fn wall_now() -> Wall {
+pub(crate) fn wall_now() -> Wall {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

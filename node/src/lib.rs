@@ -2,6 +2,7 @@
 //!
 //! It decides nothing about who holds what: that is [`lease::State::apply`]'s alone.
 
+pub mod backup;
 pub mod calls;
 pub mod clock;
 pub mod config;
@@ -14,9 +15,11 @@ pub mod node;
 pub mod peers;
 pub mod propose;
 pub mod reads;
+pub mod restore;
 pub mod service;
 pub mod status;
 
 mod compare;
 mod leadership;
+mod retention;
 mod tick;

@@ -6,6 +6,8 @@ mod fleet;
 #[path = "../../raft-store/tests/support/gate.rs"]
 mod gate;
 
+#[path = "cluster/backups.rs"]
+mod backups;
 #[path = "cluster/catching_up.rs"]
 mod catching_up;
 #[path = "cluster/divergence.rs"]

@@ -24,6 +24,8 @@ mod killing;
 mod options;
 #[path = "processes/pausing.rs"]
 mod pausing;
+#[path = "processes/restoring.rs"]
+mod restoring;
 #[path = "processes/stopping.rs"]
 mod stopping;
 #[path = "processes/world.rs"]

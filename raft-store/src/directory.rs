@@ -7,6 +7,7 @@
 //! state-000001/   the state's RocksDB
 //! snapshots/      checkpoints of the state
 //! incoming/       a snapshot on its way here
+//! backups/        checkpoints that are being streamed to someone
 //! ```
 //!
 //! `log/` and the state's folder each carry a copy of IDENTITY named TENURE, so that a folder brought in from another
@@ -254,6 +255,11 @@ impl Directory {
     #[must_use]
     pub fn incoming_path(&self) -> PathBuf {
         self.root.join("incoming")
+    }
+
+    #[must_use]
+    pub fn backups_path(&self) -> PathBuf {
+        self.root.join("backups")
     }
 
     /// Where the state is now.

@@ -259,7 +259,7 @@ pub fn checksum(mut file: &File) -> io::Result<u32> {
 }
 
 /// What a sender calls its files must not lead out of the folder.
-fn check_name(name: &str) -> io::Result<()> {
+pub(crate) fn check_name(name: &str) -> io::Result<()> {
     let is_plain = !name.is_empty()
         && name.len() <= 255
         && name != META
@@ -268,6 +268,6 @@ fn check_name(name: &str) -> io::Result<()> {
     if is_plain { Ok(()) } else { Err(invalid(format!("{name:?} is no name of a snapshot's file"))) }
 }
 
-fn invalid(why: String) -> io::Error {
+pub(crate) fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }

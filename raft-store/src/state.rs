@@ -5,6 +5,7 @@
 
 pub mod chunk;
 pub mod disk;
+pub mod history;
 pub mod memory;
 pub mod rocks;
 
@@ -17,7 +18,7 @@ use crate::types::{LogId, StoredMembership};
 use chunk::{FirstRetained, Lookups};
 use disk::StateDisk;
 use lease::event::Event;
-use lease::numbers::{EventNumber, ItemNo, SpaceNo, Time};
+use lease::numbers::{ItemNo, Time};
 use lease::record::{self, Key};
 use lease::{Archive, NextDeadlines, Salt, State, StateHash};
 use std::fmt;
@@ -123,28 +124,6 @@ impl<D: StateDisk> StateStore<D> {
         self.disk.get(&Key::Body(item, part).encode())
     }
 
-    /// Events of a space behind a number, oldest first.
-    ///
-    /// # Errors
-    /// When the disk fails.
-    pub fn events_after(&self, space: SpaceNo, number: EventNumber, limit: usize) -> io::Result<Vec<Event>> {
-        let after = Key::Event(space, number).encode();
-        let prefix = after[..1 + size_of::<SpaceNo>()].to_vec();
-        let mut events = Vec::new();
-        let mut failure = Ok(());
-        self.disk.scan(&prefix, &after, &mut |key, value| {
-            if key == after {
-                return true;
-            }
-            match chunk::read(value) {
-                Ok(event) => events.push(event),
-                Err(error) => failure = Err(error),
-            }
-            failure.is_ok() && events.len() < limit
-        })?;
-        failure.map(|()| events)
-    }
-
     /// Everything applied so far survives a power loss from now on.
     ///
     /// # Errors
@@ -172,20 +151,7 @@ impl<D: StateDisk> StateStore<D> {
         if loaded.dump() != live.state.dump() {
             faults.push("the live records in memory are not those on disk".into());
         }
-        for kind in [record::ARCHIVED, record::RETENTION, record::EVENT] {
-            self.disk.scan(&[kind], &[kind], &mut |key, value| {
-                let is_whole = Key::decode(key).is_ok()
-                    && match kind {
-                        record::ARCHIVED => chunk::read::<record::Archived>(value).is_ok(),
-                        record::RETENTION => chunk::read::<record::Retained>(value).is_ok(),
-                        _ => chunk::read::<Event>(value).is_ok(),
-                    };
-                if !is_whole {
-                    faults.push(format!("record {key:02x?} cannot be read"));
-                }
-                true
-            })?;
-        }
+        faults.extend(unreadable(&self.disk)?);
         Ok(faults)
     }
 
@@ -217,6 +183,29 @@ impl Live {
             marks.drain(..surplus);
         }
     }
+}
+
+/// What of the records that are not held in memory is none.
+pub(crate) fn unreadable(disk: &impl StateDisk) -> io::Result<Vec<String>> {
+    let mut faults = Vec::new();
+    for kind in [record::BODY, record::ACTIVITY, record::ARCHIVED, record::RETENTION, record::EVENT] {
+        disk.scan(&[kind], &[kind], &mut |key, value| {
+            let is_whole = Key::decode(key).is_ok()
+                && match kind {
+                    record::ACTIVITY => chunk::read::<lease::item::Activity>(value).is_ok(),
+                    record::ARCHIVED => chunk::read::<record::Archived>(value).is_ok(),
+                    record::RETENTION => chunk::read::<record::Retained>(value).is_ok(),
+                    record::EVENT => chunk::read::<Event>(value).is_ok(),
+                    // As its writer gave it.
+                    _ => true,
+                };
+            if !is_whole {
+                faults.push(format!("record {key:02x?} cannot be read"));
+            }
+            true
+        })?;
+    }
+    Ok(faults)
 }
 
 /// A poisoned lock means a panic in apply: it is passed on, not papered over.

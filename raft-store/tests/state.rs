@@ -3,6 +3,13 @@
 #[path = "support/fleet.rs"]
 mod fleet;
 
+#[path = "state/backup.rs"]
+mod backup;
+#[path = "state/events.rs"]
+mod events;
+#[path = "state/restore.rs"]
+mod restore;
+
 use fleet::history;
 use futures_util::stream;
 use lease::record::{ARCHIVED, BODY};

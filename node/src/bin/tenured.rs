@@ -1,9 +1,12 @@
 //! The daemon of a Tenure node.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use node::config::{LogFormat, Options, describe};
 use node::daemon::Daemon;
-use std::io::{IsTerminal as _, Write as _};
+use raft_store::restore::{Restored, Target};
+use std::fs::File;
+use std::io::{BufReader, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,12 +34,35 @@ enum Command {
         #[arg(long, value_name = "HOST:PORT")]
         at: String,
     },
+    /// Make a fresh directory from a backup: the first node of a new cluster, to be started with --bootstrap
+    Restore(Restore),
+}
+
+#[derive(Args)]
+struct Restore {
+    /// The backup; - reads it from the standard input
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    /// Where the node will keep its data; must not be there yet, or be empty
+    #[arg(long, env = "TENURED_DATA", value_name = "FOLDER")]
+    data: PathBuf,
+    /// The node's number in the new cluster
+    #[arg(long, env = "TENURED_NODE_ID", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    node_id: u64,
+    /// Give only tokens above this one: when others than the backup's cluster gave some, or its clock was ahead
+    #[arg(long, value_name = "TOKEN")]
+    token_floor: Option<u64>,
 }
 
 fn main() -> ExitCode {
     let Cli { command, options } = Cli::parse();
-    if let Some(Command::Status { at }) = command {
-        return status(&options, &at);
+    match &command {
+        Some(Command::Status { at }) => return status(&options, at),
+        Some(Command::Restore(asked)) => {
+            log(options.log_format);
+            return restore(asked);
+        }
+        Some(Command::CheckConfig) | None => {}
     }
     let (settings, format) = match options.with_file().and_then(|all| Ok((all.settings()?, all.log_format))) {
         Ok(read) => read,
@@ -46,13 +72,7 @@ fn main() -> ExitCode {
         let _ = std::io::stdout().write_all(describe(&settings).as_bytes());
         return ExitCode::SUCCESS;
     }
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter());
-    // Colours are for people: a file or a journal gets the words alone.
-    let log = log.with_ansi(std::io::stderr().is_terminal());
-    match format.unwrap_or_default() {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
+    log(format);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
@@ -102,6 +122,37 @@ async fn run(settings: node::daemon::Settings) -> ExitCode {
     }
 }
 
+fn restore(asked: &Restore) -> ExitCode {
+    let target = Target {
+        directory: asked.data.clone(),
+        node: asked.node_id,
+        token_floor: asked.token_floor.map(lease::numbers::Token),
+    };
+    let restored = if asked.from.as_os_str() == "-" {
+        node::restore::from_reader(std::io::stdin().lock(), &target)
+    } else {
+        match File::open(&asked.from) {
+            // The backup is read in pieces of what a record needs: mostly large ones, some very small.
+            Ok(file) => node::restore::from_reader(BufReader::new(file), &target),
+            Err(error) => return fail(&format!("{}: cannot be read: {error}", asked.from.display())),
+        }
+    };
+    let Restored { cluster, backup } = match restored {
+        Ok(restored) => restored,
+        Err(error) => return fail(&error),
+    };
+    let said = format!(
+        "restored entry {} of cluster {:032x} into {}, as node {} of the new cluster {cluster:032x}\nstart it with --bootstrap; \
+         all leases end then, and nothing is granted until the cluster is activated\n",
+        backup.snapshot.last.map_or(0, |last| last.index),
+        backup.cluster,
+        asked.data.display(),
+        asked.node_id,
+    );
+    let _ = std::io::stdout().write_all(said.as_bytes());
+    ExitCode::SUCCESS
+}
+
 fn status(options: &Options, at: &str) -> ExitCode {
     let asked = options.clone().with_file().and_then(|all| all.peer_tls());
     let tls = match asked {
@@ -127,6 +178,16 @@ async fn failed(daemon: &Daemon) -> String {
             return why;
         }
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn log(format: Option<LogFormat>) {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter());
+    // Colours are for people: a file or a journal gets the words alone.
+    let log = log.with_ansi(std::io::stderr().is_terminal());
+    match format.unwrap_or_default() {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) raft: RaftSettings,
     /// In front of each node's disk: as if its fsync did not return while it is shut.
     pub(crate) gates: BTreeMap<NodeId, Gate>,
+    pub(crate) events_kept_for: Duration,
 }
 
 pub(crate) fn quick() -> RaftSettings {
@@ -51,15 +52,24 @@ impl World {
     }
 
     pub(crate) async fn with(nodes: u64, raft: RaftSettings) -> Self {
-        let folder = TempDir::new().unwrap();
-        let (daemons, addresses, gates) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { folder, daemons, addresses, raft, gates };
+        let mut world = Self::empty(raft);
         world.start(1, Start::Bootstrap).await;
         world.leader().await;
         for node in 2..=nodes {
             world.join(node).await;
         }
         world
+    }
+
+    /// Nothing runs yet.
+    pub(crate) fn empty(raft: RaftSettings) -> Self {
+        let folder = TempDir::new().unwrap();
+        let (daemons, addresses, gates) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { folder, daemons, addresses, raft, gates, events_kept_for: Duration::from_secs(7 * 24 * 60 * 60) }
+    }
+
+    pub(crate) fn directory(&self, node: NodeId) -> PathBuf {
+        self.folder.path().join(format!("node-{node}"))
     }
 
     pub(crate) async fn start(&mut self, node: NodeId, start: Start) {
@@ -84,10 +94,11 @@ impl World {
         let gate = self.gates.get(&node).cloned().unwrap_or_default();
         Settings {
             node,
-            directory: self.folder.path().join(format!("node-{node}")),
+            directory: self.directory(node),
             peer_listen: self.addresses.get(&node).cloned().unwrap_or_else(|| "127.0.0.1:0".into()),
             peer_address: String::new(),
             start,
+            events_kept_for: self.events_kept_for,
             tls: None,
             raft: self.raft.clone(),
             log: LogOptions { before_write: gate.before_write(), ..LogOptions::default() },
@@ -199,7 +210,7 @@ impl World {
     }
 
     pub(crate) fn snapshots_folder(&self, node: NodeId) -> PathBuf {
-        self.folder.path().join(format!("node-{node}")).join("snapshots")
+        self.directory(node).join("snapshots")
     }
 
     /// Entries that the leader's log has.

@@ -4,6 +4,7 @@ use super::CodecError;
 use crate::types::{LeaderId, LogEntry, LogId, Member, Membership, NodeId, Payload, Proposal, SnapshotMeta};
 use crate::types::{StoredMembership, Vote};
 use lease::StateHash;
+use lease::numbers::{EventNumber, Token, Wall};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,6 +230,54 @@ pub struct IdentityRecord {
     pub instance: u64,
 }
 
+/// What a backup holds; it stands at its beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupHeaderRecord {
+    /// Of what follows it.
+    pub format: u16,
+    /// Which cluster it was taken from, and by whom.
+    pub cluster: u128,
+    pub node: NodeId,
+    /// Request keys depend on it: a cluster made from the backup keeps it.
+    pub salt: lease::Salt,
+    pub snapshot: SnapshotMetaRecord,
+    pub hash: StateHash,
+    pub rules_version: u32,
+    /// When it was taken, by that node's clock.
+    pub wall: Wall,
+    /// Names and lengths, in the order in which their bytes come.
+    pub files: Vec<(String, u64)>,
+}
+
+/// A piece of one of a backup's files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupChunkRecord {
+    /// Its place in the header's list.
+    pub file: u32,
+    pub offset: u64,
+    pub bytes: Blob,
+}
+
+/// The end of a backup. Without it the backup was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupTrailerRecord {
+    /// Of everything before it.
+    pub bytes: u64,
+    pub crc: u32,
+}
+
+/// This state came from a backup, and its epoch has yet to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredRecord {
+    pub token_floor: Option<Token>,
+}
+
+/// Events of a space up to this number are deleted here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventsGoneRecord {
+    pub upto: EventNumber,
+}
+
 // On disk 1 to 99, between nodes from 100 on. Never reuse a number.
 crate::kinds! {
     EntryRecord = 1,
@@ -237,4 +286,9 @@ crate::kinds! {
     AppliedRecord = 4,
     IdentityRecord = 5,
     SnapshotMetaRecord = 6,
+    BackupHeaderRecord = 7,
+    BackupChunkRecord = 8,
+    BackupTrailerRecord = 9,
+    RestoredRecord = 10,
+    EventsGoneRecord = 11,
 }

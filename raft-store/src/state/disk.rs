@@ -2,6 +2,7 @@
 
 use crate::codec::records::{AppliedRecord, SnapshotMetaRecord};
 use crate::state::chunk::Chunk;
+use lease::numbers::{EventNumber, SpaceNo};
 use lease::{Salt, State};
 use std::fmt::Debug;
 use std::io;
@@ -30,6 +31,25 @@ pub trait StateDisk: Send + Sync + 'static {
     /// # Errors
     /// When the disk fails.
     fn scan(&self, prefix: &[u8], from: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> io::Result<()>;
+
+    /// The same from the last record before `before` back to `from`.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn scan_back(&self, from: &[u8], before: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> io::Result<()>;
+
+    /// Up to which number the events of a space were dropped here.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn events_gone(&self, space: SpaceNo) -> io::Result<Option<EventNumber>>;
+
+    /// Drops the events of a space from `first` to `upto` and remembers it, in one piece. No other disk need do so:
+    /// nothing that is applied reads them.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn drop_events(&self, space: SpaceNo, first: EventNumber, upto: EventNumber) -> io::Result<()>;
 
     /// Writes what a chunk of entries changed, and how far the log is applied now, in one piece.
     ///

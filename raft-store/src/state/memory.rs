@@ -3,7 +3,10 @@
 use crate::codec::records::{AppliedRecord, SnapshotMetaRecord};
 use crate::state::chunk::Chunk;
 use crate::state::disk::StateDisk;
-use lease::{Records, Salt, State, record};
+use lease::numbers::{EventNumber, SpaceNo};
+use lease::record::{self, Key};
+use lease::{Records, Salt, State};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +24,7 @@ struct Inner {
 pub struct Content {
     records: Records,
     applied: AppliedRecord,
+    events_gone: BTreeMap<SpaceNo, EventNumber>,
 }
 
 impl MemoryDisk {
@@ -35,7 +39,7 @@ impl StateDisk for MemoryDisk {
     type Snapshot = Arc<Content>;
 
     fn load(&self, salt: Salt) -> io::Result<(State, AppliedRecord)> {
-        let Content { records, applied } = &self.lock().content;
+        let Content { records, applied, .. } = &self.lock().content;
         if !records.0.contains_key(&[record::META][..]) {
             return Ok((State::new(salt), applied.clone()));
         }
@@ -54,6 +58,32 @@ impl StateDisk for MemoryDisk {
                 break;
             }
         }
+        Ok(())
+    }
+
+    fn scan_back(&self, from: &[u8], before: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> io::Result<()> {
+        if from >= before {
+            return Ok(());
+        }
+        let inner = self.lock();
+        for (key, value) in inner.content.records.0.range(from.to_vec()..before.to_vec()).rev() {
+            if !visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn events_gone(&self, space: SpaceNo) -> io::Result<Option<EventNumber>> {
+        Ok(self.lock().content.events_gone.get(&space).copied())
+    }
+
+    fn drop_events(&self, space: SpaceNo, first: EventNumber, upto: EventNumber) -> io::Result<()> {
+        let [first, last] = [first, upto].map(|number| Key::Event(space, number).encode());
+        let content = &mut self.lock().content;
+        let dropped = first..=last;
+        content.records.0.retain(|key, _| !dropped.contains(key));
+        content.events_gone.insert(space, upto);
         Ok(())
     }
 

@@ -1,15 +1,18 @@
 //! The state on RocksDB. Its write-ahead log is off: Raft's log has every entry until the state has been flushed
 //! past it. A key is the group's number, then the lease machine's key.
 
+use crate::backup::Places;
 use crate::codec;
-use crate::codec::records::{AppliedRecord, SnapshotMetaRecord};
+use crate::codec::records::{AppliedRecord, EventsGoneRecord, IdentityRecord, RestoredRecord, SnapshotMetaRecord};
 use crate::directory::{Directory, sync_folder};
 use crate::snapshot::{self, SnapshotDir};
 use crate::state::chunk::Chunk;
 use crate::state::disk::StateDisk;
 use crate::types::Group;
 use lease::changes::Change;
-use lease::{Salt, State, record};
+use lease::numbers::{EventNumber, SpaceNo};
+use lease::record::{self, Key};
+use lease::{Salt, State};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Direction, IteratorMode, Options, ReadOptions};
 use rocksdb::{WriteBatch, WriteOptions};
@@ -18,10 +21,15 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Behind the group's number; no record of the lease machine begins so.
 const APPLIED: u8 = b'#';
+/// There until the epoch of a restored state has begun.
+const RESTORED: u8 = b'!';
+/// With a space's number behind it: up to where its events are deleted.
+const EVENTS_GONE: u8 = b'-';
 /// A full one is written out in the background. After a crash at most what the buffers held is applied again.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// For what is not held in memory: archived items, bodies, events.
@@ -33,6 +41,9 @@ pub struct RocksDisk {
     directory: Directory,
     group: Group,
     newest: Mutex<Option<(SnapshotMetaRecord, SnapshotDir)>>,
+    backup_places: Places,
+    /// Gives each backup a folder of its own.
+    backups_made: AtomicU64,
 }
 
 impl fmt::Debug for RocksDisk {
@@ -58,7 +69,97 @@ impl RocksDisk {
         let folder = directory.state_path().map_err(io::Error::other)?;
         let folder = folder.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the directory names no state"))?;
         let newest = snapshot::newest_in(&directory.snapshots_path())?;
-        Ok(Self { db: RwLock::new(Arc::new(open(&folder, false)?)), directory, group, newest: Mutex::new(newest) })
+        if directory.backups_path().exists() {
+            fs::remove_dir_all(directory.backups_path())?;
+        }
+        Ok(Self {
+            db: RwLock::new(Arc::new(open(&folder, false)?)),
+            directory,
+            group,
+            newest: Mutex::new(newest),
+            backup_places: Places::default(),
+            backups_made: AtomicU64::new(0),
+        })
+    }
+
+    #[must_use]
+    pub fn identity(&self) -> &IdentityRecord {
+        self.directory.identity()
+    }
+
+    pub(crate) fn backup_places(&self) -> &Places {
+        &self.backup_places
+    }
+
+    /// A checkpoint of some moment between now and the return, and what it holds. Its folder goes with its last reader.
+    pub(crate) fn take_backup(&self) -> io::Result<(AppliedRecord, SnapshotDir)> {
+        let root = self.directory.backups_path();
+        fs::create_dir_all(&root)?;
+        let folder = SnapshotDir::at(root.join(self.backups_made.fetch_add(1, Ordering::Relaxed).to_string()));
+        folder.supersede();
+        let applied = self.checkpoint(folder.path())?;
+        Ok((applied, folder))
+    }
+
+    /// Flushes first, so what it holds is durable in the state, too.
+    fn checkpoint(&self, path: &Path) -> io::Result<AppliedRecord> {
+        let db = self.db();
+        Checkpoint::new(&db).and_then(|checkpoint| checkpoint.create_checkpoint(path)).map_err(failed)?;
+        drop(db);
+        // It holds whatever was written when it was taken, and says itself how far that is.
+        let taken = DB::open_for_read_only(&options(false), path, false).map_err(failed)?;
+        self.applied_in(&taken)
+    }
+
+    /// What a restore left here to be done, if its epoch has not begun.
+    pub(crate) fn restored(&self) -> io::Result<Option<RestoredRecord>> {
+        let found = self.db().get(self.key(&[RESTORED])).map_err(failed)?;
+        found.map(|bytes| Ok(codec::decode(&bytes)?)).transpose()
+    }
+
+    /// Makes the state another cluster's first, whose epoch has to begin before anything else.
+    pub(crate) fn mark_restored(&self, applied: &AppliedRecord, restored: &RestoredRecord) -> io::Result<()> {
+        let mut batch = WriteBatch::default();
+        batch.put(self.key(&[APPLIED]), codec::encode(applied)?);
+        batch.put(self.key(&[RESTORED]), codec::encode(restored)?);
+        self.write_batch(batch)?;
+        self.flush()
+    }
+
+    /// Writes what the beginning of the epoch changed; with it goes, in one piece, that it has to begin.
+    pub(crate) fn begin_restored(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<()> {
+        let mut batch = self.batch(chunk, applied)?;
+        batch.delete(self.key(&[RESTORED]));
+        self.write_batch(batch)?;
+        self.flush()
+    }
+
+    /// As [`StateDisk::load`], of a state whose epoch may have yet to begin.
+    pub(crate) fn load_restored(&self, salt: Salt) -> io::Result<(State, AppliedRecord)> {
+        let db = self.db();
+        let applied = self.applied_in(&db)?;
+        if db.get_pinned(self.key(&[record::META])).map_err(failed)?.is_none() {
+            return Ok((State::new(salt), applied));
+        }
+        let failure = RefCell::new(None);
+        let records = record::LIVE.into_iter().flat_map(|kind| {
+            let from = self.key(&[kind]);
+            let mut options = ReadOptions::default();
+            options.set_iterate_upper_bound(after_prefix(&from));
+            options.set_readahead_size(4 * 1024 * 1024);
+            db.iterator_opt(IteratorMode::From(&from, Direction::Forward), options).map_while(|found| match found {
+                Ok((key, value)) => Some((Box::<[u8]>::from(&key[4..]), value)),
+                Err(error) => {
+                    failure.borrow_mut().get_or_insert(error);
+                    None
+                }
+            })
+        });
+        let state = State::load(records, applied.hash);
+        if let Some(error) = failure.take() {
+            return Err(failed(error));
+        }
+        Ok((state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?, applied))
     }
 
     fn db(&self) -> Arc<DB> {
@@ -96,30 +197,10 @@ impl StateDisk for RocksDisk {
     type Snapshot = SnapshotDir;
 
     fn load(&self, salt: Salt) -> io::Result<(State, AppliedRecord)> {
-        let db = self.db();
-        let applied = self.applied_in(&db)?;
-        if db.get_pinned(self.key(&[record::META])).map_err(failed)?.is_none() {
-            return Ok((State::new(salt), applied));
+        if self.restored()?.is_some() {
+            return Err(io::Error::other("it was restored from a backup, and its epoch has not begun"));
         }
-        let failure = RefCell::new(None);
-        let records = record::LIVE.into_iter().flat_map(|kind| {
-            let from = self.key(&[kind]);
-            let mut options = ReadOptions::default();
-            options.set_iterate_upper_bound(after_prefix(&from));
-            options.set_readahead_size(4 * 1024 * 1024);
-            db.iterator_opt(IteratorMode::From(&from, Direction::Forward), options).map_while(|found| match found {
-                Ok((key, value)) => Some((Box::<[u8]>::from(&key[4..]), value)),
-                Err(error) => {
-                    failure.borrow_mut().get_or_insert(error);
-                    None
-                }
-            })
-        });
-        let state = State::load(records, applied.hash);
-        if let Some(error) = failure.take() {
-            return Err(failed(error));
-        }
-        Ok((state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?, applied))
+        self.load_restored(salt)
     }
 
     fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
@@ -141,30 +222,38 @@ impl StateDisk for RocksDisk {
         iterator.status().map_err(failed)
     }
 
-    fn write(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<()> {
-        let mut batch = WriteBatch::default();
-        let removable = OnceCell::new();
-        for change in chunk.iter() {
-            match change {
-                Change::Put { key, value } => batch.put(self.key(key), value),
-                Change::Remove { key } => batch.delete(self.key(key)),
-                // One by one: range tombstones in their thousands make every read slower.
-                Change::RemoveUnder { prefix } => {
-                    let pending = removable.get_or_init(|| chunk.removable_puts());
-                    for key in pending.range(prefix..).take_while(|key| key.starts_with(prefix)) {
-                        batch.delete(self.key(key));
-                    }
-                    self.scan(prefix, prefix, &mut |key, _| {
-                        batch.delete(self.key(key));
-                        true
-                    })?;
-                }
+    fn scan_back(&self, from: &[u8], before: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> io::Result<()> {
+        let db = self.db();
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(self.key(from));
+        options.set_iterate_upper_bound(self.key(before));
+        let mut iterator = db.raw_iterator_opt(options);
+        iterator.seek_to_last();
+        while let Some((key, value)) = iterator.item() {
+            if !visit(&key[4..], value) {
+                return Ok(());
             }
+            iterator.prev();
         }
-        batch.put(self.key(&[APPLIED]), codec::encode(applied)?);
-        let mut options = WriteOptions::default();
-        options.disable_wal(true);
-        self.db().write_opt(batch, &options).map_err(failed)
+        iterator.status().map_err(failed)
+    }
+
+    fn events_gone(&self, space: SpaceNo) -> io::Result<Option<EventNumber>> {
+        let found = self.db().get(self.gone_key(space)).map_err(failed)?;
+        found.map(|bytes| Ok(codec::decode::<EventsGoneRecord>(&bytes)?.upto)).transpose()
+    }
+
+    fn drop_events(&self, space: SpaceNo, first: EventNumber, upto: EventNumber) -> io::Result<()> {
+        let behind = EventNumber { seq: upto.seq + 1, ..upto };
+        let [first, behind] = [first, behind].map(|number| self.key(&Key::Event(space, number).encode()));
+        let mut batch = WriteBatch::default();
+        batch.delete_range(first, behind);
+        batch.put(self.gone_key(space), codec::encode(&EventsGoneRecord { upto })?);
+        self.write_batch(batch)
+    }
+
+    fn write(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<()> {
+        self.write_batch(self.batch(chunk, applied)?)
     }
 
     fn flush(&self) -> io::Result<()> {
@@ -178,14 +267,8 @@ impl StateDisk for RocksDisk {
         if making.exists() {
             fs::remove_dir_all(&making)?;
         }
-        let db = self.db();
-        // Flushes first, so what it holds is durable in the state, too: the log may be purged up to it.
-        Checkpoint::new(&db).and_then(|checkpoint| checkpoint.create_checkpoint(&making)).map_err(failed)?;
-        drop(db);
-        // It holds whatever was written when it was taken, and says itself how far that is.
-        let taken = DB::open_for_read_only(&options(false), &making, false).map_err(failed)?;
-        let meta = self.applied_in(&taken)?.snapshot_meta();
-        drop(taken);
+        // What it holds is flushed: the log may be purged up to it.
+        let meta = self.checkpoint(&making)?.snapshot_meta();
         let path = root.join(snapshot::name(self.group, &meta));
         if let Some((newest, snapshot)) = self.newest_snapshot()?
             && newest == meta
@@ -240,6 +323,41 @@ impl StateDisk for RocksDisk {
 }
 
 impl RocksDisk {
+    fn batch(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<WriteBatch> {
+        let mut batch = WriteBatch::default();
+        let removable = OnceCell::new();
+        for change in chunk.iter() {
+            match change {
+                Change::Put { key, value } => batch.put(self.key(key), value),
+                Change::Remove { key } => batch.delete(self.key(key)),
+                // One by one: range tombstones in their thousands make every read slower.
+                Change::RemoveUnder { prefix } => {
+                    let pending = removable.get_or_init(|| chunk.removable_puts());
+                    for key in pending.range(prefix..).take_while(|key| key.starts_with(prefix)) {
+                        batch.delete(self.key(key));
+                    }
+                    self.scan(prefix, prefix, &mut |key, _| {
+                        batch.delete(self.key(key));
+                        true
+                    })?;
+                }
+            }
+        }
+        batch.put(self.key(&[APPLIED]), codec::encode(applied)?);
+        Ok(batch)
+    }
+
+    fn write_batch(&self, batch: WriteBatch) -> io::Result<()> {
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        self.db().write_opt(batch, &options).map_err(failed)
+    }
+
+    fn gone_key(&self, space: SpaceNo) -> Vec<u8> {
+        let [a, b, c, d] = space.0.to_be_bytes();
+        self.key(&[EVENTS_GONE, a, b, c, d])
+    }
+
     /// Moves an arrived snapshot to where this node's own are: it may have to be sent on.
     fn keep(&self, meta: &SnapshotMetaRecord, snapshot: &SnapshotDir) -> io::Result<SnapshotDir> {
         let root = self.directory.snapshots_path();

@@ -1,0 +1,104 @@
+//! A backup becomes the directory of a new cluster's first node: from a file, a pipe, or a stream of bytes.
+
+use crate::daemon::wall_now;
+use futures_util::{Stream, StreamExt};
+use raft_store::restore::{self, RestoreError, Restored, Target};
+use std::fmt;
+use std::io::{self, Read};
+use std::pin::pin;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Pieces that have come and are not written yet.
+const WAITING: usize = 4;
+/// Between two lines about a long restore.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+/// Restores from what can be read. Blocks until it is done.
+///
+/// # Errors
+/// When nothing was restored, with words that say what to do.
+pub fn from_reader(from: impl Read, target: &Target) -> Result<Restored, RestoreError> {
+    restore::restore(Told::new(from), target, wall_now())
+}
+
+/// Restores from a stream, no faster than the disk takes it. When this is dropped before its end, nothing is restored.
+///
+/// # Errors
+/// When nothing was restored, with words that say what to do.
+pub async fn from_stream<S, B, E>(stream: S, target: Target) -> Result<Restored, RestoreError>
+where
+    S: Stream<Item = Result<B, E>>,
+    B: AsRef<[u8]> + Send + 'static,
+    E: fmt::Display,
+{
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let restoring =
+        tokio::task::spawn_blocking(move || from_reader(Received { receiver, piece: None, used: 0 }, &target));
+    let mut stream = pin!(stream);
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|error| io::Error::other(format!("the backup stopped coming: {error}")));
+        let is_last = piece.is_err();
+        // One that is not taken any more was refused: the restore says why.
+        if sender.send(piece).await.is_err() || is_last {
+            break;
+        }
+    }
+    drop(sender);
+    restoring.await.unwrap_or_else(|error| {
+        Err(RestoreError::Disk { doing: "the restore did not come to its end", error: io::Error::other(error) })
+    })
+}
+
+/// What a stream has brought, for one who waits for it.
+struct Received<B> {
+    receiver: mpsc::Receiver<io::Result<B>>,
+    piece: Option<B>,
+    /// Of the piece.
+    used: usize,
+}
+
+impl<B: AsRef<[u8]>> Read for Received<B> {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(piece) = &self.piece {
+                let left = &piece.as_ref()[self.used..];
+                if !left.is_empty() {
+                    let count = left.len().min(target.len());
+                    target[..count].copy_from_slice(&left[..count]);
+                    self.used += count;
+                    return Ok(count);
+                }
+            }
+            match self.receiver.blocking_recv() {
+                Some(piece) => (self.piece, self.used) = (Some(piece?), 0),
+                None => return Ok(0),
+            }
+        }
+    }
+}
+
+/// Says now and then how far a long restore is.
+struct Told<R> {
+    from: R,
+    bytes: u64,
+    last: Instant,
+}
+
+impl<R> Told<R> {
+    fn new(from: R) -> Self {
+        Self { from, bytes: 0, last: Instant::now() }
+    }
+}
+
+impl<R: Read> Read for Told<R> {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(target)?;
+        self.bytes += read as u64;
+        if self.last.elapsed() >= TOLD_EVERY {
+            self.last = Instant::now();
+            tracing::info!(megabytes = self.bytes >> 20, "restoring");
+        }
+        Ok(read)
+    }
+}

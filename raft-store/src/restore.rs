@@ -1,0 +1,328 @@
+//! From a backup to the directory of a new cluster's first node.
+//!
+//! The new cluster has a new id, the backup's salt, and one member. Its log begins behind an entry that nobody has: the
+//! state stands at the backup's index, so that whoever joins gets it by snapshot, and nobody can take the log alone for
+//! the whole story. The state carries a mark that its epoch has to begin. It cannot be loaded while the mark is there,
+//! and the mark goes in the same write that begins the epoch: no entry is ever applied before.
+
+use crate::backup::Reader;
+use crate::codec::records::{
+    AppliedRecord, BackupHeaderRecord, IdentityRecord, LogIdRecord, MembershipRecord, RestoredRecord,
+    StoredMembershipRecord,
+};
+use crate::directory::{Directory, DirectoryError, Found, sync_folder};
+use crate::log::{LogOptions, LogStore};
+use crate::state::chunk::{Chunk, FirstRetained, Lookups};
+use crate::state::rocks::RocksDisk;
+use crate::state::unreadable;
+use crate::types::{Group, Member, NodeId, OnTokio};
+use lease::bounds::RULES_VERSION;
+use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::changes::Changes;
+use lease::names::{ActorId, RequestId, SpaceName};
+use lease::numbers::{Epoch, Token, Wall};
+use lease::refusal::Refusal;
+use lease::{Command, Entry, Outcome, Request, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Who begins the epoch.
+const ACTOR: &str = "tenured";
+/// Faults that are named when a backup's records are none.
+const FAULTS_NAMED: usize = 5;
+
+/// Where a backup goes.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Not there yet, or empty.
+    pub directory: PathBuf,
+    pub node: NodeId,
+    /// The new cluster's tokens lie above it.
+    pub token_floor: Option<Token>,
+}
+
+/// What was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The new cluster's id.
+    pub cluster: u128,
+    pub backup: BackupHeaderRecord,
+}
+
+/// What the beginning of an epoch has made of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    pub epoch: Epoch,
+    pub tokens_above: Token,
+}
+
+/// Why there is no restored state. Each says what to do.
+#[derive(Debug)]
+pub enum RestoreError {
+    Directory(DirectoryError),
+    /// The directory is not fresh.
+    Used(PathBuf),
+    /// Another restore into it is under way.
+    Busy(PathBuf),
+    /// It is not a whole backup, or could not be read.
+    Backup(io::Error),
+    /// It was taken under rules that this build does not know.
+    Rules(u32),
+    /// Whole as bytes, but no state.
+    NoState(String),
+    /// The epoch must not begin.
+    Refused(String),
+    Disk {
+        doing: &'static str,
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(f),
+            Self::Used(path) => write!(
+                f,
+                "{}: is in use: a backup goes into a fresh directory only. Give a path where nothing is",
+                path.display()
+            ),
+            Self::Busy(path) => {
+                write!(f, "{}: another restore into it is under way: wait for it, or give another path", path.display())
+            }
+            Self::Backup(error) => {
+                write!(f, "{error}. Nothing was restored: take another backup, or fetch this one again")
+            }
+            Self::Rules(version) => write!(
+                f,
+                "the backup was taken under rules {version}, this build knows up to {RULES_VERSION}: restore it with the \
+                 build it came from, or a later one"
+            ),
+            Self::NoState(why) => {
+                write!(f, "the backup holds no whole state: {why}. Nothing was restored: take another backup")
+            }
+            Self::Refused(why) => f.write_str(why),
+            Self::Disk { doing, error } => write!(f, "{doing}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl From<DirectoryError> for RestoreError {
+    fn from(error: DirectoryError) -> Self {
+        Self::Directory(error)
+    }
+}
+
+fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> RestoreError {
+    move |error| RestoreError::Disk { doing, error }
+}
+
+/// Makes the directory of a new cluster's first node from a backup. It is there whole and checked, or not at all; what is
+/// on its way lies in a folder beside it. Blocks for as long as the bytes take to come and to be checked.
+///
+/// # Errors
+/// When nothing was restored.
+pub fn restore(from: impl Read, target: &Target, wall: Wall) -> Result<Restored, RestoreError> {
+    expect_fresh(&target.directory)?;
+    let mut reader = Reader::new(from).map_err(RestoreError::Backup)?;
+    let backup = reader.header().clone();
+    if backup.rules_version > RULES_VERSION {
+        return Err(RestoreError::Rules(backup.rules_version));
+    }
+    let workshop = Workshop::beside(&target.directory)?;
+    let (cluster, instance) = random().map_err(disk("the machine gives no random numbers"))?;
+    let identity = IdentityRecord { cluster, salt: backup.salt, node: target.node, instance };
+    let made = Directory::make(&workshop.directory(), identity, |log, state| {
+        let log = LogStore::<OnTokio>::open(log, Group::default(), LogOptions::default());
+        let log = log
+            .map_err(|error| RestoreError::Disk { doing: "the log cannot be made", error: io::Error::other(error) })?;
+        log.close().map_err(disk("the log cannot be made"))?;
+        reader.unpack(state).map_err(RestoreError::Backup)
+    })?;
+    prepare(made, &backup, target, wall)?;
+    workshop.deliver(&target.directory)?;
+    Ok(Restored { cluster, backup })
+}
+
+/// Checks the state that was unpacked, and makes it the first of a new cluster.
+fn prepare(made: Directory, backup: &BackupHeaderRecord, target: &Target, wall: Wall) -> Result<(), RestoreError> {
+    let identity = *made.identity();
+    let no_state = |error: io::Error| RestoreError::NoState(error.to_string());
+    let state_disk = RocksDisk::open(made, Group::default()).map_err(no_state)?;
+    let (mut state, found) = state_disk.load_restored(identity.salt).map_err(no_state)?;
+    if found.snapshot_meta() != backup.snapshot || found.hash != backup.hash {
+        let why = format!("it says that it holds entry {:?} and holds {:?}", backup.snapshot.last, found.last);
+        return Err(RestoreError::NoState(why));
+    }
+    let mut faults = state.violations();
+    faults.extend(unreadable(&state_disk).map_err(no_state)?);
+    if !faults.is_empty() {
+        let more = faults.len().saturating_sub(FAULTS_NAMED);
+        faults.truncate(FAULTS_NAMED);
+        return Err(RestoreError::NoState(format!("{}; and {more} more", faults.join("; "))));
+    }
+    // A trial: who restores hears at once what would be refused at the start.
+    let restored = RestoredRecord { token_floor: target.token_floor };
+    begin(&mut state, &state_disk, &restored, wall)?;
+    // In the term before the first: the log goes on from here as it would from its very first entry.
+    let last = LogIdRecord { term: 0, node: target.node, index: found.last.map_or(0, |last| last.index) };
+    // Where it listens it says itself when it starts.
+    let member = Member { instance: identity.instance, ..Member::default() };
+    let membership = MembershipRecord {
+        voters: vec![BTreeSet::from([target.node])],
+        members: BTreeMap::from([(target.node, member)]),
+    };
+    let applied = AppliedRecord {
+        last: Some(last),
+        membership: StoredMembershipRecord { log_id: Some(last), membership },
+        hash: found.hash,
+        marks: Vec::new(),
+    };
+    state_disk.mark_restored(&applied, &restored).map_err(disk("the restored state cannot be written"))
+}
+
+/// Begins the epoch of a restored state, before anything can be applied to it. None: there is none to begin. After a
+/// crash it has begun, or the next start begins it.
+///
+/// # Errors
+/// When the epoch must not begin, or the disk fails. The state is then as it was.
+pub fn begin_epoch(state_disk: &RocksDisk, wall: Wall) -> Result<Option<Begun>, RestoreError> {
+    let Some(restored) = state_disk.restored().map_err(disk("the state cannot be read"))? else { return Ok(None) };
+    let loaded = state_disk.load_restored(state_disk.identity().salt);
+    let (mut state, mut applied) = loaded.map_err(disk("the state cannot be loaded"))?;
+    let (begun, changes) = begin(&mut state, state_disk, &restored, wall)?;
+    applied.hash = state.hash();
+    let chunk = Chunk { changes: vec![changes] };
+    state_disk.begin_restored(&chunk, &applied).map_err(disk("the beginning of the epoch cannot be written"))?;
+    Ok(Some(begun))
+}
+
+fn begin(
+    state: &mut State,
+    state_disk: &RocksDisk,
+    restored: &RestoredRecord,
+    wall: Wall,
+) -> Result<(Begun, Changes), RestoreError> {
+    let entry = entry(state_disk.identity().cluster, restored, state, wall);
+    let lookups = Lookups::new(state_disk, FirstRetained::default());
+    let applied = state.apply(&entry, &lookups);
+    lookups.check().map_err(disk("the state cannot be read"))?;
+    match applied.outcomes.as_slice() {
+        [Outcome::EpochBegun { epoch, tokens_above }] => {
+            Ok((Begun { epoch: *epoch, tokens_above: *tokens_above }, applied.changes))
+        }
+        [Outcome::Refused(Refusal::RestoreRefused { why })] => Err(RestoreError::Refused(format!(
+            "the restored cluster does not begin: {why}. Its tokens would not be sure to lie above all that were ever \
+             given. If this machine's clock is wrong, set it right and do it again; if the backup's last times lie in the \
+             future, wait until they have passed; if it is about tokens, restore the backup again with another --token-floor \
+             (the backup's last token is {})",
+            state.last_token()
+        ))),
+        other => Err(RestoreError::Refused(format!("the restored cluster does not begin: {other:?}"))),
+    }
+}
+
+/// Cluster time stands still meanwhile: nothing lapses because of a restore.
+fn entry(cluster: u128, restored: &RestoredRecord, state: &State, wall: Wall) -> Entry {
+    let caller = Caller {
+        actor: ActorId::new(ACTOR).expect("a short name"),
+        kind: ActorKind::System,
+        parent: None,
+        session: None,
+        verified: Verified::Checked,
+        rights: vec![Right { role: Role::Admin, queues: QueuePrefix::default() }],
+    };
+    let request = Request {
+        space: SpaceName::fallback(),
+        caller,
+        // The backup may remember the restore before it: this one is another.
+        request_id: RequestId::new(&format!("restore-{cluster:032x}")).expect("within the bounds of an id"),
+        retry: false,
+        command: Command::BeginEpoch { token_floor: restored.token_floor },
+    };
+    Entry { at: state.now(), wall, commands: vec![request] }
+}
+
+fn expect_fresh(directory: &Path) -> Result<(), RestoreError> {
+    match Directory::find(directory)? {
+        Found::Used(_) => Err(RestoreError::Used(directory.into())),
+        Found::Empty => {
+            let is_empty = match fs::read_dir(directory) {
+                Ok(mut entries) => entries.next().is_none(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+                Err(error) => return Err(RestoreError::Disk { doing: "the directory cannot be listed", error }),
+            };
+            if is_empty { Ok(()) } else { Err(RestoreError::Used(directory.into())) }
+        }
+    }
+}
+
+fn random() -> io::Result<(u128, u64)> {
+    let [high, low, instance] =
+        [getrandom::u64(), getrandom::u64(), getrandom::u64()].map(|n| n.map_err(io::Error::other));
+    Ok(((u128::from(high?) << 64) | u128::from(low?), instance?))
+}
+
+/// A folder beside the target, in which the directory is made. It goes with this.
+struct Workshop {
+    folder: PathBuf,
+    /// Locked as long as this lives: a folder that nobody has locked was left by a restore that was killed.
+    _lock: File,
+}
+
+impl Workshop {
+    fn beside(target: &Path) -> Result<Self, RestoreError> {
+        let mut name = target.file_name().unwrap_or("data".as_ref()).to_owned();
+        name.push(".restoring");
+        let folder = target.with_file_name(name);
+        let io = disk("the folder beside the directory cannot be made");
+        let made = fs::create_dir_all(&folder).and_then(|()| File::create(folder.join("LOCK")));
+        let lock = match made {
+            Ok(lock) => lock,
+            Err(error) => return Err(io(error)),
+        };
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(RestoreError::Busy(target.into())),
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        let workshop = Self { folder, _lock: lock };
+        match fs::remove_dir_all(workshop.directory()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(RestoreError::Disk { doing: "what an earlier restore left cannot be removed", error })
+            }
+            _ => Ok(workshop),
+        }
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// From here on it is there.
+    fn deliver(&self, target: &Path) -> Result<(), RestoreError> {
+        let moved = fs::rename(self.directory(), target).map_err(|error| match error.kind() {
+            io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy => {
+                let why = format!("{} is a file system of its own: give a path inside it", target.display());
+                io::Error::new(error.kind(), why)
+            }
+            io::ErrorKind::DirectoryNotEmpty => io::Error::new(error.kind(), "something else was put there meanwhile"),
+            _ => error,
+        });
+        moved.map_err(disk("the directory cannot be moved to its place"))?;
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        sync_folder(parent).map_err(disk("the directory cannot be made durable"))
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        // What stays is found and used again by the next restore.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
