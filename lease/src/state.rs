@@ -14,7 +14,7 @@ use crate::bounds::RULES_VERSION;
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
 use crate::names::{ActorId, ItemId, Label, QueueName, SpaceName};
-use crate::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
+use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
 use crate::queue::{Flow, Queue};
 use crate::request_memory::RequestMemory;
 use crate::space::Space;
@@ -195,6 +195,13 @@ impl State {
     #[must_use]
     pub fn space_no(&self, space: &SpaceName) -> Option<SpaceNo> {
         self.space_numbers.get(space).copied()
+    }
+
+    /// The number of the last event of a space.
+    #[must_use]
+    pub fn last_event(&self, space: &SpaceName) -> EventNumber {
+        let seq = self.space_no(space).map_or(0, |no| self.space(no).last_event);
+        EventNumber { epoch: self.meta.epoch, seq }
     }
 
     #[must_use]

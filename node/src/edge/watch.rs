@@ -16,7 +16,7 @@ use lease::disclose;
 use lease::event::Event as CoreEvent;
 use lease::names::{ActorId, ItemId, QueueName};
 use lease::numbers::EventNumber;
-use raft_store::state::EventsAfter;
+use raft_store::state::history::EventsAfter;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::broadcast;
