@@ -1,16 +1,16 @@
 //! The daemon: a node on tokio, RocksDB and TCP, from its directory to its last flush.
 
+use crate::admin::Admin;
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
-use crate::peers::Identity;
 use crate::peers::connection::Peers;
 use crate::peers::network::Factory;
 use crate::peers::server::PeerServer;
 use crate::peers::tls::PeerTls;
 use crate::peers::wire::{NodeQuestion, NodeReply};
+use crate::peers::{Identity, PeerError};
 use crate::service::{NodeService, TokioNode};
 use lease::Salt;
-use lease::bounds::RULES_VERSION;
 use lease::numbers::Wall;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::IdentityRecord;
@@ -46,10 +46,14 @@ pub struct Settings {
     pub peer_listen: String,
     /// What the others are told; the listening address when empty.
     pub peer_address: String,
+    /// Where callers reach this node. Empty: it serves none.
+    pub api_address: String,
     pub start: Start,
     pub tls: Option<PeerTls>,
     pub raft: RaftSettings,
     pub log: LogOptions,
+    /// Up to which version this build knows the rules: what it was made with. Only tests say otherwise.
+    pub known_rules: u32,
 }
 
 /// How a node with an empty directory begins.
@@ -116,6 +120,7 @@ impl From<StartError> for DaemonError {
 #[derive(Debug)]
 pub struct Daemon {
     node: TokioNode,
+    admin: Admin,
     server: PeerServer,
     member: Member,
     log: LogMonitor,
@@ -133,7 +138,7 @@ impl Daemon {
         let bound = listener.local_addr().map_err(doing("cannot tell where it listens"))?;
         let peer_address =
             if settings.peer_address.is_empty() { bound.to_string() } else { settings.peer_address.clone() };
-        let mut member = Member { peer_address, api_address: String::new(), instance: 0 };
+        let mut member = Member { peer_address, api_address: settings.api_address.clone(), instance: 0 };
 
         let directory = match Directory::find(&settings.directory)? {
             Found::Used(directory) => directory,
@@ -154,19 +159,20 @@ impl Daemon {
         let log = log.map_err(DaemonError::Log)?;
         let monitor = log.monitor();
         let incoming = directory.incoming_path();
-        let store = load(directory, group, identity.salt).await?;
+        let store = load(directory, group, identity.salt, settings.known_rules).await?;
         let own = Identity {
             group,
             cluster: Some(identity.cluster),
             node: identity.node,
             instance: identity.instance,
-            rules_version: RULES_VERSION,
+            rules_version: settings.known_rules,
         };
         let peers = Peers::new(own, settings.tls.clone());
         let factory = Factory::new(peers.clone());
         let node =
             TokioNode::start(identity.node, &settings.raft, log, store, factory, peers, Arc::new(wall_now)).await?;
-        let service = Arc::new(NodeService::new(node.clone(), identity, incoming));
+        let admin = Admin::new(node.clone(), identity, monitor.clone());
+        let service = Arc::new(NodeService::new(admin.clone(), identity, incoming));
         let renewed = settings.tls.clone();
         let server = PeerServer::start(listener, settings.tls, own, service).map_err(doing("cannot serve peers"))?;
 
@@ -180,12 +186,18 @@ impl Daemon {
         if let Some(tls) = renewed {
             tasks.spawn(renew_certificates(tls));
         }
-        Ok(Self { node, server, member, log: monitor, tasks })
+        Ok(Self { node, admin, server, member, log: monitor, tasks })
     }
 
     #[must_use]
     pub fn node(&self) -> &TokioNode {
         &self.node
+    }
+
+    /// What operators do with the cluster. To be dropped before this is stopped: it keeps the databases open.
+    #[must_use]
+    pub fn admin(&self) -> &Admin {
+        &self.admin
     }
 
     /// What the others know of this node.
@@ -202,8 +214,7 @@ impl Daemon {
     /// Why it must stop by itself, if it must.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        // The log's own words say more than Raft's about it.
-        self.log.failure().or_else(|| self.node.failure())
+        self.admin.failure()
     }
 
     /// Lets what is in flight end, hands leadership over, makes the state durable.
@@ -225,6 +236,7 @@ impl Daemon {
         self.server.shutdown().await;
         let store = Arc::downgrade(self.node.store());
         drop(self.node);
+        drop(self.admin);
         let closed = async {
             let _ = self.log.failed().await;
             while store.strong_count() > 0 {
@@ -238,8 +250,15 @@ impl Daemon {
 }
 
 /// Loads on a thread of its own: a large state takes seconds.
-async fn load(directory: Directory, group: Group, salt: Salt) -> Result<Arc<StateStore<RocksDisk>>, DaemonError> {
-    let loading = tokio::task::spawn_blocking(move || StateStore::open(RocksDisk::open(directory, group)?, salt));
+async fn load(
+    directory: Directory,
+    group: Group,
+    salt: Salt,
+    known_rules: u32,
+) -> Result<Arc<StateStore<RocksDisk>>, DaemonError> {
+    let loading = tokio::task::spawn_blocking(move || {
+        StateStore::open(RocksDisk::open(directory, group)?.knowing(known_rules), salt)
+    });
     let loaded = loading.await.map_err(io::Error::other).and_then(|loaded| loaded);
     loaded.map_err(doing("the state cannot be loaded"))
 }
@@ -267,17 +286,20 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
         cluster: None,
         node: settings.node,
         instance: member.instance,
-        rules_version: RULES_VERSION,
+        rules_version: settings.known_rules,
     };
     let peers = Peers::new(nobody, settings.tls.clone());
     let mut is_told = false;
     loop {
+        let mut refused = None;
         for seed in seeds {
             let question = NodeQuestion::Join { node: settings.node, member: member.clone(), is_new: true };
             match peers.ask_address(seed, question, JOIN_ANSWER_WITHIN).await {
                 Ok(NodeReply::Joined { cluster, salt, .. }) => return Ok((cluster, salt)),
                 Ok(NodeReply::Refused { why }) => return Err(DaemonError::Refused(why)),
                 Ok(other) => tracing::debug!(seed, ?other, "not joined yet"),
+                // It does not even talk to this node: the next seed may, though asking again will not help.
+                Err(PeerError::Refused { why }) => refused = Some(why),
                 Err(error) => {
                     if !is_told {
                         tracing::warn!(seed, %error, "a seed did not answer; trying on");
@@ -285,6 +307,9 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
                     }
                 }
             }
+        }
+        if let Some(why) = refused {
+            return Err(DaemonError::Refused(why));
         }
         sleep(JOIN_AGAIN).await;
     }

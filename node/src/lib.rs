@@ -2,6 +2,7 @@
 //!
 //! It decides nothing about who holds what: that is [`lease::State::apply`]'s alone.
 
+pub mod admin;
 pub mod calls;
 pub mod clock;
 pub mod config;
@@ -17,4 +18,5 @@ pub mod status;
 
 mod compare;
 mod leadership;
+mod rules;
 mod tick;

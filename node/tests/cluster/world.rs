@@ -2,8 +2,10 @@
 
 use crate::fleet;
 use crate::gate::Gate;
+use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome, Request};
+use node::admin::Admin;
 use node::daemon::{Daemon, DaemonError, Settings, Start};
 use node::node::RaftSettings;
 use node::propose::NoOutcome;
@@ -32,6 +34,8 @@ pub(crate) struct World {
     pub(crate) raft: RaftSettings,
     /// In front of each node's disk: as if its fsync did not return while it is shut.
     pub(crate) gates: BTreeMap<NodeId, Gate>,
+    /// Up to which version the build of those that are started knows the rules.
+    pub(crate) known_rules: u32,
 }
 
 pub(crate) fn quick() -> RaftSettings {
@@ -51,9 +55,18 @@ impl World {
     }
 
     pub(crate) async fn with(nodes: u64, raft: RaftSettings) -> Self {
+        Self::begin(nodes, raft, RULES_VERSION).await
+    }
+
+    /// Of a build that knows the rules up to this version.
+    pub(crate) async fn knowing(nodes: u64, rules: u32) -> Self {
+        Self::begin(nodes, quick(), rules).await
+    }
+
+    async fn begin(nodes: u64, raft: RaftSettings, known_rules: u32) -> Self {
         let folder = TempDir::new().unwrap();
         let (daemons, addresses, gates) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { folder, daemons, addresses, raft, gates };
+        let mut world = Self { folder, daemons, addresses, raft, gates, known_rules };
         world.start(1, Start::Bootstrap).await;
         world.leader().await;
         for node in 2..=nodes {
@@ -64,7 +77,12 @@ impl World {
 
     pub(crate) async fn start(&mut self, node: NodeId, start: Start) {
         self.gates.entry(node).or_default();
-        let daemon = Daemon::start(self.settings(node, start)).await;
+        self.start_with(self.settings(node, start)).await;
+    }
+
+    pub(crate) async fn start_with(&mut self, settings: Settings) {
+        let node = settings.node;
+        let daemon = Daemon::start(settings).await;
         self.started(node, daemon);
     }
 
@@ -87,17 +105,18 @@ impl World {
             directory: self.folder.path().join(format!("node-{node}")),
             peer_listen: self.addresses.get(&node).cloned().unwrap_or_else(|| "127.0.0.1:0".into()),
             peer_address: String::new(),
+            api_address: String::new(),
             start,
             tls: None,
             raft: self.raft.clone(),
             log: LogOptions { before_write: gate.before_write(), ..LogOptions::default() },
+            known_rules: self.known_rules,
         }
     }
 
     /// Starts a node that finds its way in, and waits until it has a vote.
     pub(crate) async fn join(&mut self, node: NodeId) {
-        let seeds = self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
-        self.start(node, Start::Join(seeds)).await;
+        self.start(node, self.seeds()).await;
         until("all know that the node has a vote", || {
             self.nodes().all(|each| {
                 let membership = each.membership();
@@ -110,6 +129,15 @@ impl World {
 
     pub(crate) fn node(&self, node: NodeId) -> &TokioNode {
         self.daemons[&node].node()
+    }
+
+    pub(crate) fn admin(&self, node: NodeId) -> &Admin {
+        self.daemons[&node].admin()
+    }
+
+    /// Where those that run are found.
+    pub(crate) fn seeds(&self) -> Start {
+        Start::Join(self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect())
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &TokioNode> {

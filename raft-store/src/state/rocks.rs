@@ -8,6 +8,7 @@ use crate::snapshot::{self, SnapshotDir};
 use crate::state::chunk::Chunk;
 use crate::state::disk::StateDisk;
 use crate::types::Group;
+use lease::bounds::RULES_VERSION;
 use lease::changes::Change;
 use lease::{Salt, State, record};
 use rocksdb::checkpoint::Checkpoint;
@@ -32,6 +33,8 @@ pub struct RocksDisk {
     db: RwLock<Arc<DB>>,
     directory: Directory,
     group: Group,
+    /// Up to which version the states that it loads know the rules.
+    known_rules: u32,
     newest: Mutex<Option<(SnapshotMetaRecord, SnapshotDir)>>,
 }
 
@@ -58,7 +61,20 @@ impl RocksDisk {
         let folder = directory.state_path().map_err(io::Error::other)?;
         let folder = folder.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the directory names no state"))?;
         let newest = snapshot::newest_in(&directory.snapshots_path())?;
-        Ok(Self { db: RwLock::new(Arc::new(open(&folder, false)?)), directory, group, newest: Mutex::new(newest) })
+        Ok(Self {
+            db: RwLock::new(Arc::new(open(&folder, false)?)),
+            directory,
+            group,
+            known_rules: RULES_VERSION,
+            newest: Mutex::new(newest),
+        })
+    }
+
+    /// For a build that knows the rules up to another version: so builds are put beside each other.
+    #[must_use]
+    pub fn knowing(mut self, rules: u32) -> Self {
+        self.known_rules = rules;
+        self
     }
 
     fn db(&self) -> Arc<DB> {
@@ -99,7 +115,7 @@ impl StateDisk for RocksDisk {
         let db = self.db();
         let applied = self.applied_in(&db)?;
         if db.get_pinned(self.key(&[record::META])).map_err(failed)?.is_none() {
-            return Ok((State::new(salt), applied));
+            return Ok((State::new(salt).knowing(self.known_rules), applied));
         }
         let failure = RefCell::new(None);
         let records = record::LIVE.into_iter().flat_map(|kind| {
@@ -115,7 +131,7 @@ impl StateDisk for RocksDisk {
                 }
             })
         });
-        let state = State::load(records, applied.hash);
+        let state = State::load_knowing(records, applied.hash, self.known_rules);
         if let Some(error) = failure.take() {
             return Err(failed(error));
         }
