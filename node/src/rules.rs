@@ -56,7 +56,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     /// With what each of them knows. Silence is no consent.
     async fn behind(&self, version: u32) -> Vec<(NodeId, Option<u32>)> {
         let membership = self.membership();
-        let asking = membership.nodes().map(|(id, member)| async {
+        let asking = membership.nodes().map(|(id, member)| async move {
             let known = if *id == self.id() {
                 Some(self.store().known_rules())
             } else {

@@ -81,7 +81,7 @@ impl Admin {
         };
         let (rules_version, activated) =
             self.node.store().read(|state, _| (state.rules_version(), state.is_activated()))?;
-        let asking = membership.nodes().map(|(id, member)| async { (*id, member, self.ask(*id, member).await) });
+        let asking = membership.nodes().map(|(id, member)| async move { (*id, member, self.ask(*id, member).await) });
         let told = join_all(asking).await;
 
         let marks: Vec<&[HashMark]> =
