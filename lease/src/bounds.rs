@@ -7,6 +7,8 @@ use crate::numbers::{Span, Time};
 
 /// The version of the rules this crate implements. A state that names a higher one must not be applied to.
 pub const RULES_VERSION: u32 = 1;
+/// The version that every state begins under, whatever build makes it: replicas of different builds apply one log.
+pub const RULES_FIRST: u32 = 1;
 
 /// Ids become parts of keys and paths: long enough for a URL-like id, short enough for a key.
 pub const ITEM_ID_BYTES: usize = 128;

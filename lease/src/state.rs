@@ -10,7 +10,7 @@ pub(crate) mod load;
 pub(crate) mod ready;
 pub(crate) mod shared;
 
-use crate::bounds::RULES_VERSION;
+use crate::bounds::{RULES_FIRST, RULES_VERSION};
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
 use crate::names::{ActorId, ItemId, Label, QueueName, SpaceName};
@@ -34,6 +34,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) meta: Meta,
+    /// Up to which version its build knows the rules. In no record and no hash.
+    pub(crate) known_rules: u32,
     pub(crate) hash: StateHash,
     pub(crate) spaces: Vec<Space>,
     pub(crate) space_numbers: BTreeMap<SpaceName, SpaceNo>,
@@ -112,7 +114,7 @@ impl State {
     #[must_use]
     pub fn new(salt: Salt) -> Self {
         Self::from_meta(Meta {
-            rules_version: RULES_VERSION,
+            rules_version: RULES_FIRST,
             salt,
             now: Time(0),
             newest_wall: Wall(0),
@@ -134,6 +136,7 @@ impl State {
             items: Items::new(meta.salt),
             holdings: AllHoldings::new(meta.salt),
             meta,
+            known_rules: RULES_VERSION,
             hash: StateHash::default(),
             spaces: Vec::new(),
             space_numbers: BTreeMap::new(),
@@ -166,6 +169,19 @@ impl State {
     #[must_use]
     pub fn rules_version(&self) -> u32 {
         self.meta.rules_version
+    }
+
+    /// Up to which version the rules can be raised here.
+    #[must_use]
+    pub fn known_rules(&self) -> u32 {
+        self.known_rules
+    }
+
+    /// The same state in a build that knows the rules up to another version: so builds are put beside each other.
+    #[must_use]
+    pub fn knowing(mut self, rules: u32) -> Self {
+        self.known_rules = rules;
+        self
     }
 
     /// Whether leases are granted: not between a restore and its activation.

@@ -278,12 +278,14 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         directory,
         peer_listen: listen.into(),
         peer_address: String::new(),
+        api_address: String::new(),
         start,
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
         tls: None,
         // A node that joins gets a snapshot.
         raft: RaftSettings { entries_kept: 100, ..RaftSettings::default() },
         log: LogOptions::default(),
+        known_rules: lease::bounds::RULES_VERSION,
     };
     Daemon::start(settings).await.unwrap_or_else(|error| panic!("node {node}: {error}"))
 }

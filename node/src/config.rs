@@ -4,6 +4,7 @@ use crate::daemon::{Settings, Start};
 use crate::node::RaftSettings;
 use crate::peers::tls::{PeerTls, TlsFiles};
 use clap::{Args, ValueEnum};
+use lease::bounds::RULES_VERSION;
 use raft_store::log::LogOptions;
 use serde::Deserialize;
 use std::fmt;
@@ -215,10 +216,12 @@ impl Options {
             tls: self.tls(&peer_listen, &peer_address)?,
             peer_listen,
             peer_address,
+            api_address: String::new(),
             start,
             events_kept_for: Duration::from_secs(u64::from(hours) * 60 * 60),
             raft,
             log: LogOptions::default(),
+            known_rules: RULES_VERSION,
         })
     }
 

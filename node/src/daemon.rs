@@ -1,17 +1,17 @@
 //! The daemon: a node on tokio, RocksDB and TCP, from its directory to its last flush.
 
+use crate::admin::Admin;
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
-use crate::peers::Identity;
 use crate::peers::connection::Peers;
 use crate::peers::network::Factory;
 use crate::peers::server::PeerServer;
 use crate::peers::tls::PeerTls;
 use crate::peers::wire::{NodeQuestion, NodeReply};
+use crate::peers::{Identity, PeerError};
 use crate::retention;
 use crate::service::{NodeService, TokioNode};
 use lease::Salt;
-use lease::bounds::RULES_VERSION;
 use lease::numbers::Wall;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::IdentityRecord;
@@ -48,12 +48,16 @@ pub struct Settings {
     pub peer_listen: String,
     /// What the others are told; the listening address when empty.
     pub peer_address: String,
+    /// Where callers reach this node. Empty: it serves none.
+    pub api_address: String,
     pub start: Start,
     /// Events of the past are kept at least so long.
     pub events_kept_for: Duration,
     pub tls: Option<PeerTls>,
     pub raft: RaftSettings,
     pub log: LogOptions,
+    /// Up to which version this build knows the rules: what it was made with. Only tests say otherwise.
+    pub known_rules: u32,
 }
 
 /// How a node with an empty directory begins.
@@ -123,6 +127,7 @@ impl From<StartError> for DaemonError {
 #[derive(Debug)]
 pub struct Daemon {
     node: TokioNode,
+    admin: Admin,
     server: PeerServer,
     member: Member,
     log: LogMonitor,
@@ -140,7 +145,7 @@ impl Daemon {
         let bound = listener.local_addr().map_err(doing("cannot tell where it listens"))?;
         let peer_address =
             if settings.peer_address.is_empty() { bound.to_string() } else { settings.peer_address.clone() };
-        let mut member = Member { peer_address, api_address: String::new(), instance: 0 };
+        let mut member = Member { peer_address, api_address: settings.api_address.clone(), instance: 0 };
 
         let directory = match Directory::find(&settings.directory)? {
             Found::Used(directory) => directory,
@@ -161,19 +166,20 @@ impl Daemon {
         let log = log.map_err(DaemonError::Log)?;
         let monitor = log.monitor();
         let incoming = directory.incoming_path();
-        let store = load(directory, group, identity.salt).await?;
+        let store = load(directory, group, identity.salt, settings.known_rules).await?;
         let own = Identity {
             group,
             cluster: Some(identity.cluster),
             node: identity.node,
             instance: identity.instance,
-            rules_version: RULES_VERSION,
+            rules_version: settings.known_rules,
         };
         let peers = Peers::new(own, settings.tls.clone());
         let factory = Factory::new(peers.clone());
         let node =
             TokioNode::start(identity.node, &settings.raft, log, store, factory, peers, Arc::new(wall_now)).await?;
-        let service = Arc::new(NodeService::new(node.clone(), identity, incoming));
+        let admin = Admin::new(node.clone(), identity, monitor.clone());
+        let service = Arc::new(NodeService::new(admin.clone(), identity, incoming));
         let renewed = settings.tls.clone();
         let server = PeerServer::start(listener, settings.tls, own, service).map_err(doing("cannot serve peers"))?;
 
@@ -188,12 +194,18 @@ impl Daemon {
         if let Some(tls) = renewed {
             tasks.spawn(renew_certificates(tls));
         }
-        Ok(Self { node, server, member, log: monitor, tasks })
+        Ok(Self { node, admin, server, member, log: monitor, tasks })
     }
 
     #[must_use]
     pub fn node(&self) -> &TokioNode {
         &self.node
+    }
+
+    /// What operators do with the cluster. To be dropped before this is stopped: it keeps the databases open.
+    #[must_use]
+    pub fn admin(&self) -> &Admin {
+        &self.admin
     }
 
     /// What the others know of this node.
@@ -210,8 +222,7 @@ impl Daemon {
     /// Why it must stop by itself, if it must.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        // The log's own words say more than Raft's about it.
-        self.log.failure().or_else(|| self.node.failure())
+        self.admin.failure()
     }
 
     /// Lets what is in flight end, hands leadership over, makes the state durable.
@@ -233,6 +244,7 @@ impl Daemon {
         self.server.shutdown().await;
         let store = Arc::downgrade(self.node.store());
         drop(self.node);
+        drop(self.admin);
         let closed = async {
             let _ = self.log.failed().await;
             while store.strong_count() > 0 {
@@ -247,9 +259,15 @@ impl Daemon {
 
 /// Loads on a thread of its own: a large state takes seconds. One that was restored first begins its epoch: Raft does
 /// not run yet, so nothing can come before it.
-async fn load(directory: Directory, group: Group, salt: Salt) -> Result<Arc<StateStore<RocksDisk>>, DaemonError> {
+async fn load(
+    directory: Directory,
+    group: Group,
+    salt: Salt,
+    known_rules: u32,
+) -> Result<Arc<StateStore<RocksDisk>>, DaemonError> {
     let loading = tokio::task::spawn_blocking(move || {
         let state_disk = RocksDisk::open(directory, group).map_err(doing("the state cannot be loaded"))?;
+        let state_disk = state_disk.knowing(known_rules);
         if let Some(begun) = restore::begin_epoch(&state_disk, wall_now()).map_err(DaemonError::Restored)? {
             tracing::warn!(
                 epoch = begun.epoch.0,
@@ -285,17 +303,20 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
         cluster: None,
         node: settings.node,
         instance: member.instance,
-        rules_version: RULES_VERSION,
+        rules_version: settings.known_rules,
     };
     let peers = Peers::new(nobody, settings.tls.clone());
     let mut is_told = false;
     loop {
+        let mut refused = None;
         for seed in seeds {
             let question = NodeQuestion::Join { node: settings.node, member: member.clone(), is_new: true };
             match peers.ask_address(seed, question, JOIN_ANSWER_WITHIN).await {
                 Ok(NodeReply::Joined { cluster, salt, .. }) => return Ok((cluster, salt)),
                 Ok(NodeReply::Refused { why }) => return Err(DaemonError::Refused(why)),
                 Ok(other) => tracing::debug!(seed, ?other, "not joined yet"),
+                // It does not even talk to this node: the next seed may, though asking again will not help.
+                Err(PeerError::Refused { why }) => refused = Some(why),
                 Err(error) => {
                     if !is_told {
                         tracing::warn!(seed, %error, "a seed did not answer; trying on");
@@ -303,6 +324,9 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
                     }
                 }
             }
+        }
+        if let Some(why) = refused {
+            return Err(DaemonError::Refused(why));
         }
         sleep(JOIN_AGAIN).await;
     }

@@ -2,6 +2,7 @@
 //!
 //! It decides nothing about who holds what: that is [`lease::State::apply`]'s alone.
 
+pub mod admin;
 pub mod backup;
 pub mod calls;
 pub mod clock;
@@ -22,4 +23,5 @@ pub mod status;
 mod compare;
 mod leadership;
 mod retention;
+mod rules;
 mod tick;

@@ -3,7 +3,6 @@
 use crate::calls::Calls;
 use crate::node::Node;
 use crate::propose::Responds;
-use lease::bounds::RULES_VERSION;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, RaftError};
 use openraft::type_config::TypeConfigExt;
@@ -19,7 +18,7 @@ use std::time::Duration;
 const CAUGHT_UP_WITHIN: u64 = 1_000;
 /// A change waits so long for another one to end.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const HAND_OVER_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A change that stands half done for so long was left so by a leader that is gone: they take milliseconds.
 const HALF_DONE_FOR: Duration = Duration::from_secs(1);
@@ -86,13 +85,20 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     }
 
     /// Lets a node follow without a vote. Adding the same one again changes nothing; another directory under a known
-    /// id is refused, because what the first one promised is not in it.
+    /// id is refused, because what the first one promised is not in it. An instance of 0 says that the one who adds it
+    /// does not know its directory: the node says that itself when it comes.
     ///
     /// # Errors
     /// When this node does not lead, or the id is taken.
-    pub async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), ChangeError> {
+    pub async fn add_learner(&self, id: NodeId, mut member: Member) -> Result<(), ChangeError> {
         if let Some(known) = self.membership().get_node(&id) {
-            if known.instance != member.instance {
+            if member.instance == 0 {
+                member.instance = known.instance;
+                if member.api_address.is_empty() {
+                    member.api_address.clone_from(&known.api_address);
+                }
+            }
+            if known.instance != 0 && known.instance != member.instance {
                 return Err(ChangeError::Refused(format!(
                     "node {id} is a member with another directory: a node that lost its directory comes back under a new id; \
                      remove node {id} and add it under an id that was never used"
@@ -114,8 +120,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     /// When this node does not lead, the id is unknown, or the learner does not catch up in time.
     pub async fn promote(&self, id: NodeId, within: Duration) -> Result<(), ChangeError> {
         self.finish_joint().await?;
-        if self.membership().get_node(&id).is_none() {
-            return Err(ChangeError::Refused(format!("node {id} is no member: add it first")));
+        match self.membership().get_node(&id) {
+            None => return Err(ChangeError::Refused(format!("node {id} is no member: add it first"))),
+            // What it voted could not be told from what a wiped one never did.
+            Some(member) if member.instance == 0 => {
+                return Err(ChangeError::Refused(format!("node {id} has not come yet: start it with --join")));
+            }
+            Some(_) => {}
         }
         if self.membership().voter_ids().any(|voter| voter == id) {
             return Ok(());
@@ -131,10 +142,11 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.change(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await
     }
 
-    /// Takes a node out, vote and all. Unknown ids are out already.
+    /// Takes a node out, vote and all. Unknown ids are out already. A leader that is to go hands over first, and says
+    /// who leads then: ask that one.
     ///
     /// # Errors
-    /// When this node does not lead, or the node is the last voter.
+    /// When this node does not lead, or no longer, or the node is the last voter.
     pub async fn remove(&self, id: NodeId) -> Result<(), ChangeError> {
         self.finish_joint().await?;
         let membership = self.membership();
@@ -144,6 +156,10 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         if membership.voter_ids().any(|voter| voter == id) {
             if membership.voter_ids().count() == 1 {
                 return Err(ChangeError::Refused(format!("node {id} is the last voter: promote another one first")));
+            }
+            if id == self.id() && self.leader() == Some(id) {
+                let next = self.transfer(None, HAND_OVER_WITHIN).await?;
+                return Err(ChangeError::NotLeader(Some(next)));
             }
             self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id]))).await?;
         }
@@ -206,27 +222,11 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// Which members' builds do not know these rules, or did not say. Empty: the rules may be raised.
-    pub async fn cannot_follow(&self, version: u32) -> Vec<NodeId> {
-        let mut behind = Vec::new();
-        for (id, member) in self.membership().nodes() {
-            let knows = if *id == self.id() {
-                Some(RULES_VERSION)
-            } else {
-                self.calls().rules_version(*id, member, ANSWER_WITHIN).await
-            };
-            if knows.is_none_or(|knows| knows < version) {
-                behind.push(*id);
-            }
-        }
-        behind
-    }
-
     /// Before this node stops: another one should lead.
-    pub(crate) async fn hand_over(&self) {
+    pub(crate) async fn hand_over(&self) -> Result<(), ChangeError> {
         // Half of a change left in force may have no quorum without this node.
         let _ = C::timeout(TURN_WITHIN, self.finish_joint()).await;
-        let _ = self.transfer(None, Duration::from_secs(3)).await;
+        self.transfer(None, HAND_OVER_WITHIN).await.map(|_| ())
     }
 
     /// The members, as of the last change that this node knows.

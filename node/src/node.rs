@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::compare;
 use crate::hub::{Hub, Topic};
 use crate::leadership;
-use crate::members;
+use crate::members::{self, ChangeError};
 use crate::propose::{Gatherer, NoOutcome, Proposer, Responds};
 use crate::reads::{self, Reads, Rounds};
 use crate::tick;
@@ -80,8 +80,7 @@ impl RaftSettings {
             install_snapshot_timeout: 10 * 60 * 1_000,
             // What is read for one frame is bounded in bytes by the log.
             max_payload_entries: 1_024,
-            // A follower that lost the end of its log gets it again. A leader that panics over it instead would leave
-            // the choice of the next one to those who lack what was lost.
+            // A follower that lost the end of its log gets it again: decision 0011.
             allow_log_reversion: Some(true),
             ..Config::default()
         };
@@ -246,11 +245,17 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             }
             _ => None,
         };
+        let mut place: Option<Outcome> = None;
         loop {
             // Before the command: its grant may come in the moment between answer and waiting.
             let waiter = topic.clone().map(|topic| self.inner.hub.wait_for(topic));
             let left = by.saturating_duration_since(C::now());
-            let mut outcomes = self.submit(vec![request.clone()], left.max(Duration::from_millis(1))).await?;
+            let mut outcomes = match self.submit(vec![request.clone()], left.max(Duration::from_millis(1))).await {
+                Ok(outcomes) => outcomes,
+                // Only asking again did not happen: the place in line stands.
+                Err(NoOutcome::Unavailable(why)) => return place.ok_or(NoOutcome::Unavailable(why)),
+                Err(error) => return Err(error),
+            };
             let outcome = outcomes.pop().ok_or_else(|| NoOutcome::Unknown("an answer without an outcome".into()))?;
             let (Some(waiter), Outcome::Waiting { poll_within, .. }) = (waiter, &outcome) else { return Ok(outcome) };
             let left = by.saturating_duration_since(C::now());
@@ -259,7 +264,16 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             }
             // A place lives by being asked for.
             let _ = waiter.woken_within::<C>(left.min(Duration::from_millis(poll_within.0))).await;
+            place = Some(outcome);
         }
+    }
+
+    /// Returns when this node's state has everything that was committed when this was called, as a quorum says.
+    ///
+    /// # Errors
+    /// When no leader could be asked in time, or this node is too far behind.
+    pub async fn in_step(&self, within: Duration) -> Result<(), NoOutcome> {
+        self.inner.reads.ready(within).await
     }
 
     /// Looks at the state after everything that was committed when this was called.
@@ -271,7 +285,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         within: Duration,
         look: impl FnOnce(&State, &dyn Archive) -> R,
     ) -> Result<R, NoOutcome> {
-        self.inner.reads.ready(within).await?;
+        self.in_step(within).await?;
         self.inner.store.read(look).map_err(|error| NoOutcome::Unavailable(error.to_string()))
     }
 
@@ -321,9 +335,39 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         })
     }
 
+    /// Before this node is taken away: commands of its callers are refused, those it took end, another node leads, and
+    /// this one does not stand for election. It follows, votes and answers the others as before, and forgets that it
+    /// drains when it is started again. It may be repeated, and goes on draining whatever this returns.
+    ///
+    /// # Errors
+    /// When it still leads, though there are others who could. The others' commands go on.
+    pub async fn drain(&self, within: Duration) -> Result<(), ChangeError> {
+        self.inner.proposer.refuse_callers(true);
+        self.inner.raft.runtime_config().elect(false);
+        self.inner.proposer.settled(within).await;
+        if !self.inner.raft.is_leader() || self.membership().voter_ids().count() == 1 {
+            return Ok(());
+        }
+        match C::timeout(within, self.hand_over()).await {
+            Ok(handed_over) => handed_over,
+            Err(_) => Err(ChangeError::Unknown("no new leader was seen in time".into())),
+        }
+    }
+
+    /// This node takes commands and stands for election again.
+    pub fn undrain(&self) {
+        self.inner.proposer.refuse_callers(false);
+        self.inner.raft.runtime_config().elect(true);
+    }
+
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.inner.proposer.refuses_callers()
+    }
+
     /// Lets what is in flight end, hands leadership over, and makes the state durable.
     pub async fn stop(&self, within: Duration) {
-        self.inner.proposer.drain(within).await;
+        self.inner.proposer.close(within).await;
         if self.inner.raft.is_leader() {
             let _ = C::timeout(within, self.hand_over()).await;
         }

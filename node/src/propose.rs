@@ -91,7 +91,10 @@ struct Submission<C: Types> {
 pub struct Proposer<C: Types> {
     submissions: mpsc::Sender<Submission<C>>,
     counts: Arc<Counts>,
-    is_draining: Arc<AtomicBool>,
+    /// Takes nothing any more.
+    is_closed: Arc<AtomicBool>,
+    /// Takes nothing of callers on this node any more; leading, it goes on for the others.
+    refuses_callers: Arc<AtomicBool>,
 }
 
 /// What the proposer has done, for metrics.
@@ -107,7 +110,8 @@ impl<C: Types> Clone for Proposer<C> {
         Self {
             submissions: self.submissions.clone(),
             counts: self.counts.clone(),
-            is_draining: self.is_draining.clone(),
+            is_closed: self.is_closed.clone(),
+            refuses_callers: self.refuses_callers.clone(),
         }
     }
 }
@@ -144,15 +148,35 @@ impl<C: Types> Proposer<C> {
     }
 
     /// Takes nothing more, and returns when all that was taken is answered, or the time is over.
-    pub async fn drain(&self, within: Duration) {
-        self.is_draining.store(true, Ordering::Release);
+    pub async fn close(&self, within: Duration) {
+        self.is_closed.store(true, Ordering::Release);
+        self.settled(within).await;
+    }
+
+    /// From now on commands of callers on this node are refused, or taken again.
+    pub fn refuse_callers(&self, refuses: bool) {
+        self.refuses_callers.store(refuses, Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn refuses_callers(&self) -> bool {
+        self.refuses_callers.load(Ordering::Acquire)
+    }
+
+    /// Returns when all that was taken before is answered, or the time is over.
+    pub async fn settled(&self, within: Duration) {
         // One batch is on its way at a time and in order: when this one is answered, so are all before it.
         let _ = C::timeout(within, self.enqueue(Vec::new(), 0, within, true)).await;
     }
 
     #[cfg(test)]
     pub(crate) fn of_a_stopped_node() -> Self {
-        Self { submissions: mpsc::channel(1).0, counts: Arc::default(), is_draining: Arc::default() }
+        Self {
+            submissions: mpsc::channel(1).0,
+            counts: Arc::default(),
+            is_closed: Arc::default(),
+            refuses_callers: Arc::default(),
+        }
     }
 
     #[must_use]
@@ -166,8 +190,11 @@ impl<C: Types> Proposer<C> {
         within: Duration,
         may_forward: bool,
     ) -> Result<Vec<Outcome>, NoOutcome> {
-        if self.is_draining.load(Ordering::Acquire) {
+        if self.is_closed.load(Ordering::Acquire) {
             return Err(NoOutcome::Unavailable("this node is stopping: ask another one".into()));
+        }
+        if may_forward && self.refuses_callers() {
+            return Err(NoOutcome::Unavailable("this node is draining: ask another one".into()));
         }
         let bytes = requests.iter().map(|request| lease::encoding::encode(request).len()).sum();
         if bytes > SUBMISSION_BYTES_MAX {
@@ -221,8 +248,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
     ) -> (Proposer<C>, Self) {
         let (sender, submissions) = mpsc::channel(QUEUE);
         let counts = Arc::new(Counts::default());
-        let proposer =
-            Proposer { submissions: sender, counts: counts.clone(), is_draining: Arc::new(AtomicBool::new(false)) };
+        let proposer = Proposer {
+            submissions: sender,
+            counts: counts.clone(),
+            is_closed: Arc::default(),
+            refuses_callers: Arc::default(),
+        };
         (proposer, Self { id, raft, clock, wall, calls, submissions, left_over: None, counts })
     }
 

@@ -1,16 +1,17 @@
 //! What this node does for the others: takes commands when it leads, says how far it is, lets nodes join.
 
+use crate::admin::Admin;
+use crate::admin::status::role_of;
 use crate::leadership::known_leader;
 use crate::members::ChangeError;
 use crate::node::Node;
 use crate::peers::connection::Peers;
 use crate::peers::server::Service;
-use crate::peers::wire::{Hello, NodeQuestion, NodeReply, Role, StatusReply, Welcome};
+use crate::peers::wire::{Hello, NodeQuestion, NodeReply, StatusReply, Welcome};
 use crate::propose::NoOutcome;
 use lease::Request;
-use lease::bounds::RULES_VERSION;
+use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::{Raft, ServerState};
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::state::Machine;
 use raft_store::state::rocks::RocksDisk;
@@ -31,14 +32,15 @@ const PASSED_ON_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct NodeService {
     node: TokioNode,
+    admin: Admin,
     identity: IdentityRecord,
     incoming: PathBuf,
 }
 
 impl NodeService {
     #[must_use]
-    pub fn new(node: TokioNode, identity: IdentityRecord, incoming: PathBuf) -> Self {
-        Self { node, identity, incoming }
+    pub fn new(admin: Admin, identity: IdentityRecord, incoming: PathBuf) -> Self {
+        Self { node: admin.node().clone(), admin, identity, incoming }
     }
 
     async fn forward(&self, requests: &Blob) -> NodeReply {
@@ -96,20 +98,12 @@ impl NodeService {
     fn status(&self) -> StatusReply {
         let metrics = self.node.raft().metrics();
         let metrics = metrics.borrow_watched();
-        let role = match metrics.state {
-            _ if metrics.running_state.is_err() => Role::Stopped,
-            ServerState::Learner => Role::Learner,
-            ServerState::Follower => Role::Follower,
-            ServerState::Candidate => Role::Candidate,
-            ServerState::Leader => Role::Leader,
-            ServerState::Shutdown => Role::Stopped,
-        };
         StatusReply {
-            role,
+            role: role_of(&metrics),
             term: metrics.current_term,
             leader: metrics.current_leader,
             applied: metrics.last_applied.map(Into::into),
-            rules_version: RULES_VERSION,
+            rules_version: self.node.store().known_rules(),
             members: metrics.membership_config.membership().into(),
         }
     }
@@ -123,6 +117,7 @@ impl Service for NodeService {
         // One that wants to join is heard, and told by the leader.
         if let Some(known) = self.node.membership().get_node(&hello.node)
             && hello.cluster.is_some()
+            && known.instance != 0
             && known.instance != hello.instance
         {
             return Err(format!(
@@ -142,7 +137,7 @@ impl Service for NodeService {
             cluster: self.identity.cluster,
             node: self.identity.node,
             instance: self.identity.instance,
-            rules_version: RULES_VERSION,
+            rules_version: self.node.store().known_rules(),
         })
     }
 
@@ -159,6 +154,11 @@ impl Service for NodeService {
                 self.join(node, member, is_new).await
             }
             NodeQuestion::Status => NodeReply::Status(self.status()),
+            NodeQuestion::Change(change) => {
+                tracing::info!(from, ?change, "a change of the cluster is passed on");
+                self.admin.answer(change).await
+            }
+            NodeQuestion::Report => NodeReply::Report(self.admin.report()),
         }
     }
 

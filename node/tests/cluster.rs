@@ -16,12 +16,18 @@ mod divergence;
 mod failover;
 #[path = "cluster/leases.rs"]
 mod leases;
+#[path = "cluster/lost_log.rs"]
+mod lost_log;
 #[path = "cluster/membership.rs"]
 mod membership;
+#[path = "cluster/operations.rs"]
+mod operations;
 #[path = "cluster/reads.rs"]
 mod reads;
 #[path = "cluster/regressions.rs"]
 mod regressions;
+#[path = "cluster/rules.rs"]
+mod rules;
 #[path = "cluster/serving.rs"]
 mod serving;
 #[path = "cluster/world.rs"]

@@ -61,6 +61,7 @@ pub struct StateStore<D> {
     live: RwLock<Live>,
     disk: D,
     salt: Salt,
+    known_rules: u32,
 }
 
 struct Live {
@@ -82,8 +83,15 @@ impl<D: StateDisk> StateStore<D> {
     /// When the disk fails or holds no whole state.
     pub fn open(disk: D, salt: Salt) -> io::Result<Arc<Self>> {
         let (state, applied) = disk.load(salt)?;
+        let known_rules = state.known_rules();
         let live = Live { state, applied, first_retained: FirstRetained::default() };
-        Ok(Arc::new(Self { live: RwLock::new(live), disk, salt }))
+        Ok(Arc::new(Self { live: RwLock::new(live), disk, salt, known_rules }))
+    }
+
+    /// Up to which version this build knows the rules.
+    #[must_use]
+    pub fn known_rules(&self) -> u32 {
+        self.known_rules
     }
 
     /// Looks at the state as it is between two chunks.

@@ -103,11 +103,15 @@ fn rocks() -> (TempDir, Replica<RocksDisk>) {
     (folder, replica)
 }
 
-fn reopen(folder: &TempDir) -> Replica<RocksDisk> {
+fn used(folder: &TempDir) -> RocksDisk {
     let raft_store::directory::Found::Used(directory) = Directory::find(&folder.path().join("node")).unwrap() else {
         panic!("the directory was used")
     };
-    Replica::open(RocksDisk::open(directory, Group(0)).unwrap())
+    RocksDisk::open(directory, Group(0)).unwrap()
+}
+
+fn reopen(folder: &TempDir) -> Replica<RocksDisk> {
+    Replica::open(used(folder))
 }
 
 #[tokio::test]
@@ -305,6 +309,30 @@ async fn a_build_that_does_not_know_the_rules_stops_before_it_applies_them() {
     let stopped = replica.apply(&[entry("b", lease::bounds::RULES_VERSION + 1)], 1).await.unwrap_err();
     assert!(stopped.to_string().contains("upgrade this node"), "{stopped}");
     assert_eq!(replica.store.progress(), before);
+}
+
+/// Whatever builds apply one log, they have the same bytes: also the rules that a state begins under are no build's own.
+#[tokio::test]
+async fn builds_that_know_different_rules_have_the_same_state_until_these_are_raised() {
+    let (_folder, mut old) = rocks();
+    let folder = TempDir::new().unwrap();
+    make(&folder.path().join("node"));
+    let mut new = Replica::open(used(&folder).knowing(2));
+    let entries = history(8, 50);
+    for replica in [&mut old, &mut new] {
+        replica.apply(&entries, 7).await.unwrap();
+    }
+    assert_eq!(old.hash(), new.hash());
+    let raise = fleet::request("root", "raise", lease::Command::RaiseRules { version: 2 });
+    let raise = Entry { at: entries[49].at, commands: vec![raise], ..Entry::default() };
+    assert!(old.apply(std::slice::from_ref(&raise), 1).await.is_err());
+    new.apply(&[raise], 1).await.unwrap();
+    assert_eq!(new.store.read(|state, _| state.rules_version()).unwrap(), 2);
+    new.store.flush().unwrap();
+    drop(new);
+    let refused = StateStore::open(used(&folder), SALT).unwrap_err().to_string();
+    assert!(refused.contains("written under rules 2; this build knows 1: upgrade this node"), "{refused}");
+    StateStore::open(used(&folder).knowing(2), SALT).unwrap();
 }
 
 #[tokio::test]

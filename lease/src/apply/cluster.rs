@@ -1,7 +1,7 @@
 //! The cluster's own life: a restored backup begins an epoch, is activated, and rules are raised.
 
 use super::{Ask, Step};
-use crate::bounds::{EPOCH_ORIGIN_MS, EPOCH_SHIFT, RETRY_HINT, RULES_VERSION, TOKEN_LIMIT};
+use crate::bounds::{EPOCH_ORIGIN_MS, EPOCH_SHIFT, RETRY_HINT, TOKEN_LIMIT};
 use crate::caller::Role;
 use crate::event::What;
 use crate::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Token};
@@ -57,9 +57,10 @@ impl Step<'_> {
     /// Proposed once every member supports the version. A node that does not must not apply this entry.
     pub(super) fn raise_rules(&mut self, ask: Ask<'_>, version: u32) -> Result<Outcome, Refusal> {
         check_admin(ask)?;
-        if version > RULES_VERSION || version < self.state.meta.rules_version {
+        let known = self.state.known_rules;
+        if version > known || version < self.state.meta.rules_version {
             let current = self.state.meta.rules_version;
-            let why = format!("the rules are at version {current}, and this build knows up to {RULES_VERSION}");
+            let why = format!("the rules are at version {current}, and this build knows up to {known}");
             return Err(Refusal::invalid("version", why));
         }
         self.state.meta.rules_version = version;

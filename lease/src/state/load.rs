@@ -26,7 +26,10 @@ pub enum LoadError {
     /// Records came in another order than [`crate::record::LIVE`], or one that others need is missing.
     Missing(String),
     /// The rules it was written under are later than this build's.
-    Rules(u32),
+    Rules {
+        version: u32,
+        known: u32,
+    },
 }
 
 impl fmt::Display for LoadError {
@@ -34,8 +37,8 @@ impl fmt::Display for LoadError {
         match self {
             Self::Decode { key, error } => write!(f, "record {key:02x?}: {error}"),
             Self::Missing(what) => write!(f, "missing before it was needed: {what}"),
-            Self::Rules(version) => {
-                write!(f, "written under rules {version}; this build knows {RULES_VERSION}: upgrade this node")
+            Self::Rules { version, known } => {
+                write!(f, "written under rules {version}; this build knows {known}: upgrade this node")
             }
         }
     }
@@ -53,6 +56,18 @@ impl State {
         records: impl IntoIterator<Item = (Bytes, Bytes)>,
         hash: StateHash,
     ) -> Result<Self, LoadError> {
+        Self::load_knowing(records, hash, RULES_VERSION)
+    }
+
+    /// As [`State::load`], in a build that knows the rules up to this version.
+    ///
+    /// # Errors
+    /// As [`State::load`].
+    pub fn load_knowing<Bytes: AsRef<[u8]>>(
+        records: impl IntoIterator<Item = (Bytes, Bytes)>,
+        hash: StateHash,
+        known: u32,
+    ) -> Result<Self, LoadError> {
         let mut state: Option<Self> = None;
         let mut contents: BTreeMap<ItemNo, StoredContent> = BTreeMap::new();
         let mut keys: BTreeMap<ItemNo, ItemKey> = BTreeMap::new();
@@ -62,10 +77,10 @@ impl State {
             let key = Key::decode(key_bytes).map_err(bad)?;
             if key == Key::Meta {
                 let meta: Meta = decode(value).map_err(bad)?;
-                if meta.rules_version > RULES_VERSION {
-                    return Err(LoadError::Rules(meta.rules_version));
+                if meta.rules_version > known {
+                    return Err(LoadError::Rules { version: meta.rules_version, known });
                 }
-                state = Some(Self::from_meta(meta));
+                state = Some(Self::from_meta(meta).knowing(known));
                 continue;
             }
             let state = state.as_mut().ok_or_else(|| LoadError::Missing("the meta record".into()))?;

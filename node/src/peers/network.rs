@@ -54,6 +54,7 @@ impl Factory {
             member: member.clone(),
             connecting: None,
             failed_at: None,
+            acknowledged: None,
             link: None,
             types: PhantomData,
         }
@@ -87,6 +88,8 @@ pub struct Network<C> {
     connecting: Option<AbortOnDropHandle<Result<Connection, PeerError>>>,
     /// When a connection could not be made, last.
     failed_at: Option<Instant>,
+    /// The last entry that it has called durable.
+    acknowledged: Option<u64>,
     link: Option<AppendLink>,
     types: PhantomData<fn() -> C>,
 }
@@ -124,6 +127,26 @@ impl<C: Types> Network<C> {
             self.link = Some(AppendLink::new(self.connect(limit).await?));
         }
         Ok(())
+    }
+
+    /// Raft sends again what a follower has lost, without a word: whoever runs the cluster has to hear of it.
+    fn note(&mut self, answer: &AppendResult) {
+        match answer {
+            AppendResult::Appended { up_to } => {
+                self.acknowledged = self.acknowledged.max(up_to.map(|up_to| up_to.index));
+            }
+            AppendResult::Conflict { at } if Some(at.index) <= self.acknowledged => {
+                tracing::error!(
+                    "node {} has lost entries from {} on, which it had acknowledged up to {}: its disk does not keep what it \
+                     synced. They are sent again, but trust that node no more: replace it",
+                    self.target,
+                    at.index,
+                    self.acknowledged.unwrap_or_default()
+                );
+                self.acknowledged = None;
+            }
+            AppendResult::Conflict { .. } | AppendResult::HigherVote { .. } | AppendResult::Failed { .. } => {}
+        }
     }
 
     async fn ask(&self, question: Question, option: &RPCOption, action: RPCTypes) -> Result<Reply, RPCError<C>> {
@@ -294,6 +317,7 @@ where
                     Ok(Some(answer)) => {
                         self.unanswered -= 1;
                         self.since = Instant::now();
+                        self.network.note(&answer);
                         return Some(stream_result(answer));
                     }
                     Ok(None) => continue,

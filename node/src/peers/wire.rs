@@ -214,6 +214,33 @@ pub enum NodeQuestion {
         is_new: bool,
     },
     Status,
+    /// A change of the cluster that was asked of a follower, for the leader to make.
+    Change(Change),
+    /// How a member is, for the cluster's status: more than `Status` tells.
+    Report,
+}
+
+/// What an operator changes about a cluster. Each may be asked for again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    Add {
+        node: NodeId,
+        member: Member,
+    },
+    Promote {
+        node: NodeId,
+    },
+    Remove {
+        node: NodeId,
+    },
+    /// None: whoever is furthest.
+    Transfer {
+        to: Option<NodeId>,
+    },
+    /// An encoded `lease::Request` that raises the rules, to be proposed if every member can follow.
+    RaiseRules {
+        request: Blob,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -244,6 +271,29 @@ pub enum NodeReply {
         members: MembershipRecord,
     },
     Status(StatusReply),
+    /// The change is made, or was before; this node leads now.
+    Changed {
+        leader: NodeId,
+    },
+    Report(ReportReply),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportReply {
+    pub role: Role,
+    pub term: u64,
+    /// How far its log goes.
+    pub last: Option<u64>,
+    pub applied: Option<u64>,
+    /// The newest state hashes that nodes compare, oldest first.
+    pub marks: Vec<HashMark>,
+    /// Of its software.
+    pub version: String,
+    /// Up to which version its build knows the rules.
+    pub known_rules: u32,
+    pub is_draining: bool,
+    /// Why it must stop, if it must.
+    pub failure: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,10 @@
 
 use crate::fleet;
 use crate::gate::Gate;
+use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome, Request};
+use node::admin::Admin;
 use node::daemon::{Daemon, DaemonError, Settings, Start};
 use node::node::RaftSettings;
 use node::propose::NoOutcome;
@@ -33,6 +35,8 @@ pub(crate) struct World {
     /// In front of each node's disk: as if its fsync did not return while it is shut.
     pub(crate) gates: BTreeMap<NodeId, Gate>,
     pub(crate) events_kept_for: Duration,
+    /// Up to which version the build of those that are started knows the rules.
+    pub(crate) known_rules: u32,
 }
 
 pub(crate) fn quick() -> RaftSettings {
@@ -52,7 +56,17 @@ impl World {
     }
 
     pub(crate) async fn with(nodes: u64, raft: RaftSettings) -> Self {
+        Self::begin(nodes, raft, RULES_VERSION).await
+    }
+
+    /// Of a build that knows the rules up to this version.
+    pub(crate) async fn knowing(nodes: u64, rules: u32) -> Self {
+        Self::begin(nodes, quick(), rules).await
+    }
+
+    async fn begin(nodes: u64, raft: RaftSettings, known_rules: u32) -> Self {
         let mut world = Self::empty(raft);
+        world.known_rules = known_rules;
         world.start(1, Start::Bootstrap).await;
         world.leader().await;
         for node in 2..=nodes {
@@ -65,7 +79,8 @@ impl World {
     pub(crate) fn empty(raft: RaftSettings) -> Self {
         let folder = TempDir::new().unwrap();
         let (daemons, addresses, gates) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { folder, daemons, addresses, raft, gates, events_kept_for: Duration::from_secs(7 * 24 * 60 * 60) }
+        let events_kept_for = Duration::from_secs(7 * 24 * 60 * 60);
+        Self { folder, daemons, addresses, raft, gates, events_kept_for, known_rules: RULES_VERSION }
     }
 
     pub(crate) fn directory(&self, node: NodeId) -> PathBuf {
@@ -74,7 +89,12 @@ impl World {
 
     pub(crate) async fn start(&mut self, node: NodeId, start: Start) {
         self.gates.entry(node).or_default();
-        let daemon = Daemon::start(self.settings(node, start)).await;
+        self.start_with(self.settings(node, start)).await;
+    }
+
+    pub(crate) async fn start_with(&mut self, settings: Settings) {
+        let node = settings.node;
+        let daemon = Daemon::start(settings).await;
         self.started(node, daemon);
     }
 
@@ -97,18 +117,19 @@ impl World {
             directory: self.directory(node),
             peer_listen: self.addresses.get(&node).cloned().unwrap_or_else(|| "127.0.0.1:0".into()),
             peer_address: String::new(),
+            api_address: String::new(),
             start,
             events_kept_for: self.events_kept_for,
             tls: None,
             raft: self.raft.clone(),
             log: LogOptions { before_write: gate.before_write(), ..LogOptions::default() },
+            known_rules: self.known_rules,
         }
     }
 
     /// Starts a node that finds its way in, and waits until it has a vote.
     pub(crate) async fn join(&mut self, node: NodeId) {
-        let seeds = self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
-        self.start(node, Start::Join(seeds)).await;
+        self.start(node, self.seeds()).await;
         until("all know that the node has a vote", || {
             self.nodes().all(|each| {
                 let membership = each.membership();
@@ -121,6 +142,15 @@ impl World {
 
     pub(crate) fn node(&self, node: NodeId) -> &TokioNode {
         self.daemons[&node].node()
+    }
+
+    pub(crate) fn admin(&self, node: NodeId) -> &Admin {
+        self.daemons[&node].admin()
+    }
+
+    /// Where those that run are found.
+    pub(crate) fn seeds(&self) -> Start {
+        Start::Join(self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect())
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &TokioNode> {

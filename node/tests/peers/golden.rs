@@ -116,8 +116,9 @@ fn frames() -> Vec<(String, Vec<u8>)> {
         asked(NodeQuestion::Forward { requests: blob("requests") }),
         asked(NodeQuestion::ReadIndex),
         asked(NodeQuestion::HashMarks),
-        asked(NodeQuestion::Join { node: 2, member, is_new: true }),
+        asked(NodeQuestion::Join { node: 2, member: member.clone(), is_new: true }),
         asked(NodeQuestion::Status),
+        asked(NodeQuestion::Report),
         answered(Reply::Vote(VoteReply { vote, granted: true, last: Some(at(9)) })),
         answered(Reply::TransferLeader(TransferReply::Accepted)),
         answered(Reply::TransferLeader(TransferReply::VoteChanged { expected: vote, actual: vote })),
@@ -138,6 +139,31 @@ fn frames() -> Vec<(String, Vec<u8>)> {
         let (_, bytes) = told(NodeReply::Status(status));
         frames.push((format!("Answered.Node.Status.{role:?}"), bytes));
     }
+    let changes = [
+        ("Add", Change::Add { node: 2, member: member.clone() }),
+        ("Promote", Change::Promote { node: 2 }),
+        ("Remove", Change::Remove { node: 2 }),
+        ("Transfer", Change::Transfer { to: Some(2) }),
+        ("RaiseRules", Change::RaiseRules { request: blob("request") }),
+    ];
+    for (name, change) in changes {
+        let (_, bytes) = asked(NodeQuestion::Change(change));
+        frames.push((format!("Call.Node.Change.{name}"), bytes));
+    }
+    frames.extend([
+        told(NodeReply::Changed { leader: 3 }),
+        told(NodeReply::Report(ReportReply {
+            role: Role::Follower,
+            term: 7,
+            last: Some(10),
+            applied: Some(9),
+            marks: vec![HashMark { index: 1024, hash: lease::StateHash(77) }],
+            version: "0.1.0".to_owned(),
+            known_rules: 1,
+            is_draining: true,
+            failure: Some(why()),
+        })),
+    ]);
     let meta = SnapshotMetaRecord {
         last: Some(at(9)),
         membership: StoredMembershipRecord { log_id: Some(at(1)), membership: members },

@@ -90,6 +90,8 @@ impl Service for Answering {
                 NodeReply::Joined { cluster: CLUSTER, salt: lease::Salt([1, 2]), members: MembershipRecord::default() }
             }
             NodeQuestion::Status => NodeReply::Unknown { why: format!("hello, node {from}") },
+            NodeQuestion::Change(_) => NodeReply::Changed { leader: self.identity.node },
+            NodeQuestion::Report => NodeReply::NotLeader { leader: None },
         }
     }
 

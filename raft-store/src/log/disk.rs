@@ -133,6 +133,17 @@ impl Disk {
             let why = format!("entries {start} to {} are missing: it begins with {}", found.index - 1, found.index);
             return Err(OpenError::damaged(path, why));
         }
+        if let Some(committed) = committed.filter(|committed| committed.index >= start) {
+            // The mark stands behind its entries in every write, so it never outlives them by a crash alone.
+            entries.cursor.seek(self.keys.entry(committed.index));
+            let found = entries.here().map_err(|error| damaged("the last entry that is committed", error))?;
+            if found.is_none_or(|(id, _)| id != committed) {
+                let end =
+                    last.as_ref().map_or("nothing".to_owned(), |(id, _)| format!("entries {start} to {}", id.index));
+                let why = format!("entry {} is known to be committed, and the log holds {end}", committed.index);
+                return Err(OpenError::damaged(path, why));
+            }
+        }
         Ok(Found { purged, last: last.map(|(id, _)| id), vote, committed })
     }
 

@@ -6,7 +6,6 @@ use super::{AppliedChunk, Live, Observer, StateStore, is_poisoned};
 use crate::codec::records::{SnapshotMetaRecord, StoredMembershipRecord};
 use crate::types::{Answer, LogEntry, LogId, Payload, SnapshotMeta, StoredMembership, Types};
 use futures_util::{Stream, StreamExt};
-use lease::bounds::RULES_VERSION;
 use lease::{Command, Entry};
 use openraft::OptionalSend;
 use openraft::async_runtime::AsyncRuntime;
@@ -42,7 +41,7 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
     fn apply_chunk(&self, entries: Vec<(LogEntry, Option<ApplyResponder<C>>)>) -> io::Result<()> {
         let mut steps = Vec::with_capacity(entries.len());
         for (entry, responder) in entries {
-            steps.push((entry.log_id, open(entry.payload)?, responder));
+            steps.push((entry.log_id, open(entry.payload, self.store.known_rules)?, responder));
         }
         let mut answers = Vec::with_capacity(steps.len());
         let mut events = Vec::new();
@@ -93,7 +92,7 @@ enum Step {
 }
 
 /// Refuses what this build must not apply: a mixed cluster would diverge.
-fn open(payload: Payload) -> io::Result<Step> {
+fn open(payload: Payload, known_rules: u32) -> io::Result<Step> {
     match payload {
         Payload::Blank => Ok(Step::Nothing),
         Payload::Membership(membership) => Ok(Step::Membership(membership)),
@@ -103,13 +102,13 @@ fn open(payload: Payload) -> io::Result<Step> {
             })?;
             for request in &entry.commands {
                 if let Command::RaiseRules { version } = request.command
-                    && version > RULES_VERSION
+                    && version > known_rules
                     && request.caller.is_admin()
                 {
                     return Err(io::Error::new(
                         io::ErrorKind::Unsupported,
                         format!(
-                            "the cluster moves to rules {version}; this build knows up to {RULES_VERSION}: upgrade this node"
+                            "the cluster moves to rules {version}; this build knows up to {known_rules}: upgrade this node"
                         ),
                     ));
                 }

@@ -9,6 +9,7 @@ use crate::snapshot::{self, SnapshotDir};
 use crate::state::chunk::Chunk;
 use crate::state::disk::StateDisk;
 use crate::types::Group;
+use lease::bounds::RULES_VERSION;
 use lease::changes::Change;
 use lease::numbers::{EventNumber, SpaceNo};
 use lease::record::{self, Key};
@@ -40,6 +41,8 @@ pub struct RocksDisk {
     db: RwLock<Arc<DB>>,
     directory: Directory,
     group: Group,
+    /// Up to which version the states that it loads know the rules.
+    known_rules: u32,
     newest: Mutex<Option<(SnapshotMetaRecord, SnapshotDir)>>,
     backup_places: Places,
     /// Gives each backup a folder of its own.
@@ -76,6 +79,7 @@ impl RocksDisk {
             db: RwLock::new(Arc::new(open(&folder, false)?)),
             directory,
             group,
+            known_rules: RULES_VERSION,
             newest: Mutex::new(newest),
             backup_places: Places::default(),
             backups_made: AtomicU64::new(0),
@@ -139,7 +143,7 @@ impl RocksDisk {
         let db = self.db();
         let applied = self.applied_in(&db)?;
         if db.get_pinned(self.key(&[record::META])).map_err(failed)?.is_none() {
-            return Ok((State::new(salt), applied));
+            return Ok((State::new(salt).knowing(self.known_rules), applied));
         }
         let failure = RefCell::new(None);
         let records = record::LIVE.into_iter().flat_map(|kind| {
@@ -155,11 +159,18 @@ impl RocksDisk {
                 }
             })
         });
-        let state = State::load(records, applied.hash);
+        let state = State::load_knowing(records, applied.hash, self.known_rules);
         if let Some(error) = failure.take() {
             return Err(failed(error));
         }
         Ok((state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?, applied))
+    }
+
+    /// For a build that knows the rules up to another version: so builds are put beside each other.
+    #[must_use]
+    pub fn knowing(mut self, rules: u32) -> Self {
+        self.known_rules = rules;
+        self
     }
 
     fn db(&self) -> Arc<DB> {

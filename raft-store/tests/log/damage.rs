@@ -1,6 +1,6 @@
 //! Files that are not what was written: a cut tail opens, everything else is refused with what to do.
 
-use super::world::{append, directory, entries, entry, entry_of, open, read, refusal, vote};
+use super::world::{append, directory, entries, entry, entry_of, id, open, read, refusal, vote};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use std::fs;
 use std::ops::Range;
@@ -154,4 +154,43 @@ async fn what_was_acknowledged_survives_a_kill() {
     let left = open(killed.path());
     assert_eq!(read(&left, ..).await, entries(1, 0..100));
     assert_eq!(left.reader().read_vote().await.unwrap(), Some(vote(5)));
+}
+
+/// However it came about: the mark says that these entries were committed, so this node has acknowledged them.
+#[tokio::test]
+async fn a_log_behind_its_own_committed_mark_is_refused() {
+    let directory = directory();
+    let mut store = open(directory.path());
+    append(&mut store, entries(1, 0..10)).await;
+    store.save_committed(Some(id(1, 7))).await.unwrap();
+    store.truncate_after(Some(id(1, 4))).await.unwrap();
+    store.close().unwrap();
+    let said = refusal(directory.path());
+    assert!(said.contains("entry 7 is known to be committed, and the log holds entries 0 to 4"), "{said}");
+    assert_says_what_to_do(&said);
+}
+
+#[tokio::test]
+async fn another_entry_where_a_committed_one_was_is_refused() {
+    let directory = directory();
+    let mut store = open(directory.path());
+    append(&mut store, entries(1, 0..10)).await;
+    store.save_committed(Some(id(1, 7))).await.unwrap();
+    store.truncate_after(Some(id(1, 4))).await.unwrap();
+    append(&mut store, entries(2, 5..9)).await;
+    store.close().unwrap();
+    assert_says_what_to_do(&refusal(directory.path()));
+}
+
+/// The mark may be old: it is not written for every entry, nor when a snapshot takes the place of the log.
+#[tokio::test]
+async fn a_committed_mark_below_what_is_purged_is_no_damage() {
+    let directory = directory();
+    let mut store = open(directory.path());
+    append(&mut store, entries(1, 0..10)).await;
+    store.save_committed(Some(id(1, 7))).await.unwrap();
+    store.purge(id(1, 9)).await.unwrap();
+    append(&mut store, entries(1, 10..12)).await;
+    store.close().unwrap();
+    assert_eq!(read(&open(directory.path()), ..).await, entries(1, 10..12));
 }

@@ -1,0 +1,293 @@
+//! What operators do with a cluster, on whichever node they reach: it passes a change on to the leader.
+//!
+//! Every change may be asked for again; what may have happened is said to be unknown, never failed.
+
+pub mod status;
+
+use crate::leadership::known_leader;
+use crate::members::ChangeError;
+use crate::peers::PeerError;
+use crate::peers::wire::{Change, NodeQuestion, NodeReply};
+use crate::service::TokioNode;
+use lease::caller::Caller;
+use lease::encoding::{decode, encode};
+use lease::names::{RequestId, SpaceName};
+use lease::{Command, Outcome, Request};
+use openraft::async_runtime::watch::WatchReceiver;
+use raft_store::codec::records::{Blob, IdentityRecord};
+use raft_store::log::LogMonitor;
+use raft_store::types::{Member, NodeId};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// A change is begun anew with whoever leads for so long.
+const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks for a leader.
+const AGAIN: Duration = Duration::from_millis(50);
+/// The leader makes a change within this time, or says that nobody knows. Without a majority it would wait for ever.
+const MADE_WITHIN: Duration = Duration::from_secs(12);
+/// One who passed it on waits longer than that.
+const PASSED_ON_WITHIN: Duration = Duration::from_secs(15);
+/// For the last entries that a learner lacks. One that lacks many is refused, and asked for again.
+const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
+const TRANSFER_WITHIN: Duration = Duration::from_secs(5);
+const DRAIN_WITHIN: Duration = Duration::from_secs(5);
+const RAISE_WITHIN: Duration = Duration::from_secs(5);
+/// A quorum that takes longer to agree serves nobody.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+/// A checkpoint shares its files with the state; only what is not flushed yet is written.
+const SNAPSHOT_WITHIN: Duration = Duration::from_secs(120);
+const SNAPSHOT_LOOK: Duration = Duration::from_millis(50);
+
+/// The operations of a cluster, as one node offers them. Clones are the same one, and keep the node open.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    node: TokioNode,
+    identity: IdentityRecord,
+    log: LogMonitor,
+}
+
+/// What came of a change that was made.
+enum Made {
+    /// This node leads after it.
+    Led(NodeId),
+    Answered(Outcome),
+}
+
+impl Admin {
+    #[must_use]
+    pub fn new(node: TokioNode, identity: IdentityRecord, log: LogMonitor) -> Self {
+        Self { node, identity, log }
+    }
+
+    #[must_use]
+    pub fn node(&self) -> &TokioNode {
+        &self.node
+    }
+
+    /// Lets a node follow without a vote. A node that is started with `--join` does this, and gets its vote, by itself.
+    ///
+    /// # Errors
+    /// When the id is taken by another directory; when no leader was found; when nobody knows.
+    pub async fn add(&self, node: NodeId, member: Member) -> Result<(), ChangeError> {
+        self.change(Change::Add { node, member }).await.map(|_| ())
+    }
+
+    /// Gives a learner that has nearly all of the log a vote.
+    ///
+    /// # Errors
+    /// When it is no member or has not caught up; when no leader was found; when nobody knows.
+    pub async fn promote(&self, node: NodeId) -> Result<(), ChangeError> {
+        self.change(Change::Promote { node }).await.map(|_| ())
+    }
+
+    /// Takes a node out, the leader, too: it hands over first.
+    ///
+    /// # Errors
+    /// When it is the last voter; when no leader was found; when nobody knows.
+    pub async fn remove(&self, node: NodeId) -> Result<(), ChangeError> {
+        self.change(Change::Remove { node }).await.map(|_| ())
+    }
+
+    /// Makes another voter lead: this one, or the one that is furthest. Says who leads then.
+    ///
+    /// # Errors
+    /// When it cannot lead; when no leader was found; when no new one was seen.
+    pub async fn transfer(&self, to: Option<NodeId>) -> Result<NodeId, ChangeError> {
+        match self.change(Change::Transfer { to }).await? {
+            Made::Led(leader) => Ok(leader),
+            Made::Answered(_) => Err(ChangeError::Unknown("an answer to another question".into())),
+        }
+    }
+
+    /// Raises the rules, if every member's build knows them: the leader asks them right before it proposes.
+    ///
+    /// # Errors
+    /// When a member cannot follow, or did not say that it can: each is named; when no leader was found; when nobody
+    /// knows.
+    pub async fn raise_rules(
+        &self,
+        version: u32,
+        caller: Caller,
+        request_id: RequestId,
+    ) -> Result<Outcome, ChangeError> {
+        let command = Command::RaiseRules { version };
+        let request = Request { space: SpaceName::fallback(), caller, request_id, retry: false, command };
+        match self.change(Change::RaiseRules { request: Blob(encode(&request).into()) }).await? {
+            Made::Answered(outcome) => Ok(outcome),
+            Made::Led(_) => Err(ChangeError::Unknown("an answer to another question".into())),
+        }
+    }
+
+    /// Takes a snapshot of this node's state now, and says up to which entry it goes.
+    ///
+    /// # Errors
+    /// When nothing was applied yet, or it was not there in time.
+    pub async fn snapshot(&self) -> Result<u64, ChangeError> {
+        let Some(wanted) = self.node.hub().current().applied else {
+            return Err(ChangeError::Refused("there is nothing yet to take a snapshot of".into()));
+        };
+        let taking = async {
+            loop {
+                let taken = self.node.raft().metrics().borrow_watched().snapshot;
+                if let Some(taken) = taken.filter(|taken| taken.index >= wanted.index) {
+                    return Ok(taken.index);
+                }
+                // Again and again: one that was under way may hold less, and while it is, no other begins.
+                let triggered = self.node.raft().trigger().snapshot().await;
+                triggered.map_err(|fatal| ChangeError::Refused(fatal.to_string()))?;
+                sleep(SNAPSHOT_LOOK).await;
+            }
+        };
+        let late = || ChangeError::Unknown(format!("no snapshot within {} s", SNAPSHOT_WITHIN.as_secs()));
+        timeout(SNAPSHOT_WITHIN, taking).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// This node hands leadership over, takes no more commands of callers, and is not ready. Until [`Admin::undrain`]
+    /// or its next start.
+    ///
+    /// # Errors
+    /// When it still leads. It drains nevertheless; repeat it.
+    pub async fn drain(&self) -> Result<(), ChangeError> {
+        tracing::info!("draining");
+        self.node.drain(DRAIN_WITHIN).await
+    }
+
+    pub fn undrain(&self) {
+        tracing::info!("no longer draining");
+        self.node.undrain();
+    }
+
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.node.is_draining()
+    }
+
+    /// Whether callers should be sent here: it belongs to a cluster whose quorum answers, and has what that committed.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn is_ready(&self) -> Result<(), String> {
+        self.is_healthy()?;
+        if self.is_draining() {
+            return Err("this node is draining".into());
+        }
+        if self.node.membership().get_node(&self.node.id()).is_none() {
+            return Err("this node is no member of the cluster".into());
+        }
+        match timeout(READY_WITHIN, self.node.in_step(READY_WITHIN)).await {
+            Ok(in_step) => in_step.map_err(|no| no.to_string()),
+            Err(_) => Err("no leader with a quorum answered in time".into()),
+        }
+    }
+
+    /// Whether this node can go on as it is.
+    ///
+    /// # Errors
+    /// Why it must stop.
+    pub fn is_healthy(&self) -> Result<(), String> {
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Why it must stop by itself, if it must.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        // The log's own words say more than Raft's about it.
+        self.log.failure().or_else(|| self.node.failure())
+    }
+
+    /// Makes a change that another node passed on, if this one leads.
+    pub(crate) async fn answer(&self, change: Change) -> NodeReply {
+        match self.make(change).await {
+            Ok(Made::Led(leader)) => NodeReply::Changed { leader },
+            Ok(Made::Answered(outcome)) => NodeReply::Forwarded { outcomes: Blob(encode(&vec![outcome]).into()) },
+            Err(ChangeError::NotLeader(leader)) => NodeReply::NotLeader { leader },
+            Err(ChangeError::Refused(why)) => NodeReply::Refused { why },
+            Err(ChangeError::Unknown(why)) => NodeReply::Unknown { why },
+        }
+    }
+
+    /// With whoever leads. Who does not is not held to anything, so another one may be asked.
+    async fn change(&self, change: Change) -> Result<Made, ChangeError> {
+        let by = Instant::now() + BEGUN_WITHIN;
+        loop {
+            let made = match known_leader(self.node.raft()) {
+                None => Err(ChangeError::NotLeader(None)),
+                Some((leader, _)) if leader == self.node.id() => self.make(change.clone()).await,
+                Some((leader, member)) => {
+                    let question = NodeQuestion::Change(change.clone());
+                    made(leader, self.node.calls().ask(leader, &member, question, PASSED_ON_WITHIN).await)
+                }
+            };
+            match made {
+                Err(ChangeError::NotLeader(_)) if Instant::now() < by => sleep(AGAIN).await,
+                made => return made,
+            }
+        }
+    }
+
+    /// On the leader.
+    async fn make(&self, change: Change) -> Result<Made, ChangeError> {
+        let own = &self.node;
+        if own.leader() != Some(own.id()) {
+            return Err(ChangeError::NotLeader(own.leader()));
+        }
+        let making = async {
+            match change {
+                Change::Add { node, member } => own.add_learner(node, member).await?,
+                Change::Promote { node } => own.promote(node, CAUGHT_UP_WITHIN).await?,
+                Change::Remove { node } => own.remove(node).await?,
+                Change::Transfer { to } => return own.transfer(to, TRANSFER_WITHIN).await.map(Made::Led),
+                Change::RaiseRules { request } => {
+                    let request = decode::<Request>(&request.0);
+                    let request = request.map_err(|error| ChangeError::Refused(format!("the request: {error}")))?;
+                    return own.raise_rules(request, RAISE_WITHIN).await.map(Made::Answered);
+                }
+            }
+            Ok(Made::Led(own.id()))
+        };
+        let late = || ChangeError::Unknown(format!("no majority answered within {} s", MADE_WITHIN.as_secs()));
+        timeout(MADE_WITHIN, making).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// What the leader's answer, or the lack of one, says about a change.
+fn made(leader: NodeId, reply: Result<NodeReply, PeerError>) -> Result<Made, ChangeError> {
+    match reply {
+        Ok(NodeReply::Changed { leader }) => Ok(Made::Led(leader)),
+        Ok(NodeReply::Forwarded { outcomes }) => match decode::<Vec<Outcome>>(&outcomes.0).map(|mut all| all.pop()) {
+            Ok(Some(outcome)) => Ok(Made::Answered(outcome)),
+            Ok(None) => Err(ChangeError::Unknown("an answer without an outcome".into())),
+            Err(error) => Err(ChangeError::Unknown(format!("an outcome that cannot be read: {error}"))),
+        },
+        Ok(NodeReply::NotLeader { leader }) => Err(ChangeError::NotLeader(leader)),
+        Ok(NodeReply::Refused { why }) => Err(ChangeError::Refused(why)),
+        Ok(NodeReply::Unknown { why }) => Err(ChangeError::Unknown(why)),
+        Ok(other) => Err(ChangeError::Unknown(format!("{other:?} is no answer to what was asked"))),
+        Err(error) if error.may_have_happened() => Err(ChangeError::Unknown(error.to_string())),
+        Err(_) => Err(ChangeError::NotLeader(Some(leader))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_certainly_did_not_happen_is_begun_anew() {
+        let why = || "because".to_owned();
+        let is_begun_anew = |reply| matches!(made(1, reply), Err(ChangeError::NotLeader(_)));
+        let is_unknown = |reply| matches!(made(1, reply), Err(ChangeError::Unknown(_)));
+        assert!(is_begun_anew(Err(PeerError::Unreachable { why: why() })));
+        assert!(is_begun_anew(Err(PeerError::Refused { why: why() })));
+        assert!(is_begun_anew(Ok(NodeReply::NotLeader { leader: None })));
+        assert!(is_unknown(Err(PeerError::Lost { why: why() })));
+        assert!(is_unknown(Err(PeerError::TimedOut { limit: AGAIN })));
+        assert!(is_unknown(Ok(NodeReply::Unknown { why: why() })));
+        assert!(is_unknown(Ok(NodeReply::ReadIndexAt { index: 1 })));
+        assert!(is_unknown(Ok(NodeReply::Forwarded { outcomes: Blob(b"rubbish".to_vec().into()) })));
+        let refused = made(1, Ok(NodeReply::Refused { why: why() }));
+        assert!(matches!(refused, Err(ChangeError::Refused(said)) if said == why()));
+        assert!(matches!(made(1, Ok(NodeReply::Changed { leader: 3 })), Ok(Made::Led(3))));
+    }
+}

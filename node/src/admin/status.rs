@@ -1,0 +1,217 @@
+//! How a cluster is, as one of its nodes sees it and as the members say themselves.
+
+use super::Admin;
+use crate::peers::wire::{NodeQuestion, NodeReply, ReportReply, Role};
+use futures_util::future::join_all;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::{RaftMetrics, ServerState};
+use raft_store::codec::records::HashMark;
+use raft_store::types::{Member, NodeId, Types};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+/// A member that takes longer is shown as one that did not answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClusterStatus {
+    /// Its id, in hex.
+    pub cluster: String,
+    /// The node that says this.
+    pub node: NodeId,
+    /// As far as that node knows.
+    pub leader: Option<NodeId>,
+    pub term: u64,
+    /// That the state of that node works under.
+    pub rules_version: u32,
+    /// Whether leases are granted: not between a restore and its activation.
+    pub activated: bool,
+    /// The newest entry at which the state hashes of the most members can be compared.
+    pub hashes_at: Option<u64>,
+    /// Whether they are the same; nothing while fewer than two can be compared.
+    pub hashes_agree: Option<bool>,
+    /// Every one, in the order of their ids.
+    pub members: Vec<MemberStatus>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemberStatus {
+    pub id: NodeId,
+    pub peer_address: String,
+    pub api_address: String,
+    /// Or learns.
+    pub votes: bool,
+    /// What it said itself; nothing if it did not answer.
+    pub report: Option<MemberReport>,
+    /// Why there is no report.
+    pub unreachable: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemberReport {
+    pub role: &'static str,
+    pub term: u64,
+    /// The last entry that its state holds.
+    pub applied: Option<u64>,
+    /// Entries of the leader's log that its state does not hold; nothing if the leader did not answer.
+    pub lag: Option<u64>,
+    /// At [`ClusterStatus::hashes_at`], in hex.
+    pub hash: Option<String>,
+    /// Of its software.
+    pub version: String,
+    /// Up to which version its build knows the rules.
+    pub known_rules: u32,
+    pub draining: bool,
+    /// Why it must stop, if it must.
+    pub failure: Option<String>,
+}
+
+impl Admin {
+    /// Asks every member at once. Works without a leader, and with members that are gone.
+    ///
+    /// # Errors
+    /// When this node's disk failed.
+    pub async fn status(&self) -> io::Result<ClusterStatus> {
+        let (leader, term, membership) = {
+            let metrics = self.node.raft().metrics();
+            let metrics = metrics.borrow_watched();
+            (metrics.current_leader, metrics.current_term, metrics.membership_config.membership().clone())
+        };
+        let (rules_version, activated) =
+            self.node.store().read(|state, _| (state.rules_version(), state.is_activated()))?;
+        let asking = membership.nodes().map(|(id, member)| async move { (*id, member, self.ask(*id, member).await) });
+        let told = join_all(asking).await;
+
+        let marks: Vec<&[HashMark]> =
+            told.iter().filter_map(|(_, _, said)| said.as_ref().ok().map(|report| report.marks.as_slice())).collect();
+        let hashes_at = compared_at(&marks);
+        let last = told.iter().find(|(id, ..)| Some(*id) == leader).and_then(|(.., said)| said.as_ref().ok()?.last);
+        let members = told.iter().map(|(id, member, said)| MemberStatus {
+            id: *id,
+            peer_address: member.peer_address.clone(),
+            api_address: member.api_address.clone(),
+            votes: membership.voter_ids().any(|voter| voter == *id),
+            report: said.as_ref().ok().map(|said| report(said, hashes_at, last)),
+            unreachable: said.as_ref().err().cloned(),
+        });
+        Ok(ClusterStatus {
+            cluster: format!("{:032x}", self.identity.cluster),
+            node: self.node.id(),
+            leader,
+            term,
+            rules_version,
+            activated,
+            hashes_at,
+            hashes_agree: hashes_at.and_then(|index| agree_at(index, &marks)),
+            members: members.collect(),
+        })
+    }
+
+    /// How this node is, for another one's status.
+    pub(crate) fn report(&self) -> ReportReply {
+        let metrics = self.node.raft().metrics();
+        let metrics = metrics.borrow_watched();
+        ReportReply {
+            role: role_of(&metrics),
+            term: metrics.current_term,
+            last: metrics.last_log_index,
+            applied: self.node.hub().current().applied.map(|applied| applied.index),
+            marks: self.node.store().hash_marks(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            known_rules: self.node.store().known_rules(),
+            is_draining: self.is_draining(),
+            failure: self.failure(),
+        }
+    }
+
+    async fn ask(&self, id: NodeId, member: &Member) -> Result<ReportReply, String> {
+        if id == self.node.id() {
+            return Ok(self.report());
+        }
+        match self.node.calls().ask(id, member, NodeQuestion::Report, ANSWER_WITHIN).await {
+            Ok(NodeReply::Report(report)) => Ok(report),
+            Ok(other) => Err(format!("it answered {other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn report(said: &ReportReply, hashes_at: Option<u64>, last: Option<u64>) -> MemberReport {
+    let hash = said.marks.iter().find(|mark| Some(mark.index) == hashes_at).map(|mark| format!("{:032x}", mark.hash.0));
+    MemberReport {
+        role: match said.role {
+            Role::Learner => "learner",
+            Role::Follower => "follower",
+            Role::Candidate => "candidate",
+            Role::Leader => "leader",
+            Role::Stopped => "stopped",
+        },
+        term: said.term,
+        applied: said.applied,
+        lag: last.map(|last| last.saturating_sub(said.applied.unwrap_or(0))),
+        hash,
+        version: said.version.clone(),
+        known_rules: said.known_rules,
+        draining: said.is_draining,
+        failure: said.failure.clone(),
+    }
+}
+
+/// One that is far behind does not keep the others from being compared.
+fn compared_at(marks: &[&[HashMark]]) -> Option<u64> {
+    let mut nodes_at: BTreeMap<u64, usize> = BTreeMap::new();
+    for mark in marks.iter().copied().flatten() {
+        *nodes_at.entry(mark.index).or_default() += 1;
+    }
+    nodes_at.into_iter().max_by_key(|(index, nodes)| (*nodes, *index)).map(|(index, _)| index)
+}
+
+fn agree_at(index: u64, marks: &[&[HashMark]]) -> Option<bool> {
+    let hashes: Vec<_> = marks.iter().filter_map(|marks| marks.iter().find(|mark| mark.index == index)).collect();
+    (hashes.len() > 1).then(|| hashes.windows(2).all(|pair| pair[0].hash == pair[1].hash))
+}
+
+/// A node whose Raft has ended has no other role.
+pub(crate) fn role_of<C: Types>(metrics: &RaftMetrics<C>) -> Role {
+    match metrics.state {
+        _ if metrics.running_state.is_err() => Role::Stopped,
+        ServerState::Learner => Role::Learner,
+        ServerState::Follower => Role::Follower,
+        ServerState::Candidate => Role::Candidate,
+        ServerState::Leader => Role::Leader,
+        ServerState::Shutdown => Role::Stopped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lease::StateHash;
+
+    fn marks(hashes: &[(u64, u128)]) -> Vec<HashMark> {
+        hashes.iter().map(|(index, hash)| HashMark { index: *index, hash: StateHash(*hash) }).collect()
+    }
+
+    fn compared(all: &[&[(u64, u128)]]) -> (Option<u64>, Option<bool>) {
+        let all: Vec<_> = all.iter().map(|hashes| marks(hashes)).collect();
+        let all: Vec<_> = all.iter().map(Vec::as_slice).collect();
+        let at = compared_at(&all);
+        (at, at.and_then(|index| agree_at(index, &all)))
+    }
+
+    #[test]
+    fn hashes_are_compared_at_the_newest_index_that_all_have_reached() {
+        assert_eq!(compared(&[&[(1_024, 7), (2_048, 8)], &[(1_024, 7)]]), (Some(1_024), Some(true)));
+        assert_eq!(compared(&[&[(1_024, 7), (2_048, 8)], &[(1_024, 7), (2_048, 9)]]), (Some(2_048), Some(false)));
+    }
+
+    #[test]
+    fn one_that_is_far_behind_does_not_keep_the_others_from_being_compared() {
+        let others: &[(u64, u128)] = &[(8_192, 7), (9_216, 8)];
+        assert_eq!(compared(&[others, others, &[(1_024, 5)]]), (Some(9_216), Some(true)));
+        assert_eq!(compared(&[others, &[]]), (Some(9_216), None), "one alone agrees with nobody");
+        assert_eq!(compared(&[&[], &[]]), (None, None));
+    }
+}

@@ -1,0 +1,78 @@
+//! Raising the rules that the cluster works under: only when every member's build knows them.
+
+use crate::calls::Calls;
+use crate::members::ChangeError;
+use crate::node::Node;
+use crate::propose::{NoOutcome, Responds};
+use futures_util::future::join_all;
+use lease::{Command, Outcome, Request};
+use raft_store::state::disk::StateDisk;
+use raft_store::types::NodeId;
+use std::time::Duration;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+    /// Asks every member whether it can follow, and proposes this request, which raises the rules, if all can.
+    ///
+    /// # Errors
+    /// When this node does not lead, or a member cannot follow or did not say that it can: each is named.
+    pub async fn raise_rules(&self, request: Request, within: Duration) -> Result<Outcome, ChangeError> {
+        let Command::RaiseRules { version } = request.command else {
+            return Err(ChangeError::Refused("the request raises no rules".into()));
+        };
+        if self.leader() != Some(self.id()) {
+            return Err(ChangeError::NotLeader(self.leader()));
+        }
+        let asked = self.membership();
+        let behind = self.behind(version).await;
+        if !behind.is_empty() {
+            let names: Vec<String> = behind.iter().map(|(id, known)| name(*id, *known)).collect();
+            return Err(ChangeError::Refused(format!(
+                "the rules stay as they are, because not every member can follow rules {version}: {}. Upgrade or remove \
+                 them, then repeat it",
+                names.join(", ")
+            )));
+        }
+        if self.membership() != asked {
+            return Err(ChangeError::Refused("the members changed while they were asked: repeat it".into()));
+        }
+        // Here or nowhere: what another leader knows of its members was not asked.
+        match self.proposer().submit_here(vec![request], within).await {
+            Ok(mut outcomes) => {
+                outcomes.pop().ok_or_else(|| ChangeError::Unknown("an answer without an outcome".into()))
+            }
+            Err(NoOutcome::Unavailable(_)) => Err(ChangeError::NotLeader(self.leader())),
+            Err(error @ NoOutcome::TooLarge { .. }) => Err(ChangeError::Refused(error.to_string())),
+            Err(NoOutcome::Unknown(why)) => Err(ChangeError::Unknown(why)),
+        }
+    }
+
+    /// Which members' builds do not know these rules, or did not say. Empty: the rules may be raised.
+    pub async fn cannot_follow(&self, version: u32) -> Vec<NodeId> {
+        self.behind(version).await.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// With what each of them knows. Silence is no consent.
+    async fn behind(&self, version: u32) -> Vec<(NodeId, Option<u32>)> {
+        let membership = self.membership();
+        let asking = membership.nodes().map(|(id, member)| async move {
+            let known = if *id == self.id() {
+                Some(self.store().known_rules())
+            } else {
+                self.calls().rules_version(*id, member, ANSWER_WITHIN).await
+            };
+            (*id, known)
+        });
+        let mut all = join_all(asking).await;
+        all.retain(|(_, known)| known.is_none_or(|known| known < version));
+        all
+    }
+}
+
+fn name(id: NodeId, known: Option<u32>) -> String {
+    match known {
+        Some(known) => format!("node {id} knows up to {known}"),
+        None => format!("node {id} did not answer"),
+    }
+}
