@@ -3,9 +3,11 @@
 //! It decides nothing about who holds what: that is [`lease::State::apply`]'s alone.
 
 pub mod calls;
+pub mod certificates;
 pub mod clock;
 pub mod config;
 pub mod daemon;
+pub mod edge;
 pub mod hub;
 pub mod members;
 pub mod node;
