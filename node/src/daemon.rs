@@ -1,6 +1,7 @@
 //! The daemon: a node on tokio, RocksDB and TCP, from its directory to its last flush.
 
 use crate::admin::Admin;
+use crate::certificates;
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
 use crate::peers::connection::Peers;
@@ -36,8 +37,6 @@ const JOIN_AGAIN: Duration = Duration::from_millis(300);
 const JOIN_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 /// For handing leadership over when it stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// How soon replaced certificates are found.
-const CERTIFICATES_EVERY: Duration = Duration::from_secs(10);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
 /// What a daemon needs to know. Read from flags, environment and file by [`crate::config`].
@@ -192,7 +191,7 @@ impl Daemon {
         tasks.spawn(become_member(node.clone(), member.clone(), seeds));
         tasks.spawn(retention::run(node.clone(), settings.events_kept_for));
         if let Some(tls) = renewed {
-            tasks.spawn(renew_certificates(tls));
+            tasks.spawn(certificates::renew("peers", move || tls.reload()));
         }
         Ok(Self { node, admin, server, member, log: monitor, tasks })
     }
@@ -360,18 +359,6 @@ async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
             }
         }
         sleep(JOIN_AGAIN).await;
-    }
-}
-
-/// Takes up certificates that were replaced on disk, without a restart.
-async fn renew_certificates(tls: PeerTls) {
-    loop {
-        sleep(CERTIFICATES_EVERY).await;
-        match tls.reload() {
-            Ok(true) => tracing::info!("new certificates are in use"),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "the certificates on disk cannot be used; the old ones are kept"),
-        }
     }
 }
 

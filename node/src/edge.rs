@@ -2,10 +2,14 @@
 //! decides who holds what, and none reads the state to find out.
 
 pub mod answer;
+pub mod body;
 pub mod call;
 pub mod document;
 pub mod extract;
+pub mod gate;
 pub mod rest;
+pub mod server;
+pub mod tls;
 pub mod watch;
 
 use crate::identity::Authenticator;

@@ -5,6 +5,7 @@
 pub mod admin;
 pub mod backup;
 pub mod calls;
+pub mod certificates;
 pub mod clock;
 pub mod config;
 pub mod daemon;

@@ -1,0 +1,203 @@
+//! The body of a request, read whole before its handler runs, within bounds of size, time and memory.
+//!
+//! It is a layer for a router. Put what needs only the head, as finding out who asks, outside of it. What arrives is
+//! kept in memory as it arrives: a length that was only claimed takes no room.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tower::{Layer, Service};
+
+/// Told to a caller for whose body there is no room. Bodies are gone within milliseconds, or [`BodyLimits::within`].
+const ROOM_AGAIN: Duration = Duration::from_millis(500);
+
+/// What bodies may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// Bytes of one. Default 1 MiB. Above 2 MiB axum's own limit has to be lifted as well.
+    pub bytes_max: usize,
+    /// From the first look at it to its end. Default 30 s.
+    pub within: Duration,
+    /// Bytes of all that are read or worked on at a time, over all connections. Default 256 MiB.
+    pub all_bytes_max: usize,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        Self { bytes_max: 1024 * 1024, within: Duration::from_secs(30), all_bytes_max: 256 * 1024 * 1024 }
+    }
+}
+
+/// Why a body was not taken. The handler did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyRefusal {
+    TooLarge {
+        bytes_max: usize,
+    },
+    TooSlow {
+        within: Duration,
+    },
+    /// All bodies together are as large as they may be.
+    NoRoom {
+        retry_after: Duration,
+    },
+    /// It ended before its end, or was no HTTP.
+    Broken,
+}
+
+impl IntoResponse for BodyRefusal {
+    fn into_response(self) -> Response {
+        let (status, code, title, may_retry) = match self {
+            Self::TooLarge { .. } => (413, "too_large", "The request is larger than is taken", false),
+            Self::TooSlow { .. } => (408, "too_slow", "The request did not arrive in time", true),
+            Self::NoRoom { .. } => (503, "overloaded", "This node has more to do than it can: it did not happen", true),
+            Self::Broken => (400, "invalid", "The request itself is wrong; sending it again is of no use", false),
+        };
+        let detail = match self {
+            Self::TooLarge { bytes_max } => format!("a body has at most {bytes_max} bytes"),
+            Self::TooSlow { within } => format!("a body has to arrive within {within:?}"),
+            Self::NoRoom { .. } => "too many large bodies at a time".to_owned(),
+            Self::Broken => "the body did not arrive whole".to_owned(),
+        };
+        let retry_after_ms = match self {
+            Self::NoRoom { retry_after } => format!(",\"retry_after_ms\":{}", retry_after.as_millis()),
+            Self::TooLarge { .. } | Self::TooSlow { .. } | Self::Broken => String::new(),
+        };
+        let text = format!(
+            "{{\"type\":\"/docs#{code}\",\"title\":\"{title}\",\"status\":{status},\"code\":\"{code}\",\
+             \"detail\":\"{detail}\",\"may_retry\":{may_retry},\"took_effect\":\"no\"{retry_after_ms}}}"
+        );
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+        let kind = HeaderValue::from_static("application/problem+json");
+        (status, [(header::CONTENT_TYPE, kind)], text).into_response()
+    }
+}
+
+/// The layer. Clones share the room for all bodies.
+#[derive(Clone, Debug)]
+pub struct WholeBody {
+    limits: BodyLimits,
+    room: Arc<Semaphore>,
+    refuse: fn(BodyRefusal) -> Response,
+}
+
+impl WholeBody {
+    #[must_use]
+    pub fn new(limits: BodyLimits) -> Self {
+        let room = Arc::new(Semaphore::new(limits.all_bytes_max.min(Semaphore::MAX_PERMITS)));
+        Self { limits, room, refuse: IntoResponse::into_response }
+    }
+
+    /// In the words of the API that this is used for.
+    #[must_use]
+    pub fn refusing_with(self, refuse: fn(BodyRefusal) -> Response) -> Self {
+        Self { refuse, ..self }
+    }
+
+    /// With a larger or smaller bound of size, and the same room for all.
+    #[must_use]
+    pub fn with_bytes_max(mut self, bytes_max: usize) -> Self {
+        self.limits.bytes_max = bytes_max;
+        self
+    }
+
+    async fn take(&self, mut body: Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
+        let BodyLimits { bytes_max, within, .. } = self.limits;
+        let claimed = body.size_hint().lower();
+        if claimed > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
+            return Err(BodyRefusal::TooLarge { bytes_max });
+        }
+        timeout(within, self.read(&mut body)).await.unwrap_or(Err(BodyRefusal::TooSlow { within }))
+    }
+
+    async fn read(&self, body: &mut Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
+        let bytes_max = self.limits.bytes_max;
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        let mut first = Bytes::new();
+        let mut whole = BytesMut::new();
+        let mut length = 0_usize;
+        while let Some(frame) = body.frame().await {
+            // Trailers are of no use to anyone here.
+            let Ok(data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
+            length += data.len();
+            if length > bytes_max {
+                return Err(BodyRefusal::TooLarge { bytes_max });
+            }
+            let bytes = u32::try_from(data.len()).map_err(|_| BodyRefusal::TooLarge { bytes_max })?;
+            let taken = self.room.clone().try_acquire_many_owned(bytes);
+            let taken = taken.map_err(|_| BodyRefusal::NoRoom { retry_after: ROOM_AGAIN })?;
+            match &mut room {
+                Some(room) => room.merge(taken),
+                None => room = Some(taken),
+            }
+            // Most bodies come in one piece, which then need not be copied.
+            if whole.is_empty() && first.is_empty() {
+                first = data;
+            } else {
+                if whole.is_empty() {
+                    whole.extend_from_slice(&first);
+                }
+                whole.extend_from_slice(&data);
+            }
+        }
+        Ok((if whole.is_empty() { first } else { whole.freeze() }, room))
+    }
+}
+
+impl<S> Layer<S> for WholeBody {
+    type Service = Reading<S>;
+
+    fn layer(&self, inner: S) -> Reading<S> {
+        Reading { inner, of: self.clone() }
+    }
+}
+
+/// Reads bodies for the service within.
+#[derive(Clone, Debug)]
+pub struct Reading<S> {
+    inner: S,
+    of: WholeBody,
+}
+
+impl<S> Service<Request> for Reading<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        // The one that was found ready is used; its clone waits for the next request.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        if request.body().is_end_stream() {
+            return Box::pin(inner.call(request));
+        }
+        let of = self.of.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            match of.take(body).await {
+                Ok((bytes, _room)) => inner.call(Request::from_parts(head, Body::from(bytes))).await,
+                Err(refusal) => Ok((of.refuse)(refusal)),
+            }
+        })
+    }
+}

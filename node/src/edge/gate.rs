@@ -1,0 +1,490 @@
+//! Who is let in while there is more to do than can be done: what cannot be answered soon is sent away at once.
+//!
+//! It counts what is in flight, in all and by actor, and learns from those who finish how much that may be. It has no
+//! task of its own and never waits. It must not be asked for whoever only waits or listens: see [`Gate::park`].
+//!
+//! By Little's law what is in flight is throughput times latency. So while answers take longer than the target, no more
+//! is let in than what is finished in that time; while they are quicker and the room is used, the room grows.
+
+mod actors;
+
+use actors::{Actor, Actors};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The room is reckoned anew after this long, once so many calls have finished, and otherwise after the longer.
+const WINDOW: Duration = Duration::from_millis(100);
+const WINDOW_CALLS_MIN: u64 = 20;
+const WINDOW_LONG: Duration = Duration::from_secs(1);
+/// And never sooner than after twice the time a call took, or this: what finishes while the first calls are still on
+/// their way says nothing about throughput.
+const WINDOW_MAX: Duration = Duration::from_secs(4);
+/// By how much the room grows in a window in which it was used and answers were quick: a quarter.
+const GROWTH_DIVISOR: usize = 4;
+/// In a node that knows nothing yet.
+const FIRST_ROOM: usize = 2_048;
+/// No one is told to come back sooner or later than this.
+const RETRY_MIN: Duration = Duration::from_millis(25);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Waiters and listeners leave when they like: no drain can be reckoned.
+const RETRY_PARKED: Duration = Duration::from_secs(1);
+/// Of a hundred: what an actor who has its share or more may use less of the room.
+const ABOVE_SHARE: usize = 5;
+
+/// What a call is to others, from the last to be sent away to the first. Each may fill only a part of every room, so
+/// that there is some left for the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Keeps a lease alive: renew, `renew_all`, extend. Sent away, a holder would lose what it works on.
+    Renewal,
+    /// Ends what is held: release, complete, fail, withdraw. It makes room for others.
+    Finish,
+    /// Any other command: claim, next, edit, policies.
+    Work,
+    /// Reading, creating, and whatever else can be asked again in a minute.
+    Bulk,
+}
+
+impl Class {
+    /// Of a hundred: up to where it may fill a room.
+    fn part(self) -> usize {
+        match self {
+            Self::Renewal => 100,
+            Self::Finish => 95,
+            Self::Work => 85,
+            Self::Bulk => 70,
+        }
+    }
+}
+
+/// What may go on at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateLimits {
+    /// How long an answer should take at most. Default 500 ms.
+    pub target: Duration,
+    /// Commands in flight that are let in however slow the answers are. Default 256: fewer would share an fsync badly.
+    pub in_flight_min: usize,
+    /// And however quick. Default 16,384.
+    pub in_flight_max: usize,
+    /// Bytes of commands in flight. Default 256 MiB.
+    pub bytes_max: usize,
+    /// Commands a second of one actor, over time. Default 5,000.
+    pub actor_rate: u32,
+    /// Commands at once of an actor that has been quiet. Default 10,000.
+    pub actor_burst: u32,
+    /// Commands in flight of one actor. Default 1,024.
+    pub actor_in_flight_max: usize,
+    /// Bytes in flight of one actor. Default 32 MiB.
+    pub actor_bytes_max: usize,
+    /// Calls that wait for something to happen, and those of one actor. Default 50,000 and 1,000.
+    pub waiters_max: usize,
+    pub actor_waiters_max: usize,
+    /// Open event streams, and those of one actor. Default 20,000 and 1,000.
+    pub streams_max: usize,
+    pub actor_streams_max: usize,
+    /// Actors that are remembered. Beyond it those are forgotten who have had nothing in flight for longest. Default
+    /// 65,536.
+    pub actors_max: usize,
+}
+
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(500),
+            in_flight_min: 256,
+            in_flight_max: 16_384,
+            bytes_max: 256 * 1024 * 1024,
+            actor_rate: 5_000,
+            actor_burst: 10_000,
+            actor_in_flight_max: 1_024,
+            actor_bytes_max: 32 * 1024 * 1024,
+            waiters_max: 50_000,
+            actor_waiters_max: 1_000,
+            streams_max: 20_000,
+            actor_streams_max: 1_000,
+            actors_max: 65_536,
+        }
+    }
+}
+
+/// What a call weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// One, or as many as are in a batch. A batch never weighs more than a quarter of the smallest room.
+    pub commands: u32,
+    /// Of its body.
+    pub bytes: usize,
+}
+
+impl Cost {
+    #[must_use]
+    pub fn one(bytes: usize) -> Self {
+        Self { commands: 1, bytes }
+    }
+}
+
+/// Sent away. Nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shed {
+    pub reason: &'static str,
+    /// By the actor's own limits (`rate_limited`), not because the node has too much to do (`overloaded`).
+    pub is_actors_own: bool,
+    /// When one call like this would find room, as far as can be told. All who are sent away in the same moment are
+    /// told the same: to come back not all at once, by adding a random part, is the client's matter.
+    pub retry_after: Duration,
+}
+
+/// What waits without working.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parking {
+    /// A call that is answered when something happens.
+    Waiter,
+    /// An event stream.
+    Stream,
+}
+
+/// What the gate is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateStatus {
+    /// Commands that may be in flight now.
+    pub room: usize,
+    pub in_flight: usize,
+    pub bytes: usize,
+    pub waiters: usize,
+    pub streams: usize,
+    /// Remembered.
+    pub actors: usize,
+    /// Commands finished a second, as last measured.
+    pub throughput: u64,
+    /// Calls so far, let in and sent away.
+    pub admitted: u64,
+    pub shed: u64,
+}
+
+/// Clones share what they count.
+#[derive(Clone)]
+pub struct Gate(Arc<Shared>);
+
+struct Shared {
+    limits: GateLimits,
+    /// Time that has passed since some beginning.
+    clock: Box<dyn Fn() -> Duration + Send + Sync>,
+    state: Mutex<State>,
+}
+
+struct State {
+    room: usize,
+    in_flight: usize,
+    bytes: usize,
+    waiters: usize,
+    streams: usize,
+    actors: Actors,
+    window: Window,
+    /// Commands a second.
+    throughput: f64,
+    admitted: u64,
+    shed: u64,
+}
+
+/// What has finished since the room was last reckoned.
+#[derive(Default)]
+struct Window {
+    began: Duration,
+    calls: u64,
+    commands: u64,
+    /// Over all commands.
+    took: Duration,
+    in_flight_peak: usize,
+}
+
+impl Window {
+    fn is_over(&self, passed: Duration) -> bool {
+        let is_enough = self.calls >= WINDOW_CALLS_MIN || self.calls > 0 && passed >= WINDOW_LONG;
+        is_enough && passed >= (self.latency() * 2).clamp(WINDOW, WINDOW_MAX)
+    }
+
+    /// Of a command, on average.
+    fn latency(&self) -> Duration {
+        self.took / u32::try_from(self.commands).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Gate").field(&self.status()).finish()
+    }
+}
+
+impl Gate {
+    #[must_use]
+    pub fn new(limits: GateLimits) -> Self {
+        let began = Instant::now();
+        Self::with_clock(limits, move || began.elapsed())
+    }
+
+    /// `clock` says how much time has passed since some beginning, and never goes back.
+    #[must_use]
+    pub fn with_clock(limits: GateLimits, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        let state = State {
+            room: FIRST_ROOM.min(limits.in_flight_max).max(limits.in_flight_min),
+            in_flight: 0,
+            bytes: 0,
+            waiters: 0,
+            streams: 0,
+            actors: Actors::new(&limits),
+            window: Window { began: clock(), ..Window::default() },
+            throughput: 0.0,
+            admitted: 0,
+            shed: 0,
+        };
+        Self(Arc::new(Shared { limits, clock: Box::new(clock), state: Mutex::new(state) }))
+    }
+
+    /// Room for a call that is worked on from now on.
+    ///
+    /// # Errors
+    /// When there is none for this class or this actor.
+    pub fn admit(&self, actor: &str, class: Class, cost: Cost) -> Result<Admitted, Shed> {
+        let limits = &self.0.limits;
+        let now = (self.0.clock)();
+        let heaviest = limits.in_flight_min / 4;
+        let commands = usize::try_from(cost.commands).unwrap_or(usize::MAX).min(heaviest).max(1);
+        let bytes = cost.bytes.min(limits.bytes_max / 4).min(limits.actor_bytes_max / 4);
+
+        let mut state = self.0.lock();
+        match state.find_room(limits, actor, class, commands, bytes, now) {
+            Ok(actor) => {
+                drop(state);
+                Ok(Admitted { gate: self.clone(), actor, commands, bytes, began: now, is_done: false })
+            }
+            Err(shed) => {
+                state.shed += 1;
+                Err(shed)
+            }
+        }
+    }
+
+    /// A place for a call that only waits, or a stream: it is not in flight. Whoever was admitted finishes first, and
+    /// is admitted anew for what it does once it is woken.
+    ///
+    /// # Errors
+    /// When too many do, in all or of this actor.
+    pub fn park(&self, actor: &str, parking: Parking) -> Result<Parked, Shed> {
+        let now = (self.0.clock)();
+        let mut state = self.0.lock();
+        match state.find_place(&self.0.limits, actor, parking, now) {
+            Ok(actor) => {
+                drop(state);
+                Ok(Parked { gate: self.clone(), actor, parking })
+            }
+            Err(shed) => {
+                state.shed += 1;
+                Err(shed)
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn status(&self) -> GateStatus {
+        let state = self.0.lock();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate that was measured")]
+        let throughput = state.throughput as u64;
+        GateStatus {
+            room: state.room,
+            in_flight: state.in_flight,
+            bytes: state.bytes,
+            waiters: state.waiters,
+            streams: state.streams,
+            actors: state.actors.len(),
+            throughput,
+            admitted: state.admitted,
+            shed: state.shed,
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn find_room(
+        &mut self,
+        limits: &GateLimits,
+        name: &str,
+        class: Class,
+        commands: usize,
+        bytes: usize,
+        now: Duration,
+    ) -> Result<u64, Shed> {
+        let drained = self.drained_in(limits, class, commands);
+        // As if one more were about to come, for whom something must be left.
+        let share = self.room / (self.actors.working() + 1);
+        let Some((key, actor)) = self.actors.get(name, now) else {
+            return Err(shed("too_many_actors", false, drained));
+        };
+        let part = class.part() - if actor.in_flight >= share.max(1) { ABOVE_SHARE } else { 0 };
+
+        let refused = if actor.in_flight + commands > part_of(limits.actor_in_flight_max, class.part()) {
+            Some(shed("actor_in_flight", true, drained))
+        } else if actor.bytes + bytes > part_of(limits.actor_bytes_max, class.part()) {
+            Some(shed("actor_bytes", true, drained))
+        } else if self.in_flight + commands > part_of(self.room, part) {
+            Some(shed("in_flight", false, drained))
+        } else if self.bytes + bytes > part_of(limits.bytes_max, part) {
+            Some(shed("bytes", false, drained))
+        } else {
+            // Last, because it takes from the bucket.
+            actor.bucket.take(limits, class, commands, now).err().map(|wait| shed("actor_rate", true, wait))
+        };
+        if let Some(refused) = refused {
+            self.actors.settle(key);
+            return Err(refused);
+        }
+        actor.in_flight += commands;
+        actor.bytes += bytes;
+        self.actors.settle(key);
+        if self.in_flight == 0 && self.window.calls == 0 {
+            // Time in which there was nothing to do says nothing about throughput.
+            self.window.began = now;
+        }
+        self.in_flight += commands;
+        self.bytes += bytes;
+        self.admitted += 1;
+        self.window.in_flight_peak = self.window.in_flight_peak.max(self.in_flight);
+        Ok(key)
+    }
+
+    fn find_place(&mut self, limits: &GateLimits, name: &str, parking: Parking, now: Duration) -> Result<u64, Shed> {
+        let Some((key, actor)) = self.actors.get(name, now) else {
+            return Err(shed("too_many_actors", false, RETRY_PARKED));
+        };
+        let (own, own_max, all, all_max) = match parking {
+            Parking::Waiter => (&mut actor.waiters, limits.actor_waiters_max, &mut self.waiters, limits.waiters_max),
+            Parking::Stream => (&mut actor.streams, limits.actor_streams_max, &mut self.streams, limits.streams_max),
+        };
+        let refused = if *own >= own_max {
+            Some(shed("actor_parked", true, RETRY_PARKED))
+        } else if *all >= all_max {
+            Some(shed("parked", false, RETRY_PARKED))
+        } else {
+            *own += 1;
+            *all += 1;
+            None
+        };
+        self.actors.settle(key);
+        refused.map_or(Ok(key), Err)
+    }
+
+    fn finish(&mut self, limits: &GateLimits, admitted: &Admitted, now: Duration) {
+        self.in_flight -= admitted.commands;
+        self.bytes -= admitted.bytes;
+        self.actors.change(admitted.actor, |actor| {
+            actor.in_flight -= admitted.commands;
+            actor.bytes -= admitted.bytes;
+        });
+        if admitted.is_done {
+            let commands = u32::try_from(admitted.commands).unwrap_or(u32::MAX);
+            self.window.calls += 1;
+            self.window.commands += u64::from(commands);
+            self.window.took += now.saturating_sub(admitted.began).saturating_mul(commands);
+        }
+        let passed = now.saturating_sub(self.window.began);
+        if self.window.is_over(passed) {
+            self.reckon(limits, now, passed);
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "numbers of commands are far below 2^52")]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped, and never negative")]
+    fn reckon(&mut self, limits: &GateLimits, now: Duration, passed: Duration) {
+        let window = std::mem::take(&mut self.window);
+        self.window.began = now;
+        self.window.in_flight_peak = self.in_flight;
+        self.throughput = window.commands as f64 / passed.as_secs_f64();
+        let grown = self.room + self.room / GROWTH_DIVISOR + 1;
+        if window.latency() > limits.target {
+            // After a stall much finishes at once: that is no reason to let in more than usual.
+            self.room = grown.min((self.throughput * limits.target.as_secs_f64()) as usize);
+        } else if window.in_flight_peak > self.room / 2 {
+            self.room = grown;
+        }
+        self.room = self.room.min(limits.in_flight_max).max(limits.in_flight_min);
+    }
+
+    /// Until so much has finished that a call of this class would be let in.
+    #[allow(clippy::cast_precision_loss, reason = "numbers of commands are far below 2^52")]
+    fn drained_in(&self, limits: &GateLimits, class: Class, commands: usize) -> Duration {
+        let excess = (self.in_flight + commands).saturating_sub(part_of(self.room, class.part())).max(1);
+        if self.throughput < 1.0 {
+            return limits.target;
+        }
+        Duration::try_from_secs_f64(excess as f64 / self.throughput).unwrap_or(RETRY_MAX)
+    }
+}
+
+fn part_of(room: usize, part: usize) -> usize {
+    room.saturating_mul(part) / 100
+}
+
+fn shed(reason: &'static str, is_actors_own: bool, retry_after: Duration) -> Shed {
+    Shed { reason, is_actors_own, retry_after: retry_after.clamp(RETRY_MIN, RETRY_MAX) }
+}
+
+/// Room that is given back when this is dropped, whatever happens to the call.
+#[derive(Debug)]
+#[must_use = "the room is given back when this is dropped"]
+pub struct Admitted {
+    gate: Gate,
+    actor: u64,
+    commands: usize,
+    bytes: usize,
+    began: Duration,
+    is_done: bool,
+}
+
+impl Admitted {
+    /// The work is done, with whatever outcome. From this the gate learns how quick the node is; a call that is merely
+    /// dropped, because its caller went away, tells nothing about that.
+    pub fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let shared = self.gate.0.clone();
+        let now = (shared.clock)();
+        shared.lock().finish(&shared.limits, self, now);
+    }
+}
+
+/// A place that is given back when this is dropped.
+#[derive(Debug)]
+#[must_use = "the place is given back when this is dropped"]
+pub struct Parked {
+    gate: Gate,
+    actor: u64,
+    parking: Parking,
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        let mut state = self.gate.0.lock();
+        let leave = |actor: &mut Actor| match self.parking {
+            Parking::Waiter => actor.waiters -= 1,
+            Parking::Stream => actor.streams -= 1,
+        };
+        state.actors.change(self.actor, leave);
+        match self.parking {
+            Parking::Waiter => state.waiters -= 1,
+            Parking::Stream => state.streams -= 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

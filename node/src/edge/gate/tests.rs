@@ -1,0 +1,340 @@
+use super::*;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const ALL: [Class; 4] = [Class::Bulk, Class::Work, Class::Finish, Class::Renewal];
+
+/// A gate, and a clock that stands still until it is told.
+struct World {
+    gate: Gate,
+    micros: Arc<AtomicU64>,
+}
+
+fn world(limits: GateLimits) -> World {
+    let micros = Arc::new(AtomicU64::new(0));
+    let clock = micros.clone();
+    let gate = Gate::with_clock(limits, move || Duration::from_micros(clock.load(Ordering::Relaxed)));
+    World { gate, micros }
+}
+
+/// Of a thousand commands, so that parts of it are easy to tell.
+fn of_a_thousand() -> GateLimits {
+    GateLimits { in_flight_min: 1_000, in_flight_max: 1_000, ..GateLimits::default() }
+}
+
+impl World {
+    fn pass(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap();
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn admit(&self, actor: &str, class: Class) -> Result<Admitted, Shed> {
+        self.gate.admit(actor, class, Cost::one(100))
+    }
+
+    /// As many as are let in, each of an actor of its own.
+    fn fill(&self, class: Class) -> Vec<Admitted> {
+        let one = |n| self.admit(&format!("{class:?} {n}"), class).ok();
+        (0..).map_while(one).collect()
+    }
+
+    /// As many as are let in of one actor.
+    fn flood(&self, actor: &str, class: Class) -> (Vec<Admitted>, Shed) {
+        let mut held = Vec::new();
+        loop {
+            match self.admit(actor, class) {
+                Ok(admitted) => held.push(admitted),
+                Err(shed) => return (held, shed),
+            }
+        }
+    }
+}
+
+#[test]
+fn renewals_are_let_in_when_everything_else_is_sent_away() {
+    let world = world(of_a_thousand());
+    let mut held = Vec::new();
+    let mut filled = Vec::new();
+    for class in ALL {
+        held.extend(world.fill(class));
+        filled.push(held.len());
+        for lower in ALL.into_iter().filter(|lower| *lower >= class) {
+            let shed = world.admit("anyone", lower).unwrap_err();
+            assert_eq!((shed.reason, shed.is_actors_own), ("in_flight", false), "{lower:?} after {class:?}");
+        }
+    }
+    assert_eq!(filled, [700, 850, 950, 1_000]);
+    held.pop();
+    assert!(world.admit("anyone", Class::Finish).is_err());
+    assert!(world.admit("anyone", Class::Renewal).is_ok());
+}
+
+#[test]
+fn an_actor_that_asks_too_much_can_still_renew_and_finish() {
+    let world = world(GateLimits { in_flight_min: 16_384, ..GateLimits::default() });
+    let mut held = Vec::new();
+    for class in ALL {
+        let (more, shed) = world.flood("ada", class);
+        assert!(!more.is_empty(), "{class:?}");
+        assert_eq!((shed.reason, shed.is_actors_own), ("actor_in_flight", true));
+        held.extend(more);
+    }
+    assert_eq!(held.len(), 1_024);
+}
+
+#[test]
+fn a_noisy_actor_keeps_nobody_out() {
+    for room in [256, 1_000, 16_384] {
+        let world = world(GateLimits { in_flight_min: room, in_flight_max: room, ..GateLimits::default() });
+        for class in ALL {
+            let (held, _) = world.flood("noisy", class);
+            assert!(world.admit("quiet", class).is_ok(), "{class:?} in a room of {room}");
+            let others: Vec<_> = (0..8).map_while(|n| world.admit(&format!("other {n}"), class).ok()).collect();
+            assert_eq!(others.len(), 8, "{class:?} in a room of {room}");
+            drop(held);
+        }
+    }
+}
+
+#[test]
+fn a_noisy_actor_does_not_take_all_the_bytes() {
+    let world = world(GateLimits::default());
+    let megabyte = Cost::one(1024 * 1024);
+    let mut held = Vec::new();
+    let shed = loop {
+        match world.gate.admit("noisy", Class::Renewal, megabyte) {
+            Ok(admitted) => held.push(admitted),
+            Err(shed) => break shed,
+        }
+    };
+    assert_eq!((shed.reason, held.len()), ("actor_bytes", 32));
+    assert!(world.gate.admit("quiet", Class::Bulk, megabyte).is_ok());
+    held.extend((0..).map_while(|n| world.gate.admit(&format!("other {n}"), Class::Bulk, megabyte).ok()));
+    assert_eq!(world.gate.admit("quiet", Class::Bulk, megabyte).unwrap_err().reason, "bytes");
+    assert_eq!(world.gate.status().bytes, held.len() * 1024 * 1024);
+    assert!(world.gate.status().bytes <= 256 * 1024 * 1024 * 7 / 10);
+    assert!(world.gate.admit("quiet", Class::Renewal, megabyte).is_ok());
+}
+
+#[test]
+fn a_call_heavier_than_the_whole_room_is_let_in_alone() {
+    let world = world(GateLimits::default());
+    for class in ALL {
+        assert!(world.gate.admit("ada", class, Cost { commands: u32::MAX, bytes: usize::MAX }).is_ok(), "{class:?}");
+    }
+}
+
+#[test]
+fn room_is_given_back_on_drop_panic_and_cancel() {
+    let world = world(GateLimits::default());
+    let empty = world.gate.status();
+    world.admit("ada", Class::Work).unwrap().done();
+    drop(world.admit("ada", Class::Work));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _admitted = world.admit("ada", Class::Work).unwrap();
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+    let cancelled = {
+        let admitted = world.admit("ada", Class::Work).unwrap();
+        async move {
+            std::future::pending::<()>().await;
+            admitted.done();
+        }
+    };
+    let parked = [Parking::Waiter, Parking::Stream].map(|parking| world.gate.park("ada", parking).unwrap());
+    let full = world.gate.status();
+    assert_eq!((full.in_flight, full.bytes, full.waiters, full.streams), (1, 100, 1, 1));
+    drop((cancelled, parked));
+    let after = world.gate.status();
+    assert_eq!((after.in_flight, after.bytes, after.waiters, after.streams), (0, 0, 0, 0));
+    assert_eq!(after.room, empty.room);
+    assert_eq!(after.admitted, 4);
+}
+
+#[test]
+fn whoever_waits_or_listens_is_not_in_flight() {
+    let world = world(GateLimits::default());
+    let mut held = Vec::new();
+    for parking in [Parking::Waiter, Parking::Stream] {
+        let mut one = |actor: &str| match world.gate.park(actor, parking) {
+            Ok(parked) => {
+                held.push(parked);
+                Ok(())
+            }
+            Err(shed) => Err(shed),
+        };
+        let own = (0..).map_while(|_| one("ada").ok()).count();
+        assert_eq!(own, 1_000);
+        assert!(one("ada").unwrap_err().is_actors_own);
+        let others = (0..).map_while(|n| one(&format!("other {n}")).ok()).count();
+        assert_eq!(others, if parking == Parking::Waiter { 49_000 } else { 19_000 });
+        let shed = one("bob").unwrap_err();
+        assert_eq!((shed.reason, shed.is_actors_own), ("parked", false));
+    }
+    assert_eq!(world.gate.status().in_flight, 0);
+    assert!(world.admit("ada", Class::Bulk).is_ok());
+}
+
+#[test]
+fn a_million_actors_are_not_all_remembered_and_the_busy_ones_are() {
+    let world = world(GateLimits::default());
+    let busy = world.admit("busy", Class::Work).unwrap();
+    let parked = world.gate.park("parked", Parking::Stream).unwrap();
+    for n in 0..1_000_000 {
+        world.admit(&format!("actor {n}"), Class::Work).unwrap().done();
+    }
+    let status = world.gate.status();
+    assert_eq!((status.actors, status.in_flight, status.streams), (65_536, 1, 1));
+    drop((busy, parked));
+    assert_eq!(world.gate.status().in_flight, 0);
+}
+
+#[test]
+fn when_all_that_are_remembered_are_busy_one_more_is_sent_away() {
+    let world = world(GateLimits { actors_max: 2, ..GateLimits::default() });
+    let ada = world.admit("ada", Class::Work).unwrap();
+    let bob = world.gate.park("bob", Parking::Waiter).unwrap();
+    assert_eq!(world.admit("eve", Class::Renewal).unwrap_err().reason, "too_many_actors");
+    assert!(world.admit("bob", Class::Work).is_ok());
+    drop(bob);
+    assert!(world.admit("eve", Class::Work).is_ok());
+    drop(ada);
+}
+
+#[test]
+fn whoever_was_idle_for_longest_is_forgotten_first() {
+    let world = world(GateLimits { actors_max: 2, actor_burst: 10, actor_rate: 1, ..GateLimits::default() });
+    let drain = |actor: &str| while world.admit(actor, Class::Renewal).is_ok() {};
+    drain("ada");
+    drain("bob");
+    drain("ada");
+    drain("eve");
+    assert!(world.admit("ada", Class::Renewal).is_err(), "bob was forgotten, not ada");
+    assert!(world.admit("bob", Class::Renewal).is_ok());
+}
+
+#[test]
+fn an_actor_gets_its_rate_and_is_told_when_to_come_back() {
+    let world = world(GateLimits { actor_rate: 10, actor_burst: 100, ..GateLimits::default() });
+    let calls = |class| {
+        let mut calls = 0;
+        loop {
+            match world.admit("ada", class) {
+                Ok(admitted) => admitted.done(),
+                Err(shed) => return (calls, shed),
+            }
+            calls += 1;
+        }
+    };
+    let (burst, shed) = calls(Class::Work);
+    assert_eq!((burst, shed.reason, shed.is_actors_own), (85, "actor_rate", true));
+    assert_eq!(shed.retry_after, Duration::from_millis(100));
+    assert!(world.admit("bob", Class::Work).is_ok(), "it is ada's limit");
+    assert_eq!(calls(Class::Finish).0, 10);
+    assert_eq!(calls(Class::Renewal).0, 5);
+
+    let (_, shed) = calls(Class::Work);
+    assert_eq!(shed.retry_after, Duration::from_millis(1_600), "first what is kept for renewals fills up");
+    world.pass(shed.retry_after);
+    assert!(world.admit("ada", Class::Work).is_ok());
+    assert!(world.admit("ada", Class::Work).is_err());
+    world.pass(Duration::from_secs(1));
+    assert_eq!(calls(Class::Work).0, 10);
+}
+
+/// A node that finishes so many commands a second, first come first served, with callers who send as many as are let in.
+struct Busy<'a> {
+    world: &'a World,
+    in_flight: VecDeque<Admitted>,
+    owed: u64,
+}
+
+impl Busy<'_> {
+    /// In steps of a millisecond. Says the longest that a call took.
+    fn run(&mut self, time: Duration, per_second: u64, calls_per_ms: usize) -> Duration {
+        let mut slowest = Duration::ZERO;
+        for _ in 0..time.as_millis() {
+            for n in 0..calls_per_ms {
+                self.in_flight.extend(self.world.admit(&format!("actor {n}"), Class::Work));
+            }
+            self.world.pass(Duration::from_millis(1));
+            self.owed += per_second;
+            while self.owed >= 1_000 {
+                self.owed -= 1_000;
+                let Some(first) = self.in_flight.pop_front() else { continue };
+                slowest = slowest.max((self.world.gate.0.clock)() - first.began);
+                first.done();
+            }
+        }
+        slowest
+    }
+
+    fn room(&self) -> usize {
+        self.world.gate.status().room
+    }
+}
+
+#[test]
+fn the_room_shrinks_when_the_node_slows_down_and_grows_when_it_recovers() {
+    let world = world(GateLimits { actor_rate: 1_000_000, actor_burst: 1_000_000, ..GateLimits::default() });
+    let mut busy = Busy { world: &world, in_flight: VecDeque::new(), owed: 0 };
+    let seconds = Duration::from_secs;
+
+    busy.run(seconds(10), 20_000, 100);
+    let fast = busy.room();
+    assert!((8_000..=13_000).contains(&fast), "20,000 a second × 500 ms, and was {fast}");
+    let slowest = busy.run(seconds(2), 20_000, 100);
+    assert!(slowest < Duration::from_millis(700), "{slowest:?}");
+
+    busy.run(seconds(20), 2_000, 100);
+    let slow = busy.room();
+    assert!((800..=1_300).contains(&slow), "2,000 a second × 500 ms, and was {slow}");
+    let slowest = busy.run(seconds(2), 2_000, 100);
+    assert!(slowest < Duration::from_millis(700), "{slowest:?}");
+    let shed = world.admit("anyone", Class::Bulk).unwrap_err();
+    assert!(shed.retry_after < Duration::from_millis(500), "{shed:?}");
+    assert!(world.admit("anyone", Class::Renewal).is_ok());
+
+    busy.run(seconds(10), 20_000, 100);
+    let again = busy.room();
+    assert!((8_000..=13_000).contains(&again), "and again: {again}");
+}
+
+#[test]
+fn a_node_with_little_to_do_sends_nobody_away_however_slow_it_is() {
+    let world = world(GateLimits::default());
+    for _ in 0..100 {
+        let held: Vec<_> = (0..150).map(|n| world.admit(&format!("actor {n}"), Class::Bulk)).collect();
+        world.pass(Duration::from_secs(3));
+        for admitted in held {
+            admitted.expect("few are in flight").done();
+        }
+        world.pass(Duration::from_secs(10));
+    }
+    assert_eq!(world.gate.status().shed, 0);
+}
+
+#[test]
+fn one_stall_does_not_close_the_gate() {
+    let world = world(GateLimits { actor_rate: 1_000_000, actor_burst: 1_000_000, ..GateLimits::default() });
+    let mut busy = Busy { world: &world, in_flight: VecDeque::new(), owed: 0 };
+    busy.run(Duration::from_secs(10), 20_000, 100);
+    busy.run(Duration::from_secs(1), 0, 100);
+    busy.run(Duration::from_secs(2), 20_000, 100);
+    let room = busy.room();
+    assert!(room > 4_000, "{room}");
+}
+
+#[test]
+fn calls_that_were_given_up_are_no_throughput() {
+    let world = world(GateLimits::default());
+    let room = world.gate.status().room;
+    for _ in 0..100 {
+        drop(world.fill(Class::Renewal));
+        world.pass(Duration::from_secs(1));
+    }
+    assert_eq!(world.gate.status().throughput, 0);
+    assert_eq!(world.gate.status().room, room);
+}

@@ -1,0 +1,393 @@
+//! The listening side of HTTP: connections are accepted, bounded, carried to the router, and ended.
+//!
+//! Every connection is a task of the server, every HTTP/2 stream one of its tracked tasks, and
+//! [`shutdown`](EdgeServer::shutdown) waits for all of them. What a request means is the router's matter alone.
+
+mod connection;
+mod pulse;
+mod socket;
+
+use super::tls::EdgeTls;
+use axum::Router;
+use connection::Tasks;
+use socket2::{SockRef, TcpKeepalive};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// When the machine gives out no more sockets, until the next try.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Trouble with accepting may come a thousand times a second: it is told this often.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// What was told to stop and cut off is given this long to be dropped.
+const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
+/// A caller whose machine is gone without a word: noticed within about 75 s.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(45);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+#[cfg(target_os = "linux")]
+const KEEPALIVE_TRIES: u32 = 3;
+
+/// For one connection too many. It is sent at most once and never waited for.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    content-type: application/problem+json\r\n\
+    retry-after: 1\r\n\
+    connection: close\r\n\
+    content-length: 149\r\n\r\n\
+    {\"type\":\"/docs#overloaded\",\"title\":\"Too many connections\",\"status\":503,\"code\":\"overloaded\",\
+    \"may_retry\":true,\"took_effect\":\"no\",\"retry_after_ms\":1000}";
+
+/// What one server takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Connections at a time, handshakes included; one more is sent away at once. Default 20,000.
+    pub connections_max: usize,
+    /// Of one IPv4 address or one IPv6 network of 64 bits. Default none: callers may share a proxy.
+    pub address_connections_max: Option<usize>,
+    /// For the TLS handshake. Default 10 s.
+    pub handshake_within: Duration,
+    /// From the connection to its first request, and from the first byte of a request's head to its last. Default 10 s.
+    pub head_within: Duration,
+    /// A connection that asks nothing for so long is closed. Default 75 s.
+    pub idle_within: Duration,
+    /// A caller who reads nothing of its answer for so long is cut off. Default 30 s.
+    pub taken_within: Duration,
+    /// Bytes of a request's head. It is also the most that a connection of HTTP/1 buffers. Default 32 KiB, at least
+    /// 8 KiB.
+    pub head_bytes_max: u32,
+    /// Requests at a time on one connection of HTTP/2. Default 128.
+    pub streams_max: u32,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 20_000,
+            address_connections_max: None,
+            handshake_within: Duration::from_secs(10),
+            head_within: Duration::from_secs(10),
+            idle_within: Duration::from_secs(75),
+            taken_within: Duration::from_secs(30),
+            head_bytes_max: 32 * 1024,
+            streams_max: 128,
+        }
+    }
+}
+
+/// Who is at the other end: in the extensions of every request, beside axum's `ConnectInfo<SocketAddr>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub address: SocketAddr,
+    pub is_tls: bool,
+}
+
+impl Peer {
+    /// Whether it is a program on this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
+    }
+}
+
+/// Whether the server is about to stop: in the extensions of every request. Whoever answers with a stream, or waits on
+/// behalf of a caller, ends when it begins.
+#[derive(Clone, Debug)]
+pub struct Stopping(CancellationToken);
+
+impl Stopping {
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    pub async fn begun(&self) {
+        self.0.cancelled().await;
+    }
+
+    /// As [`begun`](Self::begun), for a future that outlives this.
+    pub async fn begun_owned(self) {
+        self.0.cancelled_owned().await;
+    }
+}
+
+/// A server of HTTP/1.1 and HTTP/2. Dropped, it cuts everyone off; [`shutdown`](Self::shutdown) lets them finish.
+#[derive(Debug)]
+pub struct EdgeServer {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+    places: Arc<Semaphore>,
+    places_max: usize,
+    stopping: Stopping,
+    cut_off: DropGuard,
+}
+
+impl EdgeServer {
+    /// # Errors
+    /// When the listener has no address.
+    pub fn start(
+        listener: TcpListener,
+        tls: Option<EdgeTls>,
+        router: Router,
+        limits: ServerLimits,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let cut_off = CancellationToken::new();
+        let stopping = Stopping(CancellationToken::new());
+        let places_max = limits.connections_max.min(Semaphore::MAX_PERMITS);
+        let places = Arc::new(Semaphore::new(places_max));
+        let tasks = Tasks::new(cut_off.clone());
+        let server = Arc::new(Server {
+            http: connection::http(&limits, tasks.clone()),
+            tls,
+            router,
+            limits,
+            tasks,
+            stopping: stopping.clone(),
+            cut_off: cut_off.clone(),
+        });
+        let accepting = tokio::spawn(accept(listener, server, places.clone()));
+        Ok(Self { address, accepting, places, places_max, stopping, cut_off: cut_off.drop_guard() })
+    }
+
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.places_max - self.places.available_permits()
+    }
+
+    #[must_use]
+    pub fn stopping(&self) -> Stopping {
+        self.stopping.clone()
+    }
+
+    /// Accepts no more, tells those who stream or wait, lets what was asked be answered, and closes. Whoever is not
+    /// done after `within` is cut off. It returns when nothing of the server runs any more.
+    pub async fn shutdown(mut self, within: Duration) {
+        self.stopping.0.cancel();
+        let mut ended = timeout(within, &mut self.accepting).await;
+        if ended.is_err() {
+            tracing::warn!("{} connections did not end within {within:?} and were cut off", self.connections());
+            drop(self.cut_off);
+            ended = timeout(CUT_OFF_WITHIN, &mut self.accepting).await;
+        }
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!("the listener for callers has ended badly: {error}"),
+            Err(_) => {
+                tracing::error!("a handler blocks its thread: it is left behind");
+                self.accepting.abort();
+            }
+        }
+    }
+}
+
+struct Server {
+    http: connection::Http,
+    tls: Option<EdgeTls>,
+    router: Router,
+    limits: ServerLimits,
+    tasks: Tasks,
+    stopping: Stopping,
+    cut_off: CancellationToken,
+}
+
+async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphore>) {
+    let addresses = Arc::new(Addresses::default());
+    let mut connections = JoinSet::new();
+    let mut refused = Told::default();
+    let mut failed = Told::default();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(ended) = connections.join_next() => {
+                tell(ended);
+                continue;
+            }
+            () = server.stopping.begun() => break,
+            () = server.cut_off.cancelled() => break,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(error) => {
+                failed.tell(|times| tracing::warn!(times, "no connection can be accepted: {error}"));
+                tokio::select! {
+                    () = sleep(ACCEPT_PAUSE) => continue,
+                    () = server.stopping.begun() => break,
+                    () = server.cut_off.cancelled() => break,
+                }
+            }
+        };
+        let Some(place) = place(&places, &addresses, address.ip(), server.limits.address_connections_max) else {
+            refused.tell(|times| tracing::warn!(times, "{address} was turned away: too many connections are open"));
+            turn_away(&stream, server.tls.is_some());
+            continue;
+        };
+        let server = server.clone();
+        connections.spawn(async move {
+            server.connection(stream, address).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    while let Some(ended) = connections.join_next().await {
+        tell(ended);
+    }
+    server.tasks.ended().await;
+}
+
+/// A connection that was lost before it was accepted says nothing about the next one.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+fn tell(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!("a connection has ended badly: {error}");
+    }
+}
+
+/// On a port for TLS there is no way to say it that a caller would understand.
+fn turn_away(stream: &TcpStream, is_tls: bool) {
+    if !is_tls {
+        // Best effort: who sent a request before this is read may only see the connection closed.
+        let _ = SockRef::from(stream).send(FULL);
+    }
+}
+
+/// What is sent goes at once, and a caller whose machine is gone is noticed.
+fn tune(stream: &TcpStream, taken_within: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
+    #[cfg(target_os = "linux")]
+    let keepalive = keepalive.with_retries(KEEPALIVE_TRIES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(taken_within))?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = taken_within;
+    Ok(())
+}
+
+/// Given back when it is dropped.
+struct Place {
+    _of_all: OwnedSemaphorePermit,
+    _of_address: Option<OfAddress>,
+}
+
+fn place(
+    places: &Arc<Semaphore>,
+    addresses: &Arc<Addresses>,
+    address: IpAddr,
+    address_max: Option<usize>,
+) -> Option<Place> {
+    let of_all = places.clone().try_acquire_owned().ok()?;
+    let of_address = match address_max {
+        None => None,
+        Some(max) => Some(addresses.clone().take(address, max)?),
+    };
+    Some(Place { _of_all: of_all, _of_address: of_address })
+}
+
+/// Connections of each address that has any: no more entries than connections.
+#[derive(Default)]
+struct Addresses(Mutex<BTreeMap<IpAddr, usize>>);
+
+struct OfAddress {
+    addresses: Arc<Addresses>,
+    key: IpAddr,
+}
+
+impl Addresses {
+    fn take(self: Arc<Self>, address: IpAddr, max: usize) -> Option<OfAddress> {
+        let key = network(address);
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(key).or_default();
+        if *count >= max {
+            if *count == 0 {
+                open.remove(&key);
+            }
+            return None;
+        }
+        *count += 1;
+        drop(open);
+        Some(OfAddress { addresses: self, key })
+    }
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let mut open = self.addresses.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.key);
+            }
+        }
+    }
+}
+
+/// Who has one address of IPv6 has 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+    }
+}
+
+/// Says what happens often not each time, but how often it happened.
+#[derive(Default)]
+struct Told {
+    times: u64,
+    last: Option<Instant>,
+}
+
+impl Told {
+    fn tell(&mut self, say: impl FnOnce(u64)) {
+        self.times += 1;
+        let now = Instant::now();
+        if self.last.is_none_or(|last| now.duration_since(last) >= TOLD_EVERY) {
+            say(self.times);
+            self.times = 0;
+            self.last = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_for_one_connection_too_many_has_the_length_it_says() {
+        let text = str::from_utf8(FULL).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
+    }
+
+    #[test]
+    fn an_address_gets_its_places_back_and_keeps_no_entry() {
+        let addresses = Arc::new(Addresses::default());
+        let [one, same, other] = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(|text| text.parse().unwrap());
+        let held = addresses.clone().take(one, 1);
+        assert!(held.is_some());
+        assert!(addresses.clone().take(same, 1).is_none(), "of the same network");
+        assert!(addresses.clone().take(other, 1).is_some());
+        drop(held);
+        assert!(addresses.clone().take(same, 1).is_some());
+        assert!(addresses.0.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,236 @@
+//! One connection: its handshake, its requests, its end.
+
+use super::pulse::{InFlight, Overdue, Pulse};
+use super::socket::{Socket, Stream};
+use super::{Peer, Server, ServerLimits, Stopping, tune};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{StatusCode, Version};
+use axum::response::Response;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+pub(super) type Http = auto::Builder<Tasks>;
+
+/// Fields of a request's head. hyper's own number for HTTP/1; HTTP/2 has none.
+const HEADERS_MAX: usize = 100;
+/// A caller of HTTP/2 who is gone is noticed within the two together.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_WITHIN: Duration = Duration::from_secs(20);
+/// Of HTTP/2, unread: of one request, and of a connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// Of HTTP/2, unsent, for one request.
+const SEND_BYTES_MAX: usize = 32 * 1024;
+/// Streams that a caller opened and took back before they were looked at; beyond it the connection ends.
+const RESETS_MAX: usize = 20;
+/// Streams that we had to reset for the caller's errors; beyond it the connection ends.
+const OWN_RESETS_MAX: usize = 128;
+/// A connection that was told that it is idle has this long to close.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Runs the streams of HTTP/2, each as a task of its own that the server waits for.
+#[derive(Clone, Debug)]
+pub(super) struct Tasks {
+    tracker: TaskTracker,
+    cut_off: CancellationToken,
+}
+
+impl Tasks {
+    pub(super) fn new(cut_off: CancellationToken) -> Self {
+        Self { tracker: TaskTracker::new(), cut_off }
+    }
+
+    /// To be asked once no connection is left that could begin another.
+    pub(super) async fn ended(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    fn execute(&self, future: F) {
+        let cut_off = self.cut_off.clone();
+        self.tracker.spawn(async move {
+            cut_off.run_until_cancelled(future).await;
+        });
+    }
+}
+
+pub(super) fn http(limits: &ServerLimits, tasks: Tasks) -> Http {
+    let head_bytes_max = limits.head_bytes_max.max(8 * 1024);
+    let mut http = auto::Builder::new(tasks);
+    http.http1()
+        .timer(TokioTimer::new())
+        // The pulse has limits of its own for this.
+        .header_read_timeout(None)
+        .max_buf_size(usize::try_from(head_bytes_max).unwrap_or(usize::MAX));
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams_max)
+        .max_header_list_size(head_bytes_max)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BYTES_MAX)
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(OWN_RESETS_MAX)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_WITHIN);
+    http
+}
+
+impl Server {
+    pub(super) async fn connection(&self, stream: TcpStream, address: SocketAddr) {
+        let stream = tokio::select! {
+            stream = timeout(self.limits.handshake_within, self.greet(stream)) => stream,
+            () = self.stopping.begun() => return,
+            () = self.cut_off.cancelled() => return,
+        };
+        let stream = match stream {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!("{address} was not let in: {error}"),
+            Err(_) => return tracing::debug!("{address} was not let in: no handshake in time"),
+        };
+        let peer = Peer { address, is_tls: self.tls.is_some() };
+        tokio::select! {
+            () = self.serve(stream, peer) => {}
+            () = self.cut_off.cancelled() => {}
+        }
+    }
+
+    async fn greet(&self, stream: TcpStream) -> io::Result<Stream> {
+        tune(&stream, self.limits.taken_within)?;
+        match &self.tls {
+            None => Ok(Stream::Plain(stream)),
+            Some(tls) => Ok(Stream::Tls(Box::new(tls.acceptor().accept(stream).await?))),
+        }
+    }
+
+    async fn serve(&self, stream: Stream, peer: Peer) {
+        let pulse = Arc::new(Pulse::new(&self.limits, Instant::now()));
+        let socket = Socket::new(stream, pulse.clone());
+        let caller =
+            Caller { router: self.router.clone(), peer, stopping: self.stopping.clone(), pulse: pulse.clone() };
+        let service = service_fn(move |request: Request<Incoming>| caller.clone().ask(request));
+        let mut connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
+        let mut stopping = pin!(self.stopping.begun());
+        let mut look = pin!(sleep_until(pulse.deadline().map_or_else(Instant::now, |(at, _)| at)));
+        let mut is_told = false;
+
+        let ended = poll_fn(|cx| {
+            if !is_told && stopping.as_mut().poll(cx).is_ready() {
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(Ok(ended));
+            }
+            // A deadline that moves away is seen when the timer fires; only one that draws nearer has to move it.
+            if let Some((at, _)) = pulse.deadline()
+                && at < look.deadline()
+            {
+                look.as_mut().reset(at);
+            }
+            while look.as_mut().poll(cx).is_ready() {
+                let now = Instant::now();
+                match pulse.deadline() {
+                    None => look.as_mut().reset(now + pulse.rest()),
+                    Some((at, _)) if at > now => look.as_mut().reset(at),
+                    Some((_, Overdue::Idle)) if !is_told => {
+                        is_told = true;
+                        connection.as_mut().graceful_shutdown();
+                        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                            return Poll::Ready(Ok(ended));
+                        }
+                        look.as_mut().reset(now + CLOSE_WITHIN);
+                    }
+                    Some((_, overdue)) => return Poll::Ready(Err(overdue)),
+                }
+            }
+            Poll::Pending
+        });
+        match ended.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!("the connection of {} ended: {error}", peer.address),
+            Err(overdue) => tracing::debug!(?overdue, "the connection of {} was closed", peer.address),
+        }
+    }
+}
+
+/// Whoever asks on one connection.
+#[derive(Clone)]
+struct Caller {
+    router: Router,
+    peer: Peer,
+    stopping: Stopping,
+    pulse: Arc<Pulse>,
+}
+
+impl Caller {
+    async fn ask(mut self, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+        let in_flight = self.pulse.asked(request.version() == Version::HTTP_2);
+        let response = if request.headers().len() > HEADERS_MAX {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            response
+        } else {
+            let mut request = request.map(Body::new);
+            let extensions = request.extensions_mut();
+            extensions.insert(self.peer);
+            extensions.insert(ConnectInfo(self.peer.address));
+            extensions.insert(self.stopping);
+            // A router is always ready.
+            self.router.call(request).await?
+        };
+        Ok(response.map(|body| Answer { body, in_flight: Some(in_flight) }))
+    }
+}
+
+/// An answer's body. The request is in flight until all of it was given away.
+struct Answer {
+    body: Body,
+    in_flight: Option<InFlight>,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(frame, Poll::Ready(None)) {
+            self.in_flight = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

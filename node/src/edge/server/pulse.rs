@@ -1,0 +1,140 @@
+//! What a connection is at, and until when it may be: waiting for a request, reading one, answering, or stuck.
+//!
+//! hyper has one limit for both the wait between requests and the reading of a head, and none for a caller who does
+//! not read. Here each has its own.
+
+use super::ServerLimits;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// After the last byte was sent, what is still coming in is read and thrown away for this long.
+const LINGER_WITHIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Pulse {
+    limits: PulseLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PulseLimits {
+    head_within: Duration,
+    idle_within: Duration,
+    taken_within: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Requests that were handed to the router and are not fully answered.
+    in_flight: usize,
+    has_asked: bool,
+    is_http2: bool,
+    idle_since: Instant,
+    head_since: Option<Instant>,
+    blocked_since: Option<Instant>,
+    lingering_since: Option<Instant>,
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// It asks nothing: it can be told, as far as its protocol has a word for it.
+    Idle,
+    /// The caller does not do its part.
+    Stuck,
+}
+
+impl Pulse {
+    pub(super) fn new(limits: &ServerLimits, now: Instant) -> Self {
+        let ServerLimits { head_within, idle_within, taken_within, .. } = *limits;
+        Self {
+            limits: PulseLimits { head_within, idle_within, taken_within },
+            state: Mutex::new(State {
+                in_flight: 0,
+                has_asked: false,
+                is_http2: false,
+                idle_since: now,
+                head_since: None,
+                blocked_since: None,
+                lingering_since: None,
+            }),
+        }
+    }
+
+    /// A request came in whole, its body aside. It is in flight until the guard is dropped.
+    pub(super) fn asked(self: &Arc<Self>, is_http2: bool) -> InFlight {
+        let mut state = self.lock();
+        state.in_flight += 1;
+        state.has_asked = true;
+        state.is_http2 = is_http2;
+        state.head_since = None;
+        InFlight(self.clone())
+    }
+
+    pub(super) fn has_read(&self) {
+        let mut state = self.lock();
+        if state.in_flight == 0 && state.head_since.is_none() {
+            state.head_since = Some(Instant::now());
+        }
+    }
+
+    pub(super) fn has_written(&self) {
+        self.lock().blocked_since = None;
+    }
+
+    pub(super) fn cannot_write(&self) {
+        self.lock().blocked_since.get_or_insert_with(Instant::now);
+    }
+
+    pub(super) fn lingers(&self) {
+        self.lock().lingering_since.get_or_insert_with(Instant::now);
+    }
+
+    /// When to look again at the latest, and what is wrong if nothing has changed by then.
+    pub(super) fn deadline(&self) -> Option<(Instant, Overdue)> {
+        let PulseLimits { head_within, idle_within, taken_within } = self.limits;
+        let state = self.lock();
+        if let Some(since) = state.lingering_since {
+            return Some((since + LINGER_WITHIN, Overdue::Stuck));
+        }
+        let blocked = state.blocked_since.map(|since| (since + taken_within, Overdue::Stuck));
+        let quiet = if state.in_flight > 0 {
+            None
+        } else if !state.has_asked {
+            Some((state.idle_since + head_within, Overdue::Stuck))
+        } else {
+            // On HTTP/2 bytes come in without a request, as the answers to pings do.
+            let head = state.head_since.filter(|_| !state.is_http2);
+            Some(match head {
+                Some(since) => (since + head_within, Overdue::Stuck),
+                None => (state.idle_since + idle_within, Overdue::Idle),
+            })
+        };
+        [blocked, quiet].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+
+    /// How long to rest when there is no deadline.
+    pub(super) fn rest(&self) -> Duration {
+        self.limits.idle_within
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One request of the connection, until it is answered or given up.
+#[derive(Debug)]
+pub(super) struct InFlight(Arc<Pulse>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.in_flight -= 1;
+        if state.in_flight == 0 {
+            state.idle_since = Instant::now();
+            state.head_since = None;
+        }
+    }
+}

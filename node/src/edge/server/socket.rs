@@ -1,0 +1,119 @@
+//! The bytes of a connection, plain or in TLS, and the note that is taken of their coming and going.
+
+use super::pulse::Pulse;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// What is thrown away at most after the last answer.
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+
+pub(super) struct Socket {
+    stream: Stream,
+    pulse: Arc<Pulse>,
+    is_shut: bool,
+    thrown_away: usize,
+}
+
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    pub(super) fn new(stream: Stream, pulse: Arc<Pulse>) -> Self {
+        Self { stream, pulse, is_shut: false, thrown_away: 0 }
+    }
+
+    fn note<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        match &written {
+            Poll::Pending => self.pulse.cannot_write(),
+            Poll::Ready(_) => self.pulse.has_written(),
+        }
+        written
+    }
+}
+
+impl Stream {
+    fn read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(self.stream.read(cx, buf))?;
+        if buf.filled().len() > before {
+            self.pulse.has_read();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        };
+        self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        };
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        };
+        self.note(flushed)
+    }
+
+    /// Ends what is sent, then reads on for a moment: a socket that is closed with unread bytes is reset, and the
+    /// caller would lose the answer that says why.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_shut {
+            let shut = match &mut self.stream {
+                Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+                Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            };
+            ready!(self.note(shut))?;
+            self.is_shut = true;
+        }
+        self.pulse.lingers();
+        let mut bytes = [0; 1024];
+        while self.thrown_away < LINGER_BYTES_MAX {
+            let mut buf = ReadBuf::new(&mut bytes);
+            match ready!(self.stream.read(cx, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => self.thrown_away += buf.filled().len(),
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

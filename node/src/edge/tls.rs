@@ -1,0 +1,69 @@
+//! TLS towards callers: the node shows a certificate, the caller shows none.
+//!
+//! TLS 1.2 and 1.3 on ring. Who the caller is, is not a matter of certificates here.
+
+use crate::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+
+/// Where certificate and key are, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeFiles {
+    /// This node's, and what stands between it and an authority that callers know.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// The certificate in use. Clones share it.
+#[derive(Clone, Debug)]
+pub struct EdgeTls(Kept<EdgeFiles>);
+
+impl EdgeTls {
+    /// # Errors
+    /// When a file cannot be read, or they do not fit together.
+    pub fn from_files(files: EdgeFiles) -> Result<Self, TlsError> {
+        Kept::new(files).map(Self)
+    }
+
+    /// Reads the files again, and says whether they had changed. The next handshake uses the new content; connections
+    /// that stand go on.
+    ///
+    /// # Errors
+    /// When they cannot be used, as when only one of them has been replaced yet. What was in use stays so.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        self.0.reload()
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        self.0.current().into()
+    }
+}
+
+impl PemFiles for EdgeFiles {
+    type Built = ServerConfig;
+
+    fn paths(&self) -> Vec<&Path> {
+        vec![&self.certificate, &self.key]
+    }
+
+    fn build(&self, contents: &[Vec<u8>]) -> Result<ServerConfig, TlsError> {
+        let [certificate, key] = contents else {
+            return Err(TlsError::new("two files are expected"));
+        };
+        let chain = certificates(certificate, &self.certificate)?;
+        let key = private_key(key, &self.key)?;
+        // Each content has a configuration and so a session store of its own: no session outlives its certificate.
+        let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(|error| TlsError::of(&self.certificate, &error))?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|error| TlsError::of(&self.certificate, &error))?;
+        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(server)
+    }
+}
