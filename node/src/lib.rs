@@ -7,13 +7,17 @@ pub mod clock;
 pub mod config;
 pub mod daemon;
 pub mod hub;
+pub mod logs;
 pub mod members;
+pub mod metrics;
 pub mod node;
+pub mod otlp;
 pub mod peers;
 pub mod propose;
 pub mod reads;
 pub mod service;
 pub mod status;
+pub mod trace;
 
 mod compare;
 mod leadership;

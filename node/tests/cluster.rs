@@ -16,6 +16,8 @@ mod failover;
 mod leases;
 #[path = "cluster/membership.rs"]
 mod membership;
+#[path = "cluster/metrics.rs"]
+mod metrics;
 #[path = "cluster/reads.rs"]
 mod reads;
 #[path = "cluster/regressions.rs"]

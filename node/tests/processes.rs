@@ -26,5 +26,7 @@ mod options;
 mod pausing;
 #[path = "processes/stopping.rs"]
 mod stopping;
+#[path = "processes/words.rs"]
+mod words;
 #[path = "processes/world.rs"]
 mod world;

@@ -5,6 +5,7 @@
 
 pub mod codec;
 pub mod directory;
+pub mod histogram;
 pub mod log;
 pub mod snapshot;
 pub mod state;

@@ -70,6 +70,12 @@ impl PeerTls {
         Ok(true)
     }
 
+    /// Where they are read from.
+    #[must_use]
+    pub fn files(&self) -> &TlsFiles {
+        &self.files
+    }
+
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         self.current().server.clone().into()
     }

@@ -61,6 +61,12 @@ impl RocksDisk {
         Ok(Self { db: RwLock::new(Arc::new(open(&folder, false)?)), directory, group, newest: Mutex::new(newest) })
     }
 
+    /// Where it, the log and the snapshots are.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     fn db(&self) -> Arc<DB> {
         self.db.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
