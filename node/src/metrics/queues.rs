@@ -83,7 +83,7 @@ impl Queues {
         Ok(walk.seen)
     }
 
-    fn add(&mut self, queue: (SpaceName, QueueName), depth: Depth) {
+    pub(super) fn add(&mut self, queue: (SpaceName, QueueName), depth: Depth) {
         self.count += 1;
         self.all.add(&depth);
         self.named.insert(queue, depth);
