@@ -336,6 +336,28 @@ impl State {
         Some(self.queue_stats(*no))
     }
 
+    /// A queue of any space, for those who watch the whole store: numbers begin with 0 and have no gaps.
+    #[must_use]
+    pub fn queue_numbered(&self, no: QueueNo) -> Option<(&SpaceName, QueueStats)> {
+        let queue = self.queues.get(no.0 as usize)?;
+        Some((&self.space(queue.queue.space).name, self.queue_stats(no)))
+    }
+
+    /// How many claims wait for items of a queue: for the first `limit` items with a line behind this one, and the last
+    /// of these if there may be more. Nothing of a queue that there is not.
+    #[must_use]
+    pub fn waiting_behind(&self, no: QueueNo, after: ItemNo, limit: usize) -> (u64, Option<ItemNo>) {
+        let Some(queue) = self.queues.get(no.0 as usize) else { return (0, None) };
+        let behind = (Bound::Excluded(ItemKey::position(after)), Bound::Unbounded);
+        let (mut waiting, mut examined, mut last) = (0, 0, None);
+        for key in queue.lined.range(behind).take(limit) {
+            waiting += u64::from(self.item(*key).line_len());
+            examined += 1;
+            last = Some(key.no);
+        }
+        (waiting, last.filter(|_| examined == limit))
+    }
+
     fn queue_stats(&self, no: QueueNo) -> QueueStats {
         let queue = self.queue(no);
         let count = |kind: StateKind| queue.counts[kind as usize];

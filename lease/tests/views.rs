@@ -10,7 +10,7 @@ use lease::command::{
 use lease::disclose;
 use lease::item::{Mode, NewItem, RunsIn};
 use lease::names::{ItemId, SpaceName};
-use lease::numbers::{Epoch, SpaceNo, Span, Time, Token, Wall};
+use lease::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Span, Time, Token, Wall};
 use lease::policy::{Disclosure, Setting};
 use lease::standing::StateKind;
 use lease::views::{ClaimStatus, ClaimSummary, IfClaimed, ItemView, Query, holder_at};
@@ -336,6 +336,28 @@ fn stats_count_by_state_and_by_claim() {
     assert_eq!(under("c"), ClaimSummary { active: 0, expired: 0, unclaimed: 2 });
     let [space_stats] = story.state.spaces().try_into().unwrap();
     assert_eq!((space_stats.counts.created, space_stats.counts.live), (5, 5));
+}
+
+#[test]
+fn one_who_watches_the_whole_store_sees_every_queue_and_every_line_bit_by_bit() {
+    let mut story = Story::new();
+    for id in ["a", "b", "c"] {
+        story.create(id, |_| {});
+        story.claim(1_000, &worker("ada"), id);
+    }
+    for (who, id) in [("bob", "a"), ("cy", "a"), ("bob", "c")] {
+        story.wait(2_000, &worker(who), id);
+    }
+    let (in_space, stats) = story.state.queue_numbered(QueueNo(0)).unwrap();
+    assert_eq!((in_space, stats.leases, stats.items_with_line), (&space(), 3, 2));
+    assert_eq!(story.state.queue_numbered(QueueNo(1)), None);
+    let waiting = |after, limit| story.state.waiting_behind(QueueNo(0), after, limit);
+    assert_eq!(waiting(ItemNo(0), 10), (3, None));
+    let (first, more) = waiting(ItemNo(0), 1);
+    let (second, end) = waiting(more.unwrap(), 1);
+    assert_eq!((first, second), (2, 1));
+    assert_eq!(waiting(end.unwrap(), 1), (0, None));
+    assert_eq!(story.state.waiting_behind(QueueNo(1), ItemNo(0), 10), (0, None));
 }
 
 #[test]

@@ -57,7 +57,6 @@ pub(crate) async fn run<C: Types, D: StateDisk, P: Calls>(
                          directory for the makers of Tenure, remove node {id} from the cluster and add a new one",
                         mark.index
                     );
-                    tracing::error!("{why}");
                     *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
                     let _ = raft.shutdown().await;
                     return;

@@ -2,6 +2,7 @@
 
 use crate::daemon::{Settings, Start};
 use crate::node::RaftSettings;
+use crate::otlp::Endpoint;
 use crate::peers::tls::{PeerTls, TlsFiles};
 use clap::{Args, ValueEnum};
 use lease::bounds::RULES_VERSION;
@@ -79,6 +80,10 @@ pub struct Options {
     #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
+    /// Send spans of requests to the collector there, by OTLP over HTTP
+    #[arg(long, env = "TENURED_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+
     /// Milliseconds between heartbeats
     #[arg(long, env = "TENURED_HEARTBEAT_MS", value_name = "MS", hide_short_help = true)]
     pub heartbeat_ms: Option<u64>,
@@ -153,6 +158,7 @@ impl Options {
             peer_key: self.peer_key.or(file.peer_key),
             insecure_peers: self.insecure_peers.or(file.insecure_peers),
             log_format: self.log_format.or(file.log_format),
+            otlp_endpoint: self.otlp_endpoint.or(file.otlp_endpoint),
             heartbeat_ms: self.heartbeat_ms.or(file.heartbeat_ms),
             election_min_ms: self.election_min_ms.or(file.election_min_ms),
             election_max_ms: self.election_max_ms.or(file.election_max_ms),
@@ -223,6 +229,15 @@ impl Options {
             log: LogOptions::default(),
             known_rules: RULES_VERSION,
         })
+    }
+
+    /// Where spans go, if anywhere.
+    ///
+    /// # Errors
+    /// When it is no collector's address, or this build exports none.
+    pub fn spans(&self) -> Result<Option<Endpoint>, ConfigError> {
+        let read = self.otlp_endpoint.as_deref().map(Endpoint::parse).transpose();
+        read.map_err(|why| ConfigError(format!("--otlp-endpoint: {why}")))
     }
 
     /// What the node shows its peers, if anything.
@@ -354,6 +369,13 @@ mod tests {
         assert!(refusal("node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'").contains("over TLS"));
         assert!(refusal(&format!("{there}heartbeat_ms = 300")).contains("half"));
         assert!(refusal(&format!("{there}election_min_ms = 600")).contains("below"));
+    }
+
+    #[test]
+    fn an_endpoint_that_no_span_can_go_to_is_refused_by_the_options_name() {
+        assert_eq!(options("").spans(), Ok(None));
+        let refused = options("otlp_endpoint = 'https://otel'").spans().unwrap_err().to_string();
+        assert!(refused.starts_with("--otlp-endpoint: "), "{refused}");
     }
 
     #[test]

@@ -333,16 +333,21 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
 
 /// Until the cluster has given this node a vote and knows where it is.
 async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
+    let mut has_asked = false;
     loop {
         let membership = node.membership();
         let known = membership.get_node(&node.id());
         let is_voter = membership.voter_ids().any(|voter| voter == node.id());
         if is_voter && known == Some(&member) {
+            if has_asked {
+                tracing::info!(node = node.id(), address = member.peer_address, "this node has a vote");
+            }
             return;
         }
         // One that was removed stays out, whatever it was started with.
         let was_never_told = node.raft().server_metrics().borrow_watched().membership_config.log_id().is_none();
         if known.is_some() || was_never_told {
+            has_asked = true;
             let mut addresses: Vec<String> = seeds.clone();
             let others = membership.nodes().filter(|(id, _)| **id != node.id());
             addresses.extend(others.map(|(_, member)| member.peer_address.clone()));

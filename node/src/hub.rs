@@ -5,9 +5,10 @@ use lease::event::{Event, What};
 use lease::names::{ItemId, QueueName, SpaceName};
 use openraft::type_config::TypeConfigExt;
 use raft_store::state::{AppliedChunk, Observer, Progress};
-use raft_store::types::Types;
+use raft_store::types::{LogId, Types};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -31,6 +32,42 @@ pub struct Hub {
     progress: watch::Sender<Progress>,
     events: broadcast::Sender<Told>,
     waiters: Mutex<Waiters>,
+    counts: Counts,
+}
+
+/// What was told here since this node started, for metrics.
+#[derive(Debug)]
+pub struct Counts {
+    /// As [`What::KINDS`] has them.
+    events: [AtomicU64; What::KINDS.len()],
+    pub snapshots_taken: AtomicU64,
+    pub snapshots_installed: AtomicU64,
+}
+
+static KIND_NUMBERS: LazyLock<BTreeMap<&'static str, usize>> =
+    LazyLock::new(|| What::KINDS.into_iter().zip(0..).collect());
+
+impl Counts {
+    fn new() -> Self {
+        Self {
+            events: std::array::from_fn(|_| AtomicU64::new(0)),
+            snapshots_taken: AtomicU64::new(0),
+            snapshots_installed: AtomicU64::new(0),
+        }
+    }
+
+    /// How many events of each kind this node has applied.
+    pub fn events(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        What::KINDS.into_iter().zip(&self.events).map(|(kind, count)| (kind, count.load(Ordering::Relaxed)))
+    }
+
+    fn count(&self, events: &[Event]) {
+        for event in events {
+            if let Some(number) = KIND_NUMBERS.get(event.what.kind()) {
+                self.events[*number].fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 /// What those who follow events hear of a chunk.
@@ -54,8 +91,12 @@ type Wake = u64;
 
 impl Hub {
     pub fn new(progress: Progress) -> Arc<Self> {
-        let events = broadcast::Sender::new(TOLD_CHUNKS);
-        Arc::new(Self { progress: watch::Sender::new(progress), events, waiters: Mutex::default() })
+        Arc::new(Self {
+            progress: watch::Sender::new(progress),
+            events: broadcast::Sender::new(TOLD_CHUNKS),
+            waiters: Mutex::default(),
+            counts: Counts::new(),
+        })
     }
 
     /// How far this node's state is, and a way to await the next change.
@@ -92,6 +133,11 @@ impl Hub {
     /// How many callers wait here.
     pub fn waiting(&self) -> usize {
         self.lock().by_topic.values().map(BTreeMap::len).sum()
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
@@ -199,6 +245,11 @@ fn may_make_ready(what: &What) -> bool {
 
 impl Observer for Hub {
     fn applied(&self, chunk: &AppliedChunk<'_>) {
+        self.counts.count(chunk.events);
+        if chunk.is_jump {
+            self.counts.snapshots_installed.fetch_add(1, Ordering::Relaxed);
+            tracing::info!(index = chunk.progress.applied.map(|last| last.index), "a snapshot was installed");
+        }
         if self.events.receiver_count() > 0 {
             // Nobody listening is no failure.
             if chunk.is_jump {
@@ -220,6 +271,11 @@ impl Observer for Hub {
             }
         }
         self.progress.send_replace(chunk.progress);
+    }
+
+    fn took_snapshot(&self, last: Option<LogId>) {
+        self.counts.snapshots_taken.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(index = last.map(|last| last.index), "a snapshot was taken");
     }
 }
 
@@ -392,5 +448,20 @@ mod tests {
         drop(gone);
         assert!(woken(left).await.is_some(), "a wake that nobody heard is not lost");
         assert_eq!(hub.waiting(), 0);
+    }
+
+    #[test]
+    fn events_are_counted_by_their_kind_and_a_jump_as_an_installed_snapshot() {
+        let hub = Hub::new(Progress::default());
+        tell(&hub, &[event("a", What::Created), event("a", What::Activated), event("b", What::Created)], false);
+        tell(&hub, &[], true);
+        hub.took_snapshot(None);
+        let counted: Vec<_> = hub.counts().events().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, [("created", 2), ("activated", 1)]);
+        let counts = hub.counts();
+        assert_eq!(
+            (counts.snapshots_taken.load(Ordering::Relaxed), counts.snapshots_installed.load(Ordering::Relaxed)),
+            (1, 1)
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::hub::Hub;
+use crate::metrics::Metrics;
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
@@ -19,13 +20,14 @@ pub(crate) async fn follow<C: Types, D: StateDisk>(
     clock: Arc<Clock<InstantOf<C>>>,
     hub: Arc<Hub>,
     failure: Arc<Mutex<Option<String>>>,
+    counted: Metrics,
 ) {
     let mut metrics = raft.server_metrics();
-    let mut told = None;
+    let (mut told, mut members_told) = (None, None);
     loop {
-        let (state, vote, leader) = {
+        let (state, vote, leader, members) = {
             let metrics = metrics.borrow_watched();
-            (metrics.state, metrics.vote, metrics.current_leader)
+            (metrics.state, metrics.vote, metrics.current_leader, metrics.membership_config.clone())
         };
         if state.is_leader() && vote.is_committed() {
             // The state's time first: what passes between the two readings is charged to nobody.
@@ -35,13 +37,21 @@ pub(crate) async fn follow<C: Types, D: StateDisk>(
             clock.end();
         }
         let role = (state, leader, vote.leader_id().term);
-        if told.replace(role) != Some(role) {
+        let before = told.replace(role);
+        if before != Some(role) {
             tracing::info!(node = id, role = ?state, ?leader, term = vote.leader_id().term, "role");
+            counted.role(before.map(|(state, leader, _)| (state, leader)), (state, leader));
+        }
+        let changed = members.log_id().filter(|change| members_told != Some(*change));
+        if let Some(change) = changed {
+            members_told = Some(change);
+            let learners: Vec<NodeId> = members.membership().learner_ids().collect();
+            let voters = members.membership().get_joint_config();
+            tracing::info!(node = id, index = change.index, ?voters, ?learners, "members");
         }
         if metrics.changed().await.is_err() {
             clock.end();
             if let Some(why) = ended_by_itself(&raft).await {
-                tracing::error!("{why}");
                 failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
             }
             return;

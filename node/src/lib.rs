@@ -12,14 +12,18 @@ pub mod daemon;
 pub mod edge;
 pub mod hub;
 pub mod identity;
+pub mod logs;
 pub mod members;
+pub mod metrics;
 pub mod node;
+pub mod otlp;
 pub mod peers;
 pub mod propose;
 pub mod reads;
 pub mod restore;
 pub mod service;
 pub mod status;
+pub mod trace;
 
 mod compare;
 mod leadership;

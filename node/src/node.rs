@@ -7,6 +7,7 @@ use crate::compare;
 use crate::hub::{Hub, Topic};
 use crate::leadership;
 use crate::members::{self, ChangeError};
+use crate::metrics::Metrics;
 use crate::propose::{Gatherer, NoOutcome, Proposer, Responds};
 use crate::reads::{self, Reads, Rounds};
 use crate::tick;
@@ -129,6 +130,7 @@ struct Inner<C: Types, D: StateDisk, P> {
     reads: Reads<C>,
     calls: P,
     failure: Arc<Mutex<Option<String>>>,
+    metrics: Metrics,
     tasks: Mutex<Vec<JoinHandleOf<C, ()>>>,
     stop: CancellationToken,
 }
@@ -170,11 +172,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             Raft::new(id, config, network, log, machine).await.map_err(|fatal| StartError::Raft(fatal.to_string()))?;
         let clock = Arc::new(Clock::new());
         let failure = Arc::new(Mutex::new(None));
+        let metrics = Metrics::new();
         let (proposer, gatherer) = Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone());
         let (reads, rounds) = Rounds::new(id, raft.clone(), calls.clone(), hub.clone());
         let stop = CancellationToken::new();
         let own = (raft.clone(), store.clone(), calls.clone(), failure.clone());
-        let following = leadership::follow(id, raft.clone(), clock.clone(), hub.clone(), failure.clone());
+        let (followed, counted) = (failure.clone(), metrics.clone());
+        let following = leadership::follow(id, raft.clone(), clock.clone(), hub.clone(), followed, counted);
         let comparing = compare::run(id, settings.compare_every, own.0, own.1, own.2, own.3);
         let tasks = Mutex::new(vec![
             C::spawn(until(stop.clone(), gatherer.run())),
@@ -184,7 +188,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             C::spawn(until(stop.clone(), comparing)),
             C::spawn(until(stop.clone(), members::finish_left_changes(raft.clone()))),
         ]);
-        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, tasks, stop };
+        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, metrics, tasks, stop };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -216,6 +220,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     #[must_use]
     pub fn proposer(&self) -> &Proposer<C> {
         &self.inner.proposer
+    }
+
+    /// What this node counts, for its operator.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     #[must_use]

@@ -16,7 +16,8 @@ use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
-use openraft::{Raft, RaftTypeConfig};
+use openraft::{Instant as _, Raft, RaftTypeConfig};
+use raft_store::histogram::{Histogram, LATENCY_NANOS, SIZES};
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{NodeId, Proposal, Types};
@@ -98,11 +99,27 @@ pub struct Proposer<C: Types> {
 }
 
 /// What the proposer has done, for metrics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counts {
     pub batches: AtomicU64,
     pub commands: AtomicU64,
     pub forwarded: AtomicU64,
+    /// Commands that shared a batch, of those that had any: a tick has none.
+    pub batch_commands: Histogram,
+    /// From a batch's proposal on this node to its answer.
+    pub commit_nanos: Histogram,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            batches: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            forwarded: AtomicU64::new(0),
+            batch_commands: Histogram::new(SIZES),
+            commit_nanos: Histogram::new(LATENCY_NANOS),
+        }
+    }
 }
 
 impl<C: Types> Clone for Proposer<C> {
@@ -353,6 +370,10 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         let wanted = requests.len();
         self.counts.batches.fetch_add(1, Ordering::Relaxed);
         self.counts.commands.fetch_add(wanted as u64, Ordering::Relaxed);
+        if wanted > 0 {
+            self.counts.batch_commands.observe(wanted as u64);
+        }
+        let began = C::now();
         let mut entry = Entry { commands: requests, wall: (self.wall)(), ..Entry::default() };
         // Sealed: now, not when the batch was opened.
         let Some(stamp) = self.clock.observe(C::now()) else {
@@ -364,7 +385,11 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         if let Err(fatal) = write.await {
             return Sent::Unknown(format!("Raft stopped: {fatal}"));
         }
-        match C::timeout(ANSWER_WITHIN, answered).await {
+        let answered = C::timeout(ANSWER_WITHIN, answered).await;
+        if let Ok(Ok(Ok(_))) = answered {
+            self.counts.commit_nanos.observe_time(C::now().saturating_duration_since(began));
+        }
+        match answered {
             Ok(Ok(Ok(response))) if response.data.outcomes.len() == wanted => Sent::Answered(response.data.outcomes),
             Ok(Ok(Ok(_))) => Sent::Unknown("the answer does not fit the question".into()),
             Ok(Ok(Err(ClientWriteError::ForwardToLeader(_)))) => {

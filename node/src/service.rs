@@ -150,7 +150,8 @@ impl Service for NodeService {
             },
             NodeQuestion::HashMarks => NodeReply::HashMarks(self.node.store().hash_marks()),
             NodeQuestion::Join { node, member, is_new } => {
-                tracing::info!(node, from, address = member.peer_address, "a node asks to join");
+                // It asks until it has a vote: what comes of it is told once, as a change of the members.
+                tracing::debug!(node, from, address = member.peer_address, "a node asks to join");
                 self.join(node, member, is_new).await
             }
             NodeQuestion::Status => NodeReply::Status(self.status()),

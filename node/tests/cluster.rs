@@ -20,6 +20,8 @@ mod leases;
 mod lost_log;
 #[path = "cluster/membership.rs"]
 mod membership;
+#[path = "cluster/metrics.rs"]
+mod metrics;
 #[path = "cluster/operations.rs"]
 mod operations;
 #[path = "cluster/reads.rs"]

@@ -28,5 +28,7 @@ mod pausing;
 mod restoring;
 #[path = "processes/stopping.rs"]
 mod stopping;
+#[path = "processes/words.rs"]
+mod words;
 #[path = "processes/world.rs"]
 mod world;

@@ -6,6 +6,7 @@
 pub mod backup;
 pub mod codec;
 pub mod directory;
+pub mod histogram;
 pub mod log;
 pub mod restore;
 pub mod snapshot;

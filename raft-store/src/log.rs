@@ -31,7 +31,7 @@ use view::View;
 use writer::{Op, Work, Writer};
 
 pub use disk::OpenError;
-pub use stats::LogStats;
+pub use stats::{LogHistograms, LogStats};
 
 /// Operations that may wait for the disk. Raft appends whole batches, so this is far more than ever waits.
 const QUEUE_OPERATIONS: usize = 1024;
@@ -362,6 +362,11 @@ impl LogMonitor {
     #[must_use]
     pub fn stats(&self) -> LogStats {
         self.counters.read()
+    }
+
+    #[must_use]
+    pub fn histograms(&self) -> LogHistograms {
+        self.counters.histograms()
     }
 
     #[must_use]

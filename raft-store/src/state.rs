@@ -33,6 +33,9 @@ const HASH_MARKS_KEPT: usize = 16;
 /// Told of every chunk after it is written, before anyone is answered. Must not block.
 pub trait Observer: Send + Sync + 'static {
     fn applied(&self, chunk: &AppliedChunk<'_>);
+
+    /// A snapshot was taken, up to this entry.
+    fn took_snapshot(&self, _last: Option<LogId>) {}
 }
 
 /// What those who wait learn of a chunk.

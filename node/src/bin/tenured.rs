@@ -1,11 +1,12 @@
 //! The daemon of a Tenure node.
 
 use clap::{Args, Parser, Subcommand};
-use node::config::{LogFormat, Options, describe};
+use node::config::{Options, describe};
 use node::daemon::Daemon;
+use node::logs::Logs;
 use raft_store::restore::{Restored, Target};
 use std::fs::File;
-use std::io::{BufReader, IsTerminal as _, Write as _};
+use std::io::{BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,12 +60,15 @@ fn main() -> ExitCode {
     match &command {
         Some(Command::Status { at }) => return status(&options, at),
         Some(Command::Restore(asked)) => {
-            log(options.log_format);
-            return restore(asked);
+            return match Logs::start(options.log_format.unwrap_or_default(), None, asked.node_id) {
+                Ok(_logs) => restore(asked),
+                Err(why) => fail(&why),
+            };
         }
         Some(Command::CheckConfig) | None => {}
     }
-    let (settings, format) = match options.with_file().and_then(|all| Ok((all.settings()?, all.log_format))) {
+    let read = options.with_file().and_then(|all| Ok((all.settings()?, all.log_format, all.spans()?)));
+    let (settings, format, spans) = match read {
         Ok(read) => read,
         Err(error) => return fail(&error),
     };
@@ -72,12 +76,17 @@ fn main() -> ExitCode {
         let _ = std::io::stdout().write_all(describe(&settings).as_bytes());
         return ExitCode::SUCCESS;
     }
-    log(format);
+    let logs = match Logs::start(format.unwrap_or_default(), spans.as_ref(), settings.node) {
+        Ok(logs) => logs,
+        Err(why) => return fail(&why),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    runtime.block_on(run(settings))
+    let ended = runtime.block_on(run(settings));
+    logs.stop();
+    ended
 }
 
 async fn run(settings: node::daemon::Settings) -> ExitCode {
@@ -111,7 +120,7 @@ async fn run(settings: node::daemon::Settings) -> ExitCode {
         Some(why) => {
             tracing::error!("stopping: {why}");
             daemon.abandon().await;
-            fail(&why)
+            ExitCode::FAILURE
         }
         None => {
             tracing::info!("stopping");
@@ -179,22 +188,6 @@ async fn failed(daemon: &Daemon) -> String {
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-fn log(format: Option<LogFormat>) {
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter());
-    // Colours are for people: a file or a journal gets the words alone.
-    let log = log.with_ansi(std::io::stderr().is_terminal());
-    match format.unwrap_or_default() {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-}
-
-/// Our own lines; of the libraries only what went wrong. `RUST_LOG` says otherwise.
-fn filter() -> tracing_subscriber::EnvFilter {
-    let usual = "warn,node=info,tenured=info,openraft=error";
-    tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| usual.into())
 }
 
 fn fail(why: &dyn std::fmt::Display) -> ExitCode {

@@ -14,6 +14,7 @@ use socket2::{SockRef, TcpKeepalive};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -34,6 +35,7 @@ const KEEPALIVE_TRIES: u32 = 3;
 pub struct Peers {
     dialer: Dialer,
     lines: Arc<Mutex<Lines>>,
+    snapshots_sent: Arc<AtomicU64>,
 }
 
 /// With the member to whom each was made: a change of its address or directory makes another.
@@ -49,7 +51,7 @@ enum Line {
 impl Peers {
     #[must_use]
     pub fn new(identity: Identity, tls: Option<PeerTls>) -> Self {
-        Self { dialer: Dialer { identity, tls }, lines: Arc::default() }
+        Self { dialer: Dialer { identity, tls }, lines: Arc::default(), snapshots_sent: Arc::default() }
     }
 
     #[must_use]
@@ -114,6 +116,16 @@ impl Peers {
             }
         };
         calls.ask(question, limit).await
+    }
+
+    pub(crate) fn note_snapshot_sent(&self) {
+        self.snapshots_sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many snapshots were sent and installed where they went.
+    #[must_use]
+    pub fn snapshots_sent(&self) -> u64 {
+        self.snapshots_sent.load(Ordering::Relaxed)
     }
 
     pub(crate) fn dialer(&self) -> &Dialer {

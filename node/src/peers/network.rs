@@ -276,7 +276,10 @@ impl<C: Types> RaftNetworkV2<C> for Network<C> {
         tokio::select! {
             closed = cancel => Err(closed.into()),
             sent = sending => match sent {
-                Ok(vote) => Ok(SnapshotResponse::new(vote.into())),
+                Ok(vote) => {
+                    self.peers.note_snapshot_sent();
+                    Ok(SnapshotResponse::new(vote.into()))
+                }
                 Err(error) => Err(StreamingError::from(self.rpc_error(error, RPCTypes::InstallSnapshot))),
             },
         }

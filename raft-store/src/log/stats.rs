@@ -1,6 +1,7 @@
 //! What the log did, counted for metrics and tests.
 
 use super::disk::Syncs;
+use crate::histogram::{Counted, Histogram, LATENCY_NANOS, SIZES};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -21,6 +22,15 @@ pub struct LogStats {
     pub last_sync: Duration,
 }
 
+/// How its writes were distributed, since the log was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogHistograms {
+    /// What a write that was synced took, in nanoseconds.
+    pub sync_nanos: Counted,
+    /// Entries that shared a write, of those that had any.
+    pub entries: Counted,
+}
+
 #[derive(Debug)]
 pub(super) struct Counters {
     syncs: Syncs,
@@ -30,6 +40,8 @@ pub(super) struct Counters {
     bytes_written: AtomicU64,
     largest_batch: AtomicU64,
     last_sync_nanos: AtomicU64,
+    sync_nanos: Histogram,
+    entries: Histogram,
 }
 
 impl Counters {
@@ -42,6 +54,8 @@ impl Counters {
             bytes_written: AtomicU64::new(0),
             largest_batch: AtomicU64::new(0),
             last_sync_nanos: AtomicU64::new(0),
+            sync_nanos: Histogram::new(LATENCY_NANOS),
+            entries: Histogram::new(SIZES),
         }
     }
 
@@ -52,7 +66,11 @@ impl Counters {
         self.entries_written.fetch_add(entries, Ordering::Relaxed);
         self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
         self.largest_batch.fetch_max(entries, Ordering::Relaxed);
+        if entries > 0 {
+            self.entries.observe(entries);
+        }
         if let Some(took) = synced {
+            self.sync_nanos.observe_time(took);
             self.last_sync_nanos.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
     }
@@ -67,5 +85,9 @@ impl Counters {
             largest_batch: self.largest_batch.load(Ordering::Relaxed),
             last_sync: Duration::from_nanos(self.last_sync_nanos.load(Ordering::Relaxed)),
         }
+    }
+
+    pub(super) fn histograms(&self) -> LogHistograms {
+        LogHistograms { sync_nanos: self.sync_nanos.read(), entries: self.entries.read() }
     }
 }

@@ -149,7 +149,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
     }
 
     async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
-        Builder { store: self.store.clone(), types: PhantomData }
+        Builder { store: self.store.clone(), observer: self.observer.clone(), types: PhantomData }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: D::Snapshot) -> io::Result<()> {
@@ -181,6 +181,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
 /// Takes a snapshot beside the one that applies: what it holds, it says itself.
 pub struct Builder<C, D> {
     store: Arc<StateStore<D>>,
+    observer: Arc<dyn Observer>,
     types: PhantomData<fn() -> C>,
 }
 
@@ -198,6 +199,7 @@ impl<C: Types, D: StateDisk> RaftSnapshotBuilder<C> for Builder<C, D> {
     ) -> io::Result<Snapshot<crate::types::LeaderId, u64, crate::types::Member, D::Snapshot>> {
         let store = self.store.clone();
         let (meta, snapshot) = aside::<C, D, _>(move || store.disk.take_snapshot()).await?;
+        self.observer.took_snapshot(meta.last.map(Into::into));
         Ok(Snapshot { meta: meta.try_into()?, snapshot })
     }
 }

@@ -173,6 +173,12 @@ impl RocksDisk {
         self
     }
 
+    /// Where it, the log and the snapshots are.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     fn db(&self) -> Arc<DB> {
         self.db.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,0 +1,236 @@
+//! What an operator sees of a node, as numbers. Some are counted here as they happen; the rest is looked up when
+//! somebody asks, see [`sample`].
+//!
+//! A registry per node: several may run in one process. No label carries an actor, an item or anything else that a
+//! caller made up, but for the names of queues and spaces, which are cut to a fixed number.
+
+mod command;
+mod encode;
+mod process;
+mod queues;
+mod sample;
+
+pub use command::{CommandName, name};
+
+use crate::service::TokioNode;
+use lease::Code;
+use openraft::ServerState;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use raft_store::log::LogMonitor;
+use raft_store::types::NodeId;
+use sample::Sample;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// What the rendered text is.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The outcome of a call that was not refused.
+pub const OK: &str = "ok";
+
+/// In front of every name.
+const PREFIX: &str = "tenure";
+/// Seconds of a call: from a read of memory to a claim that waits in line.
+const CALL_BUCKETS: [f64; 11] = [0.0005, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+
+/// The metrics of one node. Clones are the same ones.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    started: SystemTime,
+    registry: Registry,
+    calls: Histograms<2>,
+    refusals: Family<Labels<1>, Counter>,
+    shed: Family<Labels<1>, Counter>,
+    auth_failures: Family<Labels<1>, Counter>,
+    tls_failures: Counter,
+    body_bytes: Counter,
+    streams: Gauge,
+    in_flight: Gauge,
+    connections: Gauge,
+    roles: Family<Labels<1>, Counter>,
+    leaders: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    #[must_use]
+    pub fn new() -> Self {
+        let inner = Inner {
+            started: SystemTime::now(),
+            registry: Registry::with_prefix(PREFIX),
+            calls: Family::new_with_constructor(|| Histogram::new(CALL_BUCKETS)),
+            refusals: Family::default(),
+            shed: Family::default(),
+            auth_failures: Family::default(),
+            tls_failures: Counter::default(),
+            body_bytes: Counter::default(),
+            streams: Gauge::default(),
+            in_flight: Gauge::default(),
+            connections: Gauge::default(),
+            roles: Family::default(),
+            leaders: Counter::default(),
+        };
+        Self(Arc::new(inner.registered()))
+    }
+
+    /// A call was answered. `outcome` is [`OK`], a refusal's code or a code of the edge: of a closed set, never a
+    /// caller's word.
+    pub fn call(&self, command: CommandName, outcome: &'static str, took: Duration) {
+        let labels = [("command", command.as_str()), ("outcome", outcome)];
+        self.0.calls.get_or_create(&labels).observe(took.as_secs_f64());
+        if outcome != OK {
+            self.0.refusals.get_or_create(&[("code", outcome)]).inc();
+        }
+    }
+
+    /// An entry of a batch was refused; the batch itself is counted as a [`Metrics::call`].
+    pub fn entry_refused(&self, code: Code) {
+        self.0.refusals.get_or_create(&[("code", code.name())]).inc();
+    }
+
+    /// A request was turned away unread.
+    pub fn shed(&self, reason: &'static str) {
+        self.0.shed.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// A caller did not show who it is.
+    pub fn auth_failed(&self, reason: &'static str) {
+        self.0.auth_failures.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    pub fn tls_failed(&self) {
+        self.0.tls_failures.inc();
+    }
+
+    /// The body of a request was read.
+    pub fn body_read(&self, bytes: u64) {
+        self.0.body_bytes.inc_by(bytes);
+    }
+
+    /// A watch stream is open as long as the answer lives.
+    pub fn stream_opened(&self) -> Open {
+        Open::of(&self.0.streams)
+    }
+
+    /// A request is worked on as long as the answer lives.
+    pub fn request_began(&self) -> Open {
+        Open::of(&self.0.in_flight)
+    }
+
+    /// A caller's connection is open as long as the answer lives.
+    pub fn connection_opened(&self) -> Open {
+        Open::of(&self.0.connections)
+    }
+
+    /// The node's role, or the leader it knows, is another one.
+    pub(crate) fn role(&self, before: Option<(ServerState, Option<NodeId>)>, now: (ServerState, Option<NodeId>)) {
+        if before.map(|(state, _)| state) != Some(now.0) {
+            self.0.roles.get_or_create(&[("role", sample::role_name(now.0))]).inc();
+        }
+        if now.1.is_some() && before.and_then(|(_, leader)| leader) != now.1 {
+            self.0.leaders.inc();
+        }
+    }
+
+    /// All of it, for a scraper. Reads files and, in pieces, the state: some milliseconds with thousands of queues, so
+    /// not for a thread that others need.
+    #[must_use]
+    pub fn render(&self, node: &TokioNode, log: &LogMonitor) -> String {
+        self.text(Sample::take(node, log, self.0.started))
+    }
+
+    fn text(&self, sample: Sample) -> String {
+        let mut sampled = Registry::with_prefix(PREFIX);
+        sampled.register_collector(Box::new(sample));
+        let mut text = String::new();
+        encode_registry(&mut text, &self.0.registry)
+            .and_then(|()| encode_registry(&mut text, &sampled))
+            .and_then(|()| encode_eof(&mut text))
+            .expect("a String takes whatever is written");
+        text
+    }
+}
+
+impl Inner {
+    fn registered(mut self) -> Self {
+        let registry = &mut self.registry;
+        registry.register_with_unit(
+            "call",
+            "Time from a call to its answer, by command and outcome: ok, or why not",
+            Unit::Seconds,
+            self.calls.clone(),
+        );
+        registry.register(
+            "refusals",
+            "Calls, and entries of batches, that were refused, by code",
+            self.refusals.clone(),
+        );
+        registry.register(
+            "requests_shed",
+            "Requests turned away unread because the node had enough to do",
+            self.shed.clone(),
+        );
+        registry.register(
+            "auth_failures",
+            "Requests of callers that did not show who they are",
+            self.auth_failures.clone(),
+        );
+        registry.register(
+            "tls_handshake_failures",
+            "Connections of callers that ended before TLS stood",
+            self.tls_failures.clone(),
+        );
+        registry.register_with_unit(
+            "request_body",
+            "Bytes of request bodies read",
+            Unit::Bytes,
+            self.body_bytes.clone(),
+        );
+        registry.register("streams_open", "Watch streams that are open", self.streams.clone());
+        registry.register("requests_in_flight", "Requests that are being worked on", self.in_flight.clone());
+        registry.register("connections_open", "Connections of callers that are open", self.connections.clone());
+        registry.register(
+            "raft_role_changes",
+            "Changes of this node's role, by the new role: candidate is an election begun, leader one won",
+            self.roles.clone(),
+        );
+        registry.register("raft_leader_changes", "Times this node learned of another leader", self.leaders.clone());
+        self
+    }
+}
+
+/// Something that is counted as long as it is open.
+#[derive(Debug)]
+#[must_use = "it is counted only as long as this lives"]
+pub struct Open(Gauge);
+
+impl Open {
+    fn of(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! A sample as text: every name, what it means and how it is labelled.
+
+use super::queues::{Depth, Queues};
+use super::sample::{ProposerSample, ROLES, RaftSample, Sample};
+use lease::bounds::RULES_VERSION;
+use lease::numbers::Time;
+use lease::standing::StateKind;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+use raft_store::histogram::Counted;
+use std::fmt;
+use std::time::Duration;
+
+/// The states of items that are not at their end: others are in the archive, and not counted by queue.
+const LIVE: [StateKind; 7] = [
+    StateKind::Pending,
+    StateKind::Queued,
+    StateKind::Active,
+    StateKind::AwaitingInput,
+    StateKind::Stale,
+    StateKind::Reserved,
+    StateKind::Blocked,
+];
+
+impl Collector for Sample {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Out(encoder);
+        out.about_the_process(self)?;
+        out.about_raft(&self.raft)?;
+        out.about_snapshots(self)?;
+        out.about_time(self)?;
+        out.about_proposals(&self.proposer)?;
+        out.about_the_disk(self)?;
+        out.about_the_state(self)?;
+        out.about_queues(&self.queues, self.cluster_time)
+    }
+}
+
+struct Out<'a>(DescriptorEncoder<'a>);
+
+impl Out<'_> {
+    fn about_the_process(&mut self, sample: &Sample) -> fmt::Result {
+        let rules = RULES_VERSION.to_string();
+        let build = [("version", env!("CARGO_PKG_VERSION")), ("rules_version", rules.as_str())];
+        self.gauges(
+            "build_info",
+            "Always 1: the build, and up to which version it knows the rules",
+            None,
+            [(build, 1_u64)],
+        )?;
+        self.gauge(
+            "start_time",
+            "When this node was started, in Unix time",
+            Some(Unit::Seconds),
+            sample.started.as_secs_f64(),
+        )?;
+        self.gauge("failed", "1 if this node has failed and is about to stop", None, u64::from(sample.has_failed))?;
+        let process = &sample.process;
+        if let Some(bytes) = process.resident_bytes {
+            self.gauge("process_resident_memory", "Memory of the process", Some(Unit::Bytes), bytes)?;
+        }
+        if let Some(files) = process.open_files {
+            self.gauge("process_open_fds", "Open files and sockets of the process", None, files)?;
+        }
+        if let Some(max) = process.open_files_max {
+            self.gauge("process_max_fds", "How many it may open", None, max)?;
+        }
+        Ok(())
+    }
+
+    fn about_raft(&mut self, raft: &RaftSample) -> fmt::Result {
+        let roles = ROLES.map(|role| ([("role", role)], u64::from(role == raft.role)));
+        self.gauges("raft_role", "1 for the role that this node has, 0 for the others", None, roles)?;
+        self.gauge("raft_term", "Raft's term", None, raft.term)?;
+        self.gauge("raft_leader_known", "1 if this node knows a leader", None, u64::from(raft.knows_leader))?;
+        let members = [([("kind", "voter")], raft.voters), ([("kind", "learner")], raft.learners)];
+        self.gauges("raft_members", "Nodes of the cluster, by whether they vote", None, members)?;
+        self.gauge("raft_last_log_index", "The newest entry in this node's log", None, raft.last_log)?;
+        self.gauge(
+            "raft_committed_index",
+            "The newest entry that this node knows to be committed",
+            None,
+            raft.committed,
+        )?;
+        self.gauge("raft_applied_index", "The newest entry that this node's state has", None, raft.applied)?;
+        self.gauge("raft_snapshot_index", "The newest entry in this node's newest snapshot", None, raft.snapshot)?;
+        self.gauge("raft_purged_index", "The newest entry that this node's log no longer has", None, raft.purged)?;
+        let ids: Vec<(String, u64)> = raft.lag.iter().map(|(id, lag)| (id.to_string(), *lag)).collect();
+        let lag = ids.iter().map(|(id, lag)| ([("node", id.as_str())], *lag));
+        self.gauges(
+            "raft_member_lag_entries",
+            "Entries that another member lacks, as the leader sees it; on the leader only",
+            None,
+            lag,
+        )?;
+        if let Some(before) = raft.quorum_acked_before {
+            let help = "Time since a majority last answered the leader; on the leader only";
+            self.gauge("raft_quorum_acked_age", help, Some(Unit::Seconds), before.as_secs_f64())?;
+        }
+        Ok(())
+    }
+
+    fn about_snapshots(&mut self, sample: &Sample) -> fmt::Result {
+        self.counter("snapshots_taken", "Snapshots that this node took of its state", None, sample.snapshots_taken)?;
+        self.counter(
+            "snapshots_installed",
+            "Snapshots of other nodes that replaced this node's state",
+            None,
+            sample.snapshots_installed,
+        )?;
+        self.counter(
+            "snapshots_sent",
+            "Snapshots that this node sent and another one installed",
+            None,
+            sample.snapshots_sent,
+        )
+    }
+
+    fn about_time(&mut self, sample: &Sample) -> fmt::Result {
+        let time = sample.cluster_time.as_secs_f64();
+        self.gauge("cluster_time", "Cluster time of this node's state: what leases run by", Some(Unit::Seconds), time)?;
+        let help =
+            "Time that this leadership did not charge to holders because the leader had stalled; 0 where none leads";
+        self.gauge("clock_withheld", help, Some(Unit::Seconds), sample.withheld.as_secs_f64())
+    }
+
+    fn about_proposals(&mut self, proposer: &ProposerSample) -> fmt::Result {
+        self.counter(
+            "proposed_batches",
+            "Batches that this node, leading, proposed; those without a command are ticks",
+            None,
+            proposer.batches,
+        )?;
+        self.counter("proposed_commands", "Commands in them", None, proposer.commands)?;
+        self.counter("forwarded_commands", "Commands that this node sent on to the leader", None, proposer.forwarded)?;
+        self.histogram("batch_commands", "Commands that shared a batch", None, &proposer.batch_commands, 1.0)?;
+        let help = "From a batch's proposal to its answer: log, replication and apply; on the leader only";
+        self.histogram("commit", help, Some(Unit::Seconds), &proposer.commit_nanos, 1e9)
+    }
+
+    fn about_the_disk(&mut self, sample: &Sample) -> fmt::Result {
+        let help = "What a write to the log took that ended with an fsync";
+        self.histogram("log_sync", help, Some(Unit::Seconds), &sample.log_histograms.sync_nanos, 1e9)?;
+        self.histogram(
+            "log_write_entries",
+            "Entries that shared a write to the log",
+            None,
+            &sample.log_histograms.entries,
+            1.0,
+        )?;
+        self.counter("log_entries_written", "Entries written to the log", None, sample.log.entries_written)?;
+        self.counter("log_written", "Bytes written to the log", Some(Unit::Bytes), sample.log.bytes_written)?;
+        let parts = sample.disk_bytes.map(|(part, bytes)| ([("part", part)], bytes));
+        let help = "Files of this node, by part of its directory. Snapshots share files with the state: the sum counts them twice";
+        self.gauges("disk_used", help, Some(Unit::Bytes), parts)
+    }
+
+    fn about_the_state(&mut self, sample: &Sample) -> fmt::Result {
+        let kinds = sample.events.iter().map(|(kind, count)| ([("kind", *kind)], *count));
+        self.counters("events", "Events that this node has applied since it started, by kind", kinds)?;
+        self.gauge("rules_version", "The version of the rules that the cluster runs by", None, sample.rules_version)?;
+        let help = "1 if leases are granted: 0 between a restore and its activation";
+        self.gauge("activated", help, None, u64::from(sample.is_activated))?;
+        self.gauge(
+            "remembered_requests",
+            "Requests whose answers are remembered, so that a repeat has no second effect",
+            None,
+            sample.remembered_requests,
+        )?;
+        self.gauge("waiters", "Callers on this node that wait for an event", None, sample.waiting)
+    }
+
+    fn about_queues(&mut self, queues: &Queues, now: Duration) -> fmt::Result {
+        let now = Time(u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+        let all = &queues.all;
+        self.gauge("queues", "Queues of all spaces", None, queues.count)?;
+        let states = LIVE.map(|state| ([("state", state.name())], count(all, state)));
+        self.gauges("items", "Items that are not at their end, by state", None, states)?;
+        self.gauge("leases", "Leases that are live", None, all.leases)?;
+        self.gauge("ready_items", "Items that next could hand out", None, all.ready)?;
+        self.gauge(
+            "oldest_ready_age",
+            "How long the first of them has been where it is, in cluster time",
+            Some(Unit::Seconds),
+            age(all, now),
+        )?;
+        self.gauge("items_with_line", "Items that somebody waits for", None, all.lines)?;
+        self.gauge("waiting_claims", "Claims that wait in line", None, all.waiting)?;
+
+        let named = queues.named.iter().map(|((space, queue), depth)| (space.as_str(), queue.as_str(), depth));
+        // No space has an empty name: a queue that somebody calls `other` is another series.
+        let shown: Vec<_> = named.chain(queues.other.as_ref().map(|depth| ("", "other", depth))).collect();
+        let labelled = |value: &dyn Fn(&Depth) -> u64| -> Vec<_> {
+            shown.iter().map(|(space, queue, depth)| ([("space", *space), ("queue", *queue)], value(depth))).collect()
+        };
+        let by_state = shown.iter().flat_map(|(space, queue, depth)| {
+            LIVE.map(|state| ([("space", *space), ("queue", *queue), ("state", state.name())], count(depth, state)))
+        });
+        self.gauges("queue_items", "Items of a queue that are not at their end, by state", None, by_state)?;
+        self.gauges("queue_leases", "Leases that are live in a queue", None, labelled(&|depth| depth.leases))?;
+        self.gauges(
+            "queue_ready_items",
+            "Items of a queue that next could hand out",
+            None,
+            labelled(&|depth| depth.ready),
+        )?;
+        let ages = shown.iter().map(|(space, queue, depth)| ([("space", *space), ("queue", *queue)], age(depth, now)));
+        self.gauges(
+            "queue_oldest_ready_age",
+            "How long the first of them has been where it is, in cluster time",
+            Some(Unit::Seconds),
+            ages,
+        )?;
+        self.gauges(
+            "queue_waiting_claims",
+            "Claims that wait in line for items of a queue",
+            None,
+            labelled(&|depth| depth.waiting),
+        )
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<Unit>, value: impl EncodeGaugeValue) -> fmt::Result {
+        self.begin(name, help, unit.as_ref(), MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        values: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        let mut encoder = self.begin(name, help, unit.as_ref(), MetricType::Gauge)?;
+        for (labels, value) in values {
+            encoder.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, name: &str, help: &str, unit: Option<Unit>, value: u64) -> fmt::Result {
+        self.begin(name, help, unit.as_ref(), MetricType::Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.begin(name, help, None, MetricType::Counter)?;
+        for (labels, value) in values {
+            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// `per_unit` of what was counted are one of what is shown.
+    fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        counted: &Counted,
+        per_unit: f64,
+    ) -> fmt::Result {
+        // Counts below 2^53 are exact, and so are sums in the precision that anybody reads.
+        #[allow(clippy::cast_precision_loss)]
+        let shown = |value: u64| value as f64 / per_unit;
+        let bounds = counted.bounds.iter().map(|bound| shown(*bound)).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(counted.counts.iter().copied()).collect();
+        let total = counted.counts.iter().sum();
+        let mut encoder = self.begin(name, help, unit.as_ref(), MetricType::Histogram)?;
+        encoder.encode_histogram::<NoLabelSet>(shown(counted.sum), total, &buckets, None)
+    }
+
+    fn begin<'s>(
+        &'s mut self,
+        name: &'s str,
+        help: &str,
+        unit: Option<&'s Unit>,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'s>, fmt::Error> {
+        // As the registry writes those that it has.
+        self.0.encode_descriptor(name, &format!("{help}."), unit, kind)
+    }
+}
+
+fn count(depth: &Depth, state: StateKind) -> u64 {
+    depth.by_state.get(&state).copied().unwrap_or(0)
+}
+
+fn age(depth: &Depth, now: Time) -> f64 {
+    let millis = depth.oldest_ready_since.map_or(0, |since| now.0.saturating_sub(since.0));
+    Duration::from_millis(millis).as_secs_f64()
+}

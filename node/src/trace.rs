@@ -1,0 +1,226 @@
+//! The trace that a request belongs to: W3C's `traceparent`, and the span under which the request is logged.
+//!
+//! A request that carries a `traceparent` keeps its trace; any other begins one of its own. The trace id stands on
+//! every log line of the request, so what a caller saw can be found in the log of the node it called.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tracing::Span;
+
+/// The header's name.
+pub const HEADER: &str = "traceparent";
+
+/// Of which trace a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    trace_id: TraceId,
+    /// The caller's span; none when the trace begins here.
+    parent: Option<SpanId>,
+    is_sampled: bool,
+}
+
+/// Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceId(u128);
+
+/// Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanId(u64);
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl TraceContext {
+    /// The caller's, if its header is one; else a new one.
+    #[must_use]
+    pub fn of(header: Option<&str>) -> Self {
+        header.and_then(Self::parse).unwrap_or_else(Self::begin)
+    }
+
+    /// Strictly as W3C's Trace Context says: `00-<32 hex>-<16 hex>-<2 hex>`, lower case, ids not zero. A later version may
+    /// have more behind a further dash, which is not looked at; version `ff` is none.
+    #[must_use]
+    pub fn parse(header: &str) -> Option<Self> {
+        let mut parts = header.splitn(5, '-');
+        let mut next = |digits: usize| parts.next().filter(|part| part.len() == digits && part.bytes().all(is_hex));
+        let version = next(2).filter(|version| *version != "ff")?;
+        let trace_id = u128::from_str_radix(next(32)?, 16).ok().filter(|id| *id != 0)?;
+        let parent = u64::from_str_radix(next(16)?, 16).ok().filter(|id| *id != 0)?;
+        let flags = u8::from_str_radix(next(2)?, 16).ok()?;
+        if version == "00" && parts.next().is_some() {
+            return None;
+        }
+        Some(Self { trace_id: TraceId(trace_id), parent: Some(SpanId(parent)), is_sampled: flags & 1 == 1 })
+    }
+
+    /// A trace that begins here.
+    #[must_use]
+    pub fn begin() -> Self {
+        let high = u128::from(random()) << 64;
+        Self { trace_id: TraceId(high | u128::from(random())), parent: None, is_sampled: true }
+    }
+
+    #[must_use]
+    pub fn trace_id(&self) -> TraceId {
+        self.trace_id
+    }
+
+    #[must_use]
+    pub fn parent(&self) -> Option<SpanId> {
+        self.parent
+    }
+
+    /// What to send on, or back: the same trace, with a span of this node as the parent.
+    #[must_use]
+    pub fn header(&self) -> String {
+        let flags = u8::from(self.is_sampled);
+        format!("00-{}-{}-{flags:02x}", self.trace_id, SpanId(random()))
+    }
+}
+
+/// The span of one request, and its trace. With an export of spans the span is a child of the caller's, and a trace
+/// that begins here has the exported trace's id.
+///
+/// The request id is the caller's word: it is written quoted, and never a label of a metric.
+#[must_use]
+pub fn request_span(header: Option<&str>, request_id: &str) -> (Span, TraceContext) {
+    let span = tracing::info_span!("request", trace_id = tracing::field::Empty, request_id);
+    #[cfg_attr(not(feature = "otlp"), allow(unused_mut, reason = "only an export has a say in it"))]
+    let mut context = TraceContext::of(header);
+    #[cfg(feature = "otlp")]
+    exported::join(&span, &mut context);
+    span.record("trace_id", tracing::field::display(context.trace_id));
+    (span, context)
+}
+
+#[cfg(feature = "otlp")]
+mod exported {
+    use super::{TraceContext, TraceId};
+    use opentelemetry::trace::{SpanContext, TraceContextExt as _, TraceFlags, TraceState};
+    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+    pub(super) fn join(span: &tracing::Span, context: &mut TraceContext) {
+        match context.parent {
+            Some(parent) => {
+                let flags = if context.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
+                let (trace, parent) = (context.trace_id.0.into(), parent.0.into());
+                let remote = SpanContext::new(trace, parent, flags, true, TraceState::default());
+                // Fails only where no export is on: then nothing is joined to anything.
+                let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));
+            }
+            None => {
+                let own = u128::from_be_bytes(span.context().span().span_context().trace_id().to_bytes());
+                if own != 0 {
+                    context.trace_id = TraceId(own);
+                }
+            }
+        }
+    }
+}
+
+fn is_hex(byte: u8) -> bool {
+    byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)
+}
+
+/// Not zero. A machine without randomness still tells its requests apart.
+fn random() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = getrandom::u64().unwrap_or(0);
+    if number == 0 { LAST.fetch_add(1, Ordering::Relaxed) + 1 } else { number }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const PARENT: &str = "b7ad6b7169203331";
+
+    #[test]
+    fn a_callers_trace_is_kept() {
+        let context = TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01")).unwrap();
+        assert_eq!(context.trace_id().to_string(), TRACE);
+        assert_eq!(context.parent().unwrap().to_string(), PARENT);
+        let sent_on = context.header();
+        let onwards = TraceContext::parse(&sent_on).unwrap();
+        assert_eq!(onwards.trace_id(), context.trace_id());
+        assert_ne!(onwards.parent(), context.parent());
+        assert!(sent_on.ends_with("-01"));
+        assert!(TraceContext::parse(&format!("00-{TRACE}-{PARENT}-00")).unwrap().header().ends_with("-00"));
+    }
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn whatever_is_said_of_a_request_carries_its_trace_and_its_id() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let (span, _) = request_span(Some(&format!("00-{TRACE}-{PARENT}-01")), "mine\n\u{1b}[2J");
+            span.in_scope(|| tracing::warn!("slow"));
+        });
+        let said = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        assert!(said.contains(&format!("trace_id={TRACE}")), "{said}");
+        assert!(said.contains(r#"request_id="mine\n\u{1b}[2J""#), "{said}");
+        assert_eq!(said.lines().count(), 1, "a caller's word makes no line of its own: {said}");
+    }
+
+    #[test]
+    fn a_later_version_may_say_more_and_this_one_may_not() {
+        assert!(TraceContext::parse(&format!("01-{TRACE}-{PARENT}-01-what-else")).is_some());
+        assert!(TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01-what-else")).is_none());
+    }
+
+    #[test]
+    fn what_is_no_traceparent_begins_a_trace_of_its_own() {
+        let zero = "0".repeat(32);
+        let upper = TRACE.to_uppercase();
+        let wrong = [
+            String::new(),
+            "00".into(),
+            format!("ff-{TRACE}-{PARENT}-01"),
+            format!("00-{zero}-{PARENT}-01"),
+            format!("00-{TRACE}-{}-01", &zero[..16]),
+            format!("00-{upper}-{PARENT}-01"),
+            format!("00-{TRACE}-{PARENT}-1"),
+            format!("00-{TRACE}-{PARENT}"),
+            format!("0-{TRACE}-{PARENT}-01"),
+            format!("00-+{}-{PARENT}-01", &TRACE[1..]),
+            format!(" 00-{TRACE}-{PARENT}-01"),
+            format!("00-{TRACE}-{PARENT}-01\n"),
+            format!("00-{}-{PARENT}-01", "ä".repeat(16)),
+        ];
+        let mut seen = std::collections::BTreeSet::new();
+        for header in &wrong {
+            assert_eq!(TraceContext::parse(header), None, "{header:?}");
+            let own = TraceContext::of(Some(header));
+            assert_eq!(own.parent(), None);
+            assert!(TraceContext::parse(&own.header()).is_some());
+            assert!(seen.insert(own.trace_id().to_string()), "each its own");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What a node says while it lives: one line for each thing that an operator would ask about.
+
+use crate::client::until;
+use crate::world::World;
+
+/// How often this message was logged.
+fn told(words: &str, message: &str) -> usize {
+    words.matches(&format!("\"message\":\"{message}\"")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_thing_that_happens_to_a_cluster_is_one_line_of_json() {
+    let mut world = World::empty();
+    world.options =
+        ["--log-format", "json", "--snapshot-every", "40", "--entries-kept", "5"].map(String::from).to_vec();
+    world.start_three().await;
+    let client = world.client();
+    for nth in 0..60 {
+        client.create(&format!("item-{nth}")).await;
+    }
+    until("each has taken a snapshot", async || {
+        (1..=3).all(|node| told(&world.words(node), "a snapshot was taken") >= 1)
+    })
+    .await;
+    for node in [3, 2] {
+        assert_eq!(world.stop(node).await.code(), Some(0), "{}", world.words(node));
+    }
+    for node in [2, 3] {
+        let words = world.words(node);
+        for line in words.lines() {
+            assert!(line.starts_with('{') && line.ends_with('}'), "node {node}: {line}");
+        }
+        for once in ["started", "stopping", "stopped", "this node has a vote"] {
+            assert_eq!(told(&words, once), 1, "{once}\n{words}");
+        }
+        let index = "\"index\":";
+        for line in words.lines().filter(|line| line.contains("a snapshot was taken") || line.contains("\"members\"")) {
+            assert!(line.contains(index), "{line}");
+        }
+        assert_eq!(told(&words, "a node asks to join"), 0, "it asks many times");
+    }
+    // Alone, as a learner is added, half and whole with two voters, and the same for the third node.
+    let first = world.words(1);
+    assert!((5..=9).contains(&told(&first, "members")), "{first}");
+    let named = (1..=3).find(|node| world.words(*node).contains("item-"));
+    assert_eq!(named, None, "nothing is said of single entries");
+}
