@@ -48,10 +48,16 @@ pub(crate) trait PemFiles {
 }
 
 /// What is in use of some files. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Kept<F: PemFiles> {
     files: Arc<F>,
     current: Arc<RwLock<Arc<Loaded<F::Built>>>>,
+}
+
+impl<F: PemFiles> Clone for Kept<F> {
+    fn clone(&self) -> Self {
+        Self { files: self.files.clone(), current: self.current.clone() }
+    }
 }
 
 #[derive(Debug)]
