@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
 /// Where certificate and key are, in PEM.
@@ -56,13 +57,15 @@ impl PemFiles for EdgeFiles {
         };
         let chain = certificates(certificate, &self.certificate)?;
         let key = private_key(key, &self.key)?;
-        // Each content has a configuration and so a session store of its own: no session outlives its certificate.
         let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(|error| TlsError::of(&self.certificate, &error))?
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map_err(|error| TlsError::of(&self.certificate, &error))?;
+        // Sessions are never resumed: a store of them would be a bound to set, and would serve few of many callers.
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(server)
     }

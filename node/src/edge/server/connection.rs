@@ -44,8 +44,6 @@ const SEND_BYTES_MAX: usize = 32 * 1024;
 const RESETS_MAX: usize = 20;
 /// Streams that we had to reset for the caller's errors; beyond it the connection ends.
 const OWN_RESETS_MAX: usize = 128;
-/// A connection that was told that it is idle has this long to close.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs the streams of HTTP/2, each as a task of its own that the server waits for.
 #[derive(Clone, Debug)]
@@ -142,6 +140,7 @@ impl Server {
         let ended = poll_fn(|cx| {
             if !is_told && stopping.as_mut().poll(cx).is_ready() {
                 is_told = true;
+                pulse.told();
                 connection.as_mut().graceful_shutdown();
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -158,15 +157,15 @@ impl Server {
                 match pulse.deadline() {
                     None => look.as_mut().reset(now + pulse.rest()),
                     Some((at, _)) if at > now => look.as_mut().reset(at),
-                    Some((_, Overdue::Idle)) if !is_told => {
+                    Some((_, Overdue::Idle)) => {
                         is_told = true;
+                        pulse.told();
                         connection.as_mut().graceful_shutdown();
                         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                             return Poll::Ready(Ok(ended));
                         }
-                        look.as_mut().reset(now + CLOSE_WITHIN);
                     }
-                    Some((_, overdue)) => return Poll::Ready(Err(overdue)),
+                    Some((_, Overdue::Stuck)) => return Poll::Ready(Err(())),
                 }
             }
             Poll::Pending
@@ -174,7 +173,7 @@ impl Server {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!("the connection of {} ended: {error}", peer.address),
-            Err(overdue) => tracing::debug!(?overdue, "the connection of {} was closed", peer.address),
+            Err(()) => tracing::debug!("the connection of {} was cut off: it did nothing for too long", peer.address),
         }
     }
 }
@@ -190,7 +189,7 @@ struct Caller {
 
 impl Caller {
     async fn ask(mut self, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
-        let in_flight = self.pulse.asked(request.version() == Version::HTTP_2);
+        let mut in_flight = self.pulse.asked(request.version() == Version::HTTP_2);
         let response = if request.headers().len() > HEADERS_MAX {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -204,6 +203,9 @@ impl Caller {
             // A router is always ready.
             self.router.call(request).await?
         };
+        if response.body().size_hint().exact().is_some() {
+            in_flight.is_answered();
+        }
         Ok(response.map(|body| Answer { body, in_flight: Some(in_flight) }))
     }
 }
@@ -220,8 +222,10 @@ impl HttpBody for Answer {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if matches!(frame, Poll::Ready(None)) {
-            self.in_flight = None;
+        match (&frame, &self.in_flight) {
+            (Poll::Ready(None), _) => self.in_flight = None,
+            (Poll::Ready(Some(_)), Some(in_flight)) => in_flight.is_taken(),
+            (Poll::Ready(Some(_)), None) | (Poll::Pending, _) => {}
         }
         frame
     }

@@ -1,7 +1,7 @@
 //! What a connection is at, and until when it may be: waiting for a request, reading one, answering, or stuck.
 //!
 //! hyper has one limit for both the wait between requests and the reading of a head, and none for a caller who does
-//! not read. Here each has its own.
+//! not take its answer. Here each has its own.
 
 use super::ServerLimits;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +10,8 @@ use tokio::time::Instant;
 
 /// After the last byte was sent, what is still coming in is read and thrown away for this long.
 const LINGER_WITHIN: Duration = Duration::from_secs(1);
+/// A connection that was told to end has this long for it, once nothing is in flight.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Pulse {
@@ -31,8 +33,11 @@ struct State {
     has_asked: bool,
     is_http2: bool,
     idle_since: Instant,
+    told_at: Option<Instant>,
     head_since: Option<Instant>,
-    blocked_since: Option<Instant>,
+    /// Answers of a known length that were not all taken, and when something of one was last taken.
+    answers: usize,
+    taken_at: Instant,
     lingering_since: Option<Instant>,
 }
 
@@ -55,8 +60,10 @@ impl Pulse {
                 has_asked: false,
                 is_http2: false,
                 idle_since: now,
+                told_at: None,
                 head_since: None,
-                blocked_since: None,
+                answers: 0,
+                taken_at: now,
                 lingering_since: None,
             }),
         }
@@ -69,7 +76,7 @@ impl Pulse {
         state.has_asked = true;
         state.is_http2 = is_http2;
         state.head_since = None;
-        InFlight(self.clone())
+        InFlight { pulse: self.clone(), has_answer: false }
     }
 
     pub(super) fn has_read(&self) {
@@ -79,12 +86,9 @@ impl Pulse {
         }
     }
 
-    pub(super) fn has_written(&self) {
-        self.lock().blocked_since = None;
-    }
-
-    pub(super) fn cannot_write(&self) {
-        self.lock().blocked_since.get_or_insert_with(Instant::now);
+    /// It is to end when nothing is in flight.
+    pub(super) fn told(&self) {
+        self.lock().told_at.get_or_insert_with(Instant::now);
     }
 
     pub(super) fn lingers(&self) {
@@ -98,9 +102,12 @@ impl Pulse {
         if let Some(since) = state.lingering_since {
             return Some((since + LINGER_WITHIN, Overdue::Stuck));
         }
-        let blocked = state.blocked_since.map(|since| (since + taken_within, Overdue::Stuck));
+        // The kernel sees to it that what was sent is taken. But a caller of HTTP/2 may also forbid us to send.
+        let untaken = (state.answers > 0).then(|| (state.taken_at + taken_within, Overdue::Stuck));
         let quiet = if state.in_flight > 0 {
             None
+        } else if let Some(told_at) = state.told_at {
+            Some((told_at.max(state.idle_since) + CLOSE_WITHIN, Overdue::Stuck))
         } else if !state.has_asked {
             Some((state.idle_since + head_within, Overdue::Stuck))
         } else {
@@ -111,7 +118,7 @@ impl Pulse {
                 None => (state.idle_since + idle_within, Overdue::Idle),
             })
         };
-        [blocked, quiet].into_iter().flatten().min_by_key(|(at, _)| *at)
+        [untaken, quiet].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     /// How long to rest when there is no deadline.
@@ -126,14 +133,39 @@ impl Pulse {
 
 /// One request of the connection, until it is answered or given up.
 #[derive(Debug)]
-pub(super) struct InFlight(Arc<Pulse>);
+pub(super) struct InFlight {
+    pulse: Arc<Pulse>,
+    has_answer: bool,
+}
+
+impl InFlight {
+    /// Its answer is there, of a known length, and the caller has to take it.
+    pub(super) fn is_answered(&mut self) {
+        let mut state = self.pulse.lock();
+        state.answers += 1;
+        state.taken_at = Instant::now();
+        self.has_answer = true;
+    }
+
+    /// Something of its answer was taken.
+    pub(super) fn is_taken(&self) {
+        if self.has_answer {
+            self.pulse.lock().taken_at = Instant::now();
+        }
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let now = Instant::now();
+        let mut state = self.pulse.lock();
+        if self.has_answer {
+            state.answers -= 1;
+            state.taken_at = now;
+        }
         state.in_flight -= 1;
         if state.in_flight == 0 {
-            state.idle_since = Instant::now();
+            state.idle_since = now;
             state.head_since = None;
         }
     }

@@ -28,14 +28,6 @@ impl Socket {
     pub(super) fn new(stream: Stream, pulse: Arc<Pulse>) -> Self {
         Self { stream, pulse, is_shut: false, thrown_away: 0 }
     }
-
-    fn note<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        match &written {
-            Poll::Pending => self.pulse.cannot_write(),
-            Poll::Ready(_) => self.pulse.has_written(),
-        }
-        written
-    }
 }
 
 impl Stream {
@@ -60,11 +52,10 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = match &mut self.stream {
+        match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        };
-        self.note(written)
+        }
     }
 
     fn poll_write_vectored(
@@ -72,11 +63,10 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.stream {
+        match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        };
-        self.note(written)
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -87,11 +77,10 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = match &mut self.stream {
+        match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        };
-        self.note(flushed)
+        }
     }
 
     /// Ends what is sent, then reads on for a moment: a socket that is closed with unread bytes is reset, and the
@@ -102,7 +91,7 @@ impl AsyncWrite for Socket {
                 Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
                 Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             };
-            ready!(self.note(shut))?;
+            ready!(shut)?;
             self.is_shut = true;
         }
         self.pulse.lingers();

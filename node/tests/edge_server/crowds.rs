@@ -1,0 +1,86 @@
+//! Many connections.
+
+use crate::world::{Caller, connect, resident, short, start, until};
+use node::edge::server::ServerLimits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+const SILENT: usize = 5_000;
+/// Of this process per silent connection, both ends.
+const SILENT_BYTES_MAX: u64 = 16 * 1024;
+
+#[tokio::test]
+async fn five_thousand_who_say_nothing_cost_little_and_are_closed() {
+    let files = getrlimit(Resource::Nofile);
+    let enough = Rlimit { current: files.maximum, maximum: files.maximum };
+    setrlimit(Resource::Nofile, enough).unwrap();
+    let world = start(ServerLimits { head_within: Duration::from_secs(5), ..short() }).await;
+    let before = resident();
+    let mut silent: Vec<TcpStream> = Vec::with_capacity(SILENT);
+    for n in 0..SILENT {
+        silent.push(connect(world.address()).await);
+        if n % 500 == 0 {
+            world.answers().await;
+        }
+    }
+    let cost = resident().saturating_sub(before) / u64::try_from(SILENT).unwrap();
+    assert!(cost < SILENT_BYTES_MAX, "{cost} bytes each");
+    for stream in silent {
+        assert!(Caller::new(stream).closed().await.is_empty());
+    }
+    world.connections(0).await;
+    world.answers().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_sent_away_and_finds_room_later() {
+    let world = start(ServerLimits { connections_max: 3, ..ServerLimits::default() }).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut caller = world.connect().await;
+        assert_eq!(caller.get("/ping").await.0, 200);
+        open.push(caller);
+    }
+    for _ in 0..100 {
+        let answer = world.connect().await.closed().await;
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\"code\":\"overloaded\""), "{answer:?}");
+    }
+    for caller in &mut open {
+        assert_eq!(caller.get("/ping").await.0, 200, "who was there goes on");
+    }
+    open.pop();
+    world.connections(2).await;
+    world.answers().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn one_address_may_be_bounded() {
+    let world = start(ServerLimits { address_connections_max: Some(2), ..ServerLimits::default() }).await;
+    let mut first = world.connect().await;
+    assert_eq!(first.get("/ping").await.0, 200);
+    let mut second = world.connect().await;
+    assert_eq!(second.get("/ping").await.0, 200);
+    assert!(world.connect().await.closed().await.starts_with(b"HTTP/1.1 503 "));
+    drop(first);
+    until(|| world.server.connections() == 1).await;
+    world.answers().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn whoever_comes_and_goes_leaves_nothing_behind() {
+    let world = start(ServerLimits::default()).await;
+    for n in 0..2_000 {
+        let mut caller = world.connect().await;
+        if n % 2 == 0 {
+            caller.say(b"GET /wait HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
+        }
+    }
+    world.connections(0).await;
+    world.answers().await;
+    world.end().await;
+}

@@ -1,0 +1,66 @@
+//! The end of a server.
+
+use crate::http2::{begin, ping};
+use crate::world::{LIMIT, start, until};
+use node::edge::server::ServerLimits;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+#[tokio::test]
+async fn what_was_asked_is_answered_and_streams_are_ended() {
+    let world = start(ServerLimits::default()).await;
+    let address = world.address();
+    let mut idle = world.connect().await;
+    assert_eq!(idle.get("/ping").await.0, 200);
+    let mut idle_http2 = world.connect().await;
+    begin(&mut idle_http2).await;
+    ping(&mut idle_http2, 1).await;
+    let mut stream = world.connect().await;
+    stream.say(b"GET /stream HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
+    stream.hears("hello").await;
+    let mut waiting = world.connect().await;
+    waiting.say(b"GET /wait HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
+    until(|| world.seen.requests.load(Ordering::Relaxed) == 4).await;
+
+    let seen = world.seen.clone();
+    let shutdown = tokio::spawn(world.server.shutdown(LIMIT));
+    stream.hears("bye").await;
+    stream.closed().await;
+    idle.closed().await;
+    idle_http2.closed().await;
+    assert!(TcpStream::connect(address).await.is_err(), "nobody is let in any more");
+    assert!(!shutdown.is_finished(), "one is still waiting");
+
+    seen.answers.0.add_permits(1);
+    assert_eq!(waiting.answer().await, Some((200, "done".to_owned())));
+    waiting.closed().await;
+    timeout(LIMIT, shutdown).await.expect("it ends").unwrap();
+}
+
+#[tokio::test]
+async fn whoever_is_not_done_in_time_is_cut_off() {
+    let world = start(ServerLimits::default()).await;
+    let mut waiting = world.connect().await;
+    waiting.say(b"GET /wait HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
+    let mut streams = world.connect().await;
+    begin(&mut streams).await;
+    ping(&mut streams, 1).await;
+    until(|| world.seen.requests.load(Ordering::Relaxed) == 2).await;
+    timeout(LIMIT, world.server.shutdown(Duration::from_millis(100))).await.expect("it ends");
+    assert!(waiting.closed().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_leaves_nobody_connected() {
+    let world = start(ServerLimits::default()).await;
+    let address = world.address();
+    let mut waiting = world.connect().await;
+    waiting.say(b"GET /wait HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
+    until(|| world.seen.requests.load(Ordering::Relaxed) == 1).await;
+    drop(world.server);
+    assert!(waiting.closed().await.is_empty());
+    let gone = async { while TcpStream::connect(address).await.is_ok() {} };
+    timeout(LIMIT, gone).await.expect("nobody listens");
+}

@@ -1,0 +1,145 @@
+//! TLS towards callers, and certificates that are replaced.
+
+use crate::http2::{begin, ping};
+use crate::world::{Caller, LIMIT, World, connect, short, start_with};
+use node::edge::body::BodyLimits;
+use node::edge::server::ServerLimits;
+use node::edge::tls::{EdgeFiles, EdgeTls};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn sign(&self, folder: &TempDir) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let files = files(folder);
+        fs::write(files.certificate, certificate.pem()).unwrap();
+        fs::write(files.key, key.serialize_pem()).unwrap();
+    }
+
+    async fn connect(&self, world: &World) -> io::Result<Caller<TlsStream<TcpStream>>> {
+        self.connect_with(world, &TLS13, &[]).await
+    }
+
+    async fn connect_with(
+        &self,
+        world: &World,
+        version: &'static SupportedProtocolVersion,
+        protocols: &[&str],
+    ) -> io::Result<Caller<TlsStream<TcpStream>>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        let stream = connect(world.address()).await;
+        let name = ServerName::try_from("localhost").unwrap();
+        let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        timeout(LIMIT, handshake).await.expect("a handshake").map(Caller::new)
+    }
+}
+
+fn files(folder: &TempDir) -> EdgeFiles {
+    EdgeFiles { certificate: folder.path().join("edge.pem"), key: folder.path().join("edge.key") }
+}
+
+async fn start(limits: ServerLimits) -> (World, Authority, EdgeTls, TempDir) {
+    let (authority, folder) = (Authority::new(), TempDir::new().unwrap());
+    authority.sign(&folder);
+    let tls = EdgeTls::from_files(files(&folder)).unwrap();
+    let world = start_with(limits, BodyLimits::default(), Some(tls.clone())).await;
+    (world, authority, tls, folder)
+}
+
+#[tokio::test]
+async fn both_versions_of_tls_and_both_of_http_are_served() {
+    let (world, authority, ..) = start(ServerLimits::default()).await;
+    for version in [&TLS12, &TLS13] {
+        let mut caller = authority.connect_with(&world, version, &["http/1.1"]).await.unwrap();
+        assert_eq!(caller.stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+        let (status, who) = caller.get("/who").await;
+        assert!(status == 200 && who.ends_with("true true true"), "{who}");
+
+        let mut caller = authority.connect_with(&world, version, &["h2", "http/1.1"]).await.unwrap();
+        assert_eq!(caller.stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        begin(&mut caller).await;
+        assert_eq!(ping(&mut caller, 1).await, b"pong");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_no_tls_is_closed_on_a_port_for_tls() {
+    let (world, authority, ..) = start(short()).await;
+    let noise: Vec<u8> = (0..64 * 1024_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    // The last is the beginning of a hello that never goes on.
+    let garbage: [&[u8]; 4] =
+        [&noise, b"GET /ping HTTP/1.1\r\n\r\n", b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"];
+    for bytes in garbage {
+        let mut caller = world.connect().await;
+        let _ = caller.say(bytes).await;
+        let answer = caller.closed().await;
+        assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+        assert_eq!(authority.connect(&world).await.unwrap().get("/ping").await.0, 200);
+    }
+    world.connections(0).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_replaced_certificate_is_used_by_the_next_handshake_and_drops_nobody() {
+    let (world, old, tls, folder) = start(ServerLimits::default()).await;
+    let mut standing = old.connect(&world).await.unwrap();
+    assert_eq!(standing.get("/ping").await.0, 200);
+    assert_eq!(tls.reload(), Ok(false));
+
+    let new = Authority::new();
+    new.sign(&folder);
+    assert_eq!(tls.reload(), Ok(true));
+    assert_eq!(new.connect(&world).await.unwrap().get("/ping").await.0, 200);
+    assert!(old.connect(&world).await.is_err(), "it is signed by another");
+    assert_eq!(standing.get("/ping").await.0, 200);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_bad_replacement_leaves_the_old_certificate_in_use() {
+    let (world, authority, tls, folder) = start(ServerLimits::default()).await;
+    let files = files(&folder);
+    let good = fs::read(&files.key).unwrap();
+    let other = KeyPair::generate().unwrap().serialize_pem().into_bytes();
+    for bad in [other, b"no key".to_vec(), Vec::new()] {
+        fs::write(&files.key, bad).unwrap();
+        assert!(tls.reload().is_err());
+        assert_eq!(authority.connect(&world).await.unwrap().get("/ping").await.0, 200);
+    }
+    fs::remove_file(&files.key).unwrap();
+    assert!(tls.reload().is_err());
+    fs::write(&files.key, good).unwrap();
+    assert_eq!(tls.reload(), Ok(false));
+    world.end().await;
+}
