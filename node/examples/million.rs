@@ -279,6 +279,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         peer_listen: listen.into(),
         peer_address: String::new(),
         api_address: String::new(),
+        edge: None,
         start,
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
         tls: None,

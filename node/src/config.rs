@@ -1,6 +1,8 @@
 //! How the daemon is told what to do: flags, then environment, then a TOML file, then defaults. One struct for all.
 
-use crate::daemon::{Settings, Start};
+use crate::daemon::{EdgeSettings, Settings, Start};
+use crate::edge::tls::{EdgeFiles, EdgeTls};
+use crate::identity::{Authenticator, Tokens};
 use crate::node::RaftSettings;
 use crate::otlp::Endpoint;
 use crate::peers::tls::{PeerTls, TlsFiles};
@@ -16,6 +18,8 @@ use std::time::Duration;
 /// Where a development node keeps its data, in the folder it is started in.
 const DEV_DIRECTORY: &str = "tenure-data";
 const PEER_PORT: u16 = 7401;
+/// Where a development node listens for callers.
+const DEV_LISTEN: &str = "127.0.0.1:7400";
 /// A week: who looks into what happened does so within days.
 const EVENTS_KEPT_HOURS: u32 = 7 * 24;
 
@@ -76,6 +80,30 @@ pub struct Options {
     #[arg(long, env = "TENURED_INSECURE_PEERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure_peers: Option<bool>,
 
+    /// Where to listen for callers; not at all unless said, 127.0.0.1:7400 with --dev
+    #[arg(long, env = "TENURED_LISTEN", value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+
+    /// Where callers reach this node; the listening address if not given
+    #[arg(long, env = "TENURED_ADDRESS", value_name = "HOST:PORT")]
+    pub address: Option<String>,
+
+    /// Who the callers are: a TOML file with the hashes of their tokens; read again when it changes
+    #[arg(long, env = "TENURED_TOKENS", value_name = "FILE")]
+    pub tokens: Option<PathBuf>,
+
+    /// This node's certificate for callers, PEM; read again when it changes
+    #[arg(long, env = "TENURED_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Its key, PEM
+    #[arg(long, env = "TENURED_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Serve callers without TLS although they are not on this machine
+    #[arg(long, env = "TENURED_INSECURE_CALLERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub insecure_callers: Option<bool>,
+
     /// How the log is written
     #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -125,6 +153,13 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// Whether only this machine reaches it.
+fn is_local(address: &str) -> bool {
+    split("", address).is_ok_and(|(host, _)| {
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    })
+}
+
 fn wrong<T>(why: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(why.into()))
 }
@@ -157,6 +192,12 @@ impl Options {
             peer_cert: self.peer_cert.or(file.peer_cert),
             peer_key: self.peer_key.or(file.peer_key),
             insecure_peers: self.insecure_peers.or(file.insecure_peers),
+            listen: self.listen.or(file.listen),
+            address: self.address.or(file.address),
+            tokens: self.tokens.or(file.tokens),
+            tls_cert: self.tls_cert.or(file.tls_cert),
+            tls_key: self.tls_key.or(file.tls_key),
+            insecure_callers: self.insecure_callers.or(file.insecure_callers),
             log_format: self.log_format.or(file.log_format),
             otlp_endpoint: self.otlp_endpoint.or(file.otlp_endpoint),
             heartbeat_ms: self.heartbeat_ms.or(file.heartbeat_ms),
@@ -222,7 +263,8 @@ impl Options {
             tls: self.tls(&peer_listen, &peer_address)?,
             peer_listen,
             peer_address,
-            api_address: String::new(),
+            api_address: self.address.clone().unwrap_or_default(),
+            edge: self.edge()?,
             start,
             events_kept_for: Duration::from_secs(u64::from(hours) * 60 * 60),
             raft,
@@ -238,6 +280,57 @@ impl Options {
     pub fn spans(&self) -> Result<Option<Endpoint>, ConfigError> {
         let read = self.otlp_endpoint.as_deref().map(Endpoint::parse).transpose();
         read.map_err(|why| ConfigError(format!("--otlp-endpoint: {why}")))
+    }
+
+    /// How callers are served, if they are.
+    fn edge(&self) -> Result<Option<EdgeSettings>, ConfigError> {
+        let dev = self.dev.unwrap_or(false);
+        let Some(listen) = self.listen.clone().or_else(|| dev.then(|| DEV_LISTEN.into())) else {
+            if self.address.is_some() || self.tokens.is_some() || self.tls_cert.is_some() || self.tls_key.is_some() {
+                return wrong("--listen is missing: say where to listen for callers");
+            }
+            return Ok(None);
+        };
+        let (host, _) = split("--listen", &listen)?;
+        match &self.address {
+            Some(address) => {
+                split("--address", address)?;
+            }
+            None if host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) => {
+                return wrong(format!(
+                    "--address is missing: {listen} is every address of this machine; say at which one callers reach it"
+                ));
+            }
+            None => {}
+        }
+        let authenticator = match &self.tokens {
+            Some(path) => {
+                let tokens = Tokens::from_file(path).map_err(|error| ConfigError(error.to_string()))?;
+                Authenticator::Tokens(tokens)
+            }
+            None if dev && is_local(&listen) => Authenticator::SelfReported,
+            None if dev => {
+                return wrong(format!("--dev believes its callers, so it listens on this machine only, not at {listen}"));
+            }
+            None => {
+                return wrong("--tokens is missing: say who the callers are; `tenured token` makes one");
+            }
+        };
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let files = EdgeFiles { certificate: certificate.clone(), key: key.clone() };
+                Some(EdgeTls::from_files(files).map_err(|error| ConfigError(error.to_string()))?)
+            }
+            (None, None) if is_local(&listen) || self.insecure_callers.unwrap_or(false) => None,
+            (None, None) => {
+                return wrong(
+                    "callers send their tokens, so they are served over TLS: give --tls-cert and --tls-key; behind a proxy that \
+                     does so, --insecure-callers does without",
+                );
+            }
+            _ => return wrong("--tls-cert and --tls-key belong together: give both"),
+        };
+        Ok(Some(EdgeSettings { listen, authenticator, tls }))
     }
 
     /// What the node shows its peers, if anything.
@@ -260,12 +353,8 @@ impl Options {
         match self.peer_tls()? {
             Some(tls) => Ok(Some(tls)),
             None => {
-                let is_local = [listen, address].iter().filter(|address| !address.is_empty()).all(|address| {
-                    split("", address).is_ok_and(|(host, _)| {
-                        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-                    })
-                });
-                if is_local || self.insecure_peers.unwrap_or(false) {
+                let mut addresses = [listen, address].into_iter().filter(|address| !address.is_empty());
+                if addresses.all(is_local) || self.insecure_peers.unwrap_or(false) {
                     return Ok(None);
                 }
                 wrong(
@@ -319,8 +408,20 @@ pub fn describe(settings: &Settings) -> String {
     };
     let address = if settings.peer_address.is_empty() { &settings.peer_listen } else { &settings.peer_address };
     let data: &Path = &settings.directory;
+    let callers = match &settings.edge {
+        None => "serves no callers".to_owned(),
+        Some(edge) => format!(
+            "listens to callers at {}, {}, {}",
+            edge.listen,
+            if edge.tls.is_some() { "with TLS" } else { "without TLS" },
+            match edge.authenticator {
+                Authenticator::Tokens(_) => "who show a token",
+                Authenticator::SelfReported => "and believes who they say they are",
+            },
+        ),
+    };
     format!(
-        "node {}\ndata in {}\nlistens to nodes at {}, is reached at {address}, {}\n{start}\nheartbeat {} ms, election after \
+        "node {}\ndata in {}\nlistens to nodes at {}, is reached at {address}, {}\n{callers}\n{start}\nheartbeat {} ms, election after \
          {} to {} ms, snapshot every {} entries, {} entries kept\nevents kept for {} hours\n",
         settings.node,
         data.display(),
@@ -376,6 +477,25 @@ mod tests {
         assert_eq!(options("").spans(), Ok(None));
         let refused = options("otlp_endpoint = 'https://otel'").spans().unwrap_err().to_string();
         assert!(refused.starts_with("--otlp-endpoint: "), "{refused}");
+    }
+
+    #[test]
+    fn callers_show_tokens_over_tls_unless_they_are_on_this_machine() {
+        let there = "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\n";
+        assert!(options(there).settings().unwrap().edge.is_none());
+        assert!(refusal(&format!("{there}tokens = 'x'")).contains("--listen"));
+        assert!(refusal(&format!("{there}listen = '127.0.0.1:1'")).contains("--tokens"));
+        assert!(refusal(&format!("{there}listen = '0.0.0.0:1'")).contains("--address"));
+        assert!(refusal("dev = true\nlisten = '10.0.0.1:1'").contains("on this machine only"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.toml");
+        std::fs::write(&path, "").unwrap();
+        let far = format!("{there}listen = '10.0.0.1:1'\ntokens = {path:?}\n");
+        assert!(refusal(&far).contains("--tls-cert"));
+        assert!(refusal(&format!("{far}tls_cert = 'x'")).contains("belong together"));
+        assert!(options(&format!("{far}insecure_callers = true")).settings().unwrap().edge.is_some());
+        let dev = options("dev = true").settings().unwrap().edge.unwrap();
+        assert!(matches!(dev.authenticator, Authenticator::SelfReported));
     }
 
     #[test]

@@ -2,6 +2,11 @@
 
 use crate::admin::Admin;
 use crate::certificates;
+use crate::edge::gate::{Gate, GateLimits};
+use crate::edge::server::{EdgeServer, ServerLimits};
+use crate::edge::tls::EdgeTls;
+use crate::edge::{Edge, Shared, rest};
+use crate::identity::{Authenticator, Tokens};
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
 use crate::peers::connection::Peers;
@@ -37,6 +42,8 @@ const JOIN_AGAIN: Duration = Duration::from_millis(300);
 const JOIN_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 /// For handing leadership over when it stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How soon changed tokens are found.
+const TOKENS_EVERY: Duration = Duration::from_secs(2);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
 /// What a daemon needs to know. Read from flags, environment and file by [`crate::config`].
@@ -47,8 +54,10 @@ pub struct Settings {
     pub peer_listen: String,
     /// What the others are told; the listening address when empty.
     pub peer_address: String,
-    /// Where callers reach this node. Empty: it serves none.
+    /// What callers are told; the listening address when empty.
     pub api_address: String,
+    /// None: it serves no callers.
+    pub edge: Option<EdgeSettings>,
     pub start: Start,
     /// Events of the past are kept at least so long.
     pub events_kept_for: Duration,
@@ -57,6 +66,14 @@ pub struct Settings {
     pub log: LogOptions,
     /// Up to which version this build knows the rules: what it was made with. Only tests say otherwise.
     pub known_rules: u32,
+}
+
+/// How callers are served.
+#[derive(Clone, Debug)]
+pub struct EdgeSettings {
+    pub listen: String,
+    pub authenticator: Authenticator,
+    pub tls: Option<EdgeTls>,
 }
 
 /// How a node with an empty directory begins.
@@ -128,6 +145,7 @@ pub struct Daemon {
     node: TokioNode,
     admin: Admin,
     server: PeerServer,
+    edge: Option<EdgeServer>,
     member: Member,
     log: LogMonitor,
     tasks: JoinSet<()>,
@@ -144,7 +162,17 @@ impl Daemon {
         let bound = listener.local_addr().map_err(doing("cannot tell where it listens"))?;
         let peer_address =
             if settings.peer_address.is_empty() { bound.to_string() } else { settings.peer_address.clone() };
-        let mut member = Member { peer_address, api_address: settings.api_address.clone(), instance: 0 };
+        let mut edge_listener = None;
+        let mut api_address = settings.api_address.clone();
+        if let Some(edge) = &settings.edge {
+            let listener = TcpListener::bind(&edge.listen).await;
+            let listener = listener.map_err(doing(format!("cannot listen at {}", edge.listen)))?;
+            if api_address.is_empty() {
+                api_address = listener.local_addr().map_err(doing("cannot tell where it listens"))?.to_string();
+            }
+            edge_listener = Some(listener);
+        }
+        let mut member = Member { peer_address, api_address, instance: 0 };
 
         let directory = match Directory::find(&settings.directory)? {
             Found::Used(directory) => directory,
@@ -193,7 +221,11 @@ impl Daemon {
         if let Some(tls) = renewed {
             tasks.spawn(certificates::renew("peers", move || tls.reload()));
         }
-        Ok(Self { node, admin, server, member, log: monitor, tasks })
+        let edge = match settings.edge.zip(edge_listener) {
+            None => None,
+            Some((edge, listener)) => Some(serve(edge, listener, &admin, &monitor, &mut tasks)?),
+        };
+        Ok(Self { node, admin, server, edge, member, log: monitor, tasks })
     }
 
     #[must_use]
@@ -205,6 +237,12 @@ impl Daemon {
     #[must_use]
     pub fn admin(&self) -> &Admin {
         &self.admin
+    }
+
+    /// Where callers reach it, if it serves any.
+    #[must_use]
+    pub fn edge(&self) -> Option<&EdgeServer> {
+        self.edge.as_ref()
     }
 
     /// What the others know of this node.
@@ -227,6 +265,9 @@ impl Daemon {
     /// Lets what is in flight end, hands leadership over, makes the state durable.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
+        if let Some(edge) = self.edge.take() {
+            edge.shutdown(STOP_WITHIN).await;
+        }
         self.node.stop(STOP_WITHIN).await;
         self.close().await;
     }
@@ -234,6 +275,7 @@ impl Daemon {
     /// As if the process were killed, as far as that can be done from inside: nothing is handed over or flushed.
     pub async fn abandon(mut self) {
         self.tasks.shutdown().await;
+        drop(self.edge.take());
         self.node.halt().await;
         self.close().await;
     }
@@ -252,6 +294,54 @@ impl Daemon {
         };
         if timeout(STOP_WITHIN, closed).await.is_err() {
             tracing::warn!("something still reads from this node's disk");
+        }
+    }
+}
+
+/// Serves callers, and keeps up with the files that say who they are and what they are shown.
+fn serve(
+    settings: EdgeSettings,
+    listener: TcpListener,
+    admin: &Admin,
+    log: &LogMonitor,
+    tasks: &mut JoinSet<()>,
+) -> Result<EdgeServer, DaemonError> {
+    if let Authenticator::Tokens(tokens) = settings.authenticator.clone() {
+        tasks.spawn(renew_tokens(tokens));
+    }
+    if let Some(tls) = settings.tls.clone() {
+        tasks.spawn(certificates::renew("callers", move || tls.reload()));
+    }
+    let edge = Edge::new(Shared {
+        node: admin.node().clone(),
+        admin: admin.clone(),
+        log: log.clone(),
+        authenticator: settings.authenticator,
+        gate: Gate::new(GateLimits::default()),
+        wall: Arc::new(wall_now),
+    });
+    let router = rest::router(edge);
+    EdgeServer::start(listener, settings.tls, router, ServerLimits::default()).map_err(doing("cannot serve callers"))
+}
+
+/// Takes up tokens that were added or taken away, without a restart.
+async fn renew_tokens(tokens: Tokens) {
+    let mut is_told = false;
+    loop {
+        sleep(TOKENS_EVERY).await;
+        match tokens.reload() {
+            Ok(is_new) => {
+                if is_new {
+                    tracing::info!("the tokens have changed");
+                }
+                is_told = false;
+            }
+            Err(error) => {
+                if !is_told {
+                    tracing::warn!(%error, "the tokens cannot be used; the ones before are kept");
+                }
+                is_told = true;
+            }
         }
     }
 }

@@ -12,13 +12,15 @@ pub mod server;
 pub mod tls;
 pub mod watch;
 
+use crate::admin::Admin;
 use crate::identity::Authenticator;
 use crate::node::WallClock;
 use crate::service::TokioNode;
 use api::Calendar;
+use gate::Gate;
+use raft_store::log::LogMonitor;
 use std::fmt;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 
 /// What every handler shares. Clones are the same one.
 #[derive(Clone)]
@@ -27,10 +29,17 @@ pub struct Edge(Arc<Shared>);
 /// Everything behind the edge.
 pub struct Shared {
     pub node: TokioNode,
+    pub admin: Admin,
+    pub log: LogMonitor,
     pub authenticator: Authenticator,
+    pub gate: Gate,
     pub wall: WallClock,
-    /// Cancelled when the node stops: whoever waits here is sent on to another one.
-    pub stopping: CancellationToken,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shared by the edge of {:?}", self.node)
+    }
 }
 
 impl Edge {

@@ -65,6 +65,12 @@ impl Identity {
         }
     }
 
+    /// Whether it is an operator or an admin of anything.
+    #[must_use]
+    pub fn runs_something(&self) -> bool {
+        self.grants.iter().any(|grant| grant.rights.iter().any(|right| right.role >= Role::Operator))
+    }
+
     /// Whether it runs the cluster: no space of its own, so an admin of any is one.
     #[must_use]
     pub fn is_admin(&self) -> bool {

@@ -11,11 +11,12 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// A member that takes longer is shown as one that did not answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ClusterStatus {
     /// Its id, in hex.
     pub cluster: String,
@@ -36,7 +37,7 @@ pub struct ClusterStatus {
     pub members: Vec<MemberStatus>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct MemberStatus {
     pub id: NodeId,
     pub peer_address: String,
@@ -49,7 +50,7 @@ pub struct MemberStatus {
     pub unreachable: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct MemberReport {
     pub role: &'static str,
     pub term: u64,

@@ -107,6 +107,7 @@ async fn run(settings: node::daemon::Settings) -> ExitCode {
     tracing::info!(
         node = daemon.node().id(),
         peers = daemon.member().peer_address,
+        callers = daemon.edge().map(|edge| edge.address().to_string()),
         data = %directory.display(),
         version = env!("CARGO_PKG_VERSION"),
         "started"

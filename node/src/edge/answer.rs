@@ -1,16 +1,24 @@
 //! How every answer leaves: a problem is written in one place, with the request's id, and every answer names that id.
 
 use crate::edge::extract::RequestName;
+use crate::edge::{Edge, document, rest};
+use crate::metrics;
+use crate::metrics::CommandName;
+use crate::trace;
 use api::{Code, Problem};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+use tracing::Instrument as _;
 
+const TRACE: HeaderName = HeaderName::from_static(trace::HEADER);
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("tenure-request-id");
 /// How far, and how old, what a local read saw is.
 const APPLIED: HeaderName = HeaderName::from_static("tenure-applied-index");
@@ -83,11 +91,24 @@ impl<T: Serialize> IntoResponse for Viewed<T> {
     }
 }
 
-/// Around everything: names the request, and writes what went wrong.
-pub async fn finish(mut request: Request, next: Next) -> Response {
+/// Around everything: names the request, writes what went wrong, and counts.
+pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
     let name = RequestName::of(request.headers());
+    let header = request.headers().get(trace::HEADER).and_then(|header| header.to_str().ok());
+    let (span, trace) = trace::request_span(header, name.as_str().unwrap_or_default());
+    let operation = operation(request.method(), request.extensions().get::<MatchedPath>());
     request.extensions_mut().insert(name.clone());
-    let mut response = next.run(request).await;
+    let in_flight = edge.node.metrics().request_began();
+    let mut response = next.run(request).instrument(span.clone()).await;
+    drop(in_flight);
+    let code = response.extensions().get::<Told>().map(|told| told.0.code);
+    if let Some(operation) = operation {
+        edge.node.metrics().call(CommandName::other(operation), code.map_or(metrics::OK, Code::name), began.elapsed());
+    }
+    if code == Some(Code::Internal) {
+        span.in_scope(|| tracing::error!(operation, "a request failed"));
+    }
     if let Some(mut told) = response.extensions_mut().remove::<Told>() {
         if let Some(id) = name.as_str() {
             told.0.request_id = Some(id.to_owned());
@@ -95,11 +116,24 @@ pub async fn finish(mut request: Request, next: Next) -> Response {
         write(&mut response, &told.0);
         response.extensions_mut().insert(told);
     }
-    if let Some(id) = name.as_str().and_then(|id| HeaderValue::from_str(id).ok()) {
-        response.headers_mut().insert(REQUEST_ID, id);
+    for (header, value) in [(REQUEST_ID, name.as_str()), (TRACE, Some(trace.header().as_str()))] {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+            response.headers_mut().insert(header, value);
+        }
     }
     response
 }
+
+/// Which call of the document it is.
+fn operation(method: &Method, path: Option<&MatchedPath>) -> Option<&'static str> {
+    OPERATIONS.get(&(method.as_str().to_ascii_lowercase(), path?.as_str().to_owned())).copied()
+}
+
+/// Made once, so that what metrics are labelled with is a closed set of words that live for ever.
+static OPERATIONS: LazyLock<BTreeMap<(String, String), &'static str>> = LazyLock::new(|| {
+    let named = document::operations(&rest::document()).into_iter();
+    named.map(|(method, path, id)| ((method, path), &*id.leak())).collect()
+});
 
 fn write(response: &mut Response, problem: &Problem) {
     let body = serde_json::to_vec(problem).unwrap_or_default();

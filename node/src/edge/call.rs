@@ -3,18 +3,24 @@
 use crate::edge::Edge;
 use crate::edge::answer::{Age, Failure, Viewed};
 use crate::edge::extract::Asking;
+use crate::edge::gate::{Admitted, Class, Cost, Parked, Parking, Shed};
+use crate::edge::server::Stopping;
+use crate::hub::{Waiter, Woken};
 use crate::propose::NoOutcome;
 use api::item::Body;
 use api::names::Number;
 use api::{Calendar, Code, Problem};
 use axum::extract::FromRequestParts;
+use axum::http::header;
 use axum::http::request::Parts;
 use lease::caller::Caller;
+use lease::command::OnConflict;
 use lease::item::Content;
 use lease::names::ActorId;
 use lease::numbers::ItemNo;
 use lease::outcome::{Grant as CoreGrant, Snapshot};
 use lease::{Archive, Command, Outcome, Refusal, Request, State};
+use raft_store::types::OnTokio;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
@@ -23,6 +29,8 @@ use utoipa::ToSchema;
 const CALL_WITHIN: Duration = Duration::from_secs(10);
 /// The longest that a call waits for something to happen.
 pub const POLL_MAX: Duration = Duration::from_secs(20);
+/// For one last look at its place in line.
+const PLACE_WITHIN: Duration = Duration::from_millis(500);
 /// Between two attempts to learn what became of a command.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -43,15 +51,24 @@ pub struct Call {
     pub edge: Edge,
     pub asking: Asking,
     pub caller: Caller,
+    /// None: nothing tells when the node stops.
+    pub stopping: Option<Stopping>,
+    /// Of its body.
+    bytes: usize,
 }
 
 impl FromRequestParts<Edge> for Call {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
-        let asking = Asking::from_request_parts(parts, edge).await?;
+        let asking = match parts.extensions.get::<Asking>() {
+            Some(asking) => asking.clone(),
+            None => Asking::from_request_parts(parts, edge).await?,
+        };
         let caller = asking.identity.caller(&asking.space, asking.session.clone());
-        Ok(Self { edge: edge.clone(), asking, caller })
+        let stopping = parts.extensions.get::<Stopping>().cloned();
+        let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        Ok(Self { edge: edge.clone(), asking, caller, stopping, bytes: length.unwrap_or(0) })
     }
 }
 
@@ -121,12 +138,21 @@ impl Call {
     pub async fn run_within(&self, command: Command, within: Duration) -> Result<Outcome, Failure> {
         let mut request = self.request(command);
         lease::validate(&request).map_err(|refusal| self.refused(refusal))?;
+        let (class, commands) = (class_of(&request.command), commands_in(&request.command));
+        let admitted = self.admit(class, commands)?;
+        // One who waits in line does no work meanwhile.
+        let _waiting = if is_waiting(&request.command) {
+            drop(admitted);
+            (None, Some(self.park(Parking::Waiter)?))
+        } else {
+            (Some(admitted), None)
+        };
         let by = Instant::now() + within;
         // An earlier attempt may have happened: what a later one says of itself does not tell.
         let mut doubt = None;
         loop {
             let left = by.saturating_duration_since(Instant::now());
-            match self.edge.node.call(request.clone(), left).await {
+            match self.outcome(&request, left).await {
                 Ok(Outcome::Refused(refusal)) => return Err(self.refused(refusal)),
                 Ok(outcome) => return Ok(outcome),
                 Err(NoOutcome::Unknown(why)) => doubt = Some(why),
@@ -147,6 +173,29 @@ impl Call {
         }
     }
 
+    fn admit(&self, class: Class, commands: usize) -> Result<Admitted, Failure> {
+        let commands = u32::try_from(commands).unwrap_or(u32::MAX);
+        let cost = Cost { commands, bytes: self.bytes };
+        self.edge.gate.admit(self.actor().as_str(), class, cost).map_err(|shed| self.sent_away(shed))
+    }
+
+    /// Room to wait without working.
+    ///
+    /// # Errors
+    /// When too many wait.
+    pub fn park(&self, parking: Parking) -> Result<Parked, Failure> {
+        self.edge.gate.park(self.actor().as_str(), parking).map_err(|shed| self.sent_away(shed))
+    }
+
+    fn sent_away(&self, shed: Shed) -> Failure {
+        self.edge.node.metrics().shed(shed.reason);
+        let code = if shed.is_actors_own { Code::RateLimited } else { Code::Overloaded };
+        let mut problem = Problem::new(code).with_detail(shed.reason.replace('_', " "));
+        let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
+        problem.retry_after_ms = Some(millis.max(1));
+        problem.into()
+    }
+
     /// Looks at the state.
     ///
     /// # Errors
@@ -156,6 +205,7 @@ impl Call {
         consistency: Consistency,
         look: impl FnOnce(&State, &dyn Archive, Calendar) -> Result<R, Refusal>,
     ) -> Result<Viewed<R>, Failure> {
+        let _admitted = self.admit(Class::Bulk, 1)?;
         let wall = (self.edge.wall)();
         let look = |state: &State, archive: &dyn Archive| {
             let calendar = Calendar { now: state.now(), wall };
@@ -174,6 +224,38 @@ impl Call {
         };
         let value = seen.map_err(|refusal| self.refused(refusal))?;
         Ok(Viewed { value, age, revision: None })
+    }
+
+    /// Waits for something to happen, for so long at most, and not while the node stops.
+    pub async fn woken(&self, waiter: Waiter, within: Duration) -> Option<Woken> {
+        let waking = waiter.woken_within::<OnTokio>(within);
+        match &self.stopping {
+            None => waking.await,
+            Some(stopping) => tokio::select! {
+                woken = waking => woken,
+                () = stopping.begun() => None,
+            },
+        }
+    }
+
+    /// Whether whoever waits has to be sent to another node.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.as_ref().is_some_and(Stopping::has_begun)
+    }
+
+    /// A command's outcome; a claim that waits in line is answered its place when the node stops.
+    async fn outcome(&self, request: &Request, within: Duration) -> Result<Outcome, NoOutcome> {
+        let calling = self.edge.node.call(request.clone(), within);
+        match &self.stopping {
+            Some(stopping) if is_waiting(&request.command) => {
+                tokio::select! {
+                    outcome = calling => outcome,
+                    () = stopping.begun() => self.edge.node.call(request.clone(), PLACE_WITHIN.min(within)).await,
+                }
+            }
+            _ => calling.await,
+        }
     }
 
     /// The parts of an item's body, as this node has them.
@@ -234,6 +316,57 @@ impl Call {
     pub fn refused(&self, refusal: Refusal) -> Failure {
         Problem::of(refusal, self.calendar()).into()
     }
+}
+
+/// What a command is to others when there is too much to do.
+fn class_of(command: &Command) -> Class {
+    match command {
+        Command::Renew(_) | Command::RenewAll(_) | Command::Extend(_) => Class::Renewal,
+        Command::Release(_)
+        | Command::Reserve(_)
+        | Command::Withdraw { .. }
+        | Command::HandOn(_)
+        | Command::Complete(_)
+        | Command::Fail(_)
+        | Command::Cancel(_) => Class::Finish,
+        Command::Create(_) | Command::CreateMany(_) => Class::Bulk,
+        Command::Claim(_)
+        | Command::ClaimMany(_)
+        | Command::Next(_)
+        | Command::Reorder { .. }
+        | Command::Revoke(_)
+        | Command::Assign { .. }
+        | Command::Unassign { .. }
+        | Command::Update(_)
+        | Command::Activity(_)
+        | Command::AwaitInput(_)
+        | Command::Resume(_)
+        | Command::Reopen { .. }
+        | Command::Retry { .. }
+        | Command::SetPolicy(_)
+        | Command::Pause { .. }
+        | Command::Unpause { .. }
+        | Command::Drain { .. }
+        | Command::SetSpacePolicy(_)
+        | Command::RegisterWorker(_)
+        | Command::DrainWorker { .. }
+        | Command::RemoveWorker { .. }
+        | Command::BeginEpoch { .. }
+        | Command::Activate
+        | Command::RaiseRules { .. } => Class::Work,
+    }
+}
+
+fn commands_in(command: &Command) -> usize {
+    match command {
+        Command::CreateMany(items) => items.len(),
+        Command::ClaimMany(many) => many.claims.len() + many.releases.len(),
+        _ => 1,
+    }
+}
+
+fn is_waiting(command: &Command) -> bool {
+    matches!(command, Command::Claim(claim) if claim.on_conflict != OnConflict::Fail)
 }
 
 /// The command was answered by something that is no answer to it.

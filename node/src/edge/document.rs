@@ -54,7 +54,19 @@ fn operations_mut(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &m
     .filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
 }
 
-fn operations(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operation)> {
+/// Method, path and id of every call.
+#[must_use]
+pub fn operations(document: &OpenApi) -> Vec<(String, String, String)> {
+    let of_path = |(path, item): (&String, &PathItem)| {
+        let named = |(method, operation): (&str, &Operation)| {
+            (method.to_owned(), path.clone(), operation.operation_id.clone().unwrap_or_default())
+        };
+        operations_of(item).map(named).collect::<Vec<_>>()
+    };
+    document.paths.paths.iter().flat_map(of_path).collect()
+}
+
+fn operations_of(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operation)> {
     [("get", &item.get), ("put", &item.put), ("post", &item.post), ("patch", &item.patch), ("delete", &item.delete)]
         .into_iter()
         .filter_map(|(method, operation)| operation.as_ref().map(|operation| (method, operation)))
@@ -141,7 +153,7 @@ pub fn page(document: &OpenApi) -> String {
     let mut index = String::new();
     let mut by_tag: BTreeMap<&str, Vec<(&str, &'static str, &Operation)>> = BTreeMap::new();
     for (path, item) in &document.paths.paths {
-        for (method, operation) in operations(item) {
+        for (method, operation) in operations_of(item) {
             let tag = operation.tags.as_ref().and_then(|tags| tags.first()).map_or("", String::as_str);
             by_tag.entry(tag).or_default().push((path, method, operation));
         }

@@ -2,18 +2,19 @@
 
 use crate::edge::Edge;
 use crate::edge::answer::Failure;
+use crate::edge::server::Peer;
 use crate::identity::{Authenticator, Identity, TokenHash};
 use api::names::Number;
 use api::{Code, Problem};
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
+use axum::middleware::Next;
+use axum::response::Response;
 use lease::caller::ActorKind;
 use lease::names::{ActorId, BadName, ItemId, QueueName, RequestId, SessionId, SpaceName};
 use serde::de::DeserializeOwned;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -123,6 +124,18 @@ impl FromRequestParts<Edge> for Asking {
     }
 }
 
+/// Before the body is read: one who is not known need not send it.
+pub async fn who(State(edge): State<Edge>, request: Request, next: Next) -> Result<Response, Failure> {
+    let (mut parts, body) = request.into_parts();
+    let asking = Asking::from_request_parts(&mut parts, &edge).await.inspect_err(|Failure(problem)| {
+        if problem.code == Code::Unauthenticated {
+            edge.node.metrics().auth_failed("unknown_caller");
+        }
+    })?;
+    parts.extensions.insert(asking);
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
 fn identify(edge: &Edge, parts: &Parts) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
     let unauthenticated = |why: &str| Failure::from(Problem::new(Code::Unauthenticated).with_detail(why));
     let headers = &parts.headers;
@@ -139,8 +152,7 @@ fn identify(edge: &Edge, parts: &Parts) -> Result<(Arc<Identity>, Option<TokenHa
             Ok((identity, Some(hash)))
         }
         Authenticator::SelfReported => {
-            let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-            if !peer.is_some_and(|ConnectInfo(address)| address.ip().to_canonical().is_loopback()) {
+            if !parts.extensions.get::<Peer>().is_some_and(Peer::is_loopback) {
                 return Err(unauthenticated("a development node serves callers on its own machine only"));
             }
             let actor = named(headers, &ACTOR, ActorId::new)?;
@@ -170,11 +182,6 @@ pub struct QueuePath(pub QueueName);
 pub struct NodePath(pub u64);
 
 async fn path_text(parts: &mut Parts, edge: &Edge, field: &str) -> Result<String, Failure> {
-    // Taken raw first, so that what is no text is refused in our words.
-    let raw = RawPathParams::from_request_parts(parts, edge).await;
-    if raw.is_err() {
-        return Err(Problem::invalid(field, "must be UTF-8, percent-encoded in the path").into());
-    }
     match Path::<String>::from_request_parts(parts, edge).await {
         Ok(Path(text)) => Ok(text),
         Err(_) => Err(Problem::invalid(field, "must be UTF-8, percent-encoded in the path").into()),
@@ -217,7 +224,9 @@ impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
 
     async fn from_request(request: Request, edge: &Edge) -> Result<Self, Failure> {
         let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, edge).await.map_err(unread)?;
+        // Read whole and within bounds before; what is left is to take it.
+        let bytes = Bytes::from_request(request, edge).await.map_err(|_| Failure::from(Code::TooLarge))?;
+        edge.node.metrics().body_read(bytes.len() as u64);
         if bytes.is_empty() {
             return from_json(b"{}").map(Self);
         }
@@ -232,15 +241,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else { return false };
     let essence = kind.split(';').next().unwrap_or(kind).trim();
     essence.eq_ignore_ascii_case("application/json")
-}
-
-fn unread(rejection: BytesRejection) -> Failure {
-    match rejection {
-        BytesRejection::FailedToBufferBody(error) if error.status().as_u16() == Code::TooLarge.status() => {
-            Code::TooLarge.into()
-        }
-        other => Problem::new(Code::TooSlow).with_detail(format!("the body did not arrive whole: {other}")).into(),
-    }
 }
 
 fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {

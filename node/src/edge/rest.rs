@@ -3,6 +3,7 @@
 #![allow(unused_qualifications, reason = "what utoipa writes for parameters qualifies them")]
 
 pub mod claims;
+pub mod cluster;
 pub mod events;
 pub mod holds;
 pub mod items;
@@ -13,12 +14,16 @@ pub mod workers;
 pub mod writes;
 
 use crate::edge::answer::{Failure, finish};
+use crate::edge::body::{BodyLimits, BodyRefusal, WholeBody};
+use crate::edge::extract::who;
 use crate::edge::{Edge, document};
-use api::Code;
+use api::{Code, Problem};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -28,27 +33,57 @@ const BODY_BYTES: usize = 1024 * 1024;
 /// What a batch may send; the node takes no more at once anyway.
 const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
 
-/// Every path, and the document that describes them.
+/// Every path.
 #[must_use]
-pub fn router(edge: Edge) -> (Router, OpenApi) {
-    let (router, document) = calls().split_for_parts();
-    let document = document::complete(document);
-    let router = router
-        .merge(node::router(&document))
-        .fallback(|| async { Failure::from(api::Problem::new(Code::NotFound).with_detail("there is no such path")) })
+pub fn router(edge: Edge) -> Router {
+    let whole_body = WholeBody::new(BodyLimits { bytes_max: BODY_BYTES, ..BodyLimits::default() });
+    let whole_body = whole_body.refusing_with(|refusal| not_taken(refusal).into_response());
+    let calls = Router::from(single())
+        .layer(whole_body.clone())
+        .merge(Router::from(batches()).layer(whole_body.with_bytes_max(BATCH_BYTES)))
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(edge.clone(), who));
+    // What is compressed already, or is read as it comes, stays as it is.
+    let worth_it = DefaultPredicate::new().and(NotForContentType::const_new("application/octet-stream"));
+    calls
+        .merge(node::router(&document()))
+        .fallback(|| async { Failure::from(Problem::new(Code::NotFound).with_detail("there is no such path")) })
         .method_not_allowed_fallback(|| async { Failure::from(Code::MethodNotAllowed) })
-        .layer(CompressionLayer::new())
-        .layer(from_fn(finish))
-        .with_state(edge);
-    (router, document)
+        .layer(CompressionLayer::new().compress_when(worth_it))
+        .layer(from_fn_with_state(edge.clone(), finish))
+        .with_state(edge)
 }
 
-fn calls() -> OpenApiRouter<Edge> {
-    let batches = OpenApiRouter::new()
-        .routes(routes!(items::create_many))
-        .routes(routes!(claims::claim_many))
-        .layer(DefaultBodyLimit::max(BATCH_BYTES));
-    let single = OpenApiRouter::new()
+/// The document that describes them.
+#[must_use]
+pub fn document() -> OpenApi {
+    document::complete(OpenApiRouter::new().merge(single()).merge(batches()).into_openapi())
+}
+
+fn not_taken(refusal: BodyRefusal) -> Failure {
+    match refusal {
+        BodyRefusal::TooLarge { bytes_max } => {
+            Problem::new(Code::TooLarge).with_detail(format!("a body has at most {bytes_max} bytes")).into()
+        }
+        BodyRefusal::TooSlow { within } => {
+            let why = format!("a body has to arrive within {} s", within.as_secs());
+            Problem::new(Code::TooSlow).with_detail(why).into()
+        }
+        BodyRefusal::NoRoom { retry_after } => {
+            let mut problem = Problem::new(Code::Overloaded).with_detail("too many large bodies at a time");
+            problem.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
+            problem.into()
+        }
+        BodyRefusal::Broken => Problem::invalid("body", "did not arrive whole").into(),
+    }
+}
+
+fn batches() -> OpenApiRouter<Edge> {
+    OpenApiRouter::new().routes(routes!(items::create_many)).routes(routes!(claims::claim_many))
+}
+
+fn single() -> OpenApiRouter<Edge> {
+    OpenApiRouter::new()
         .routes(routes!(items::list, items::create))
         .routes(routes!(items::show, items::update))
         .routes(routes!(items::line))
@@ -92,6 +127,15 @@ fn calls() -> OpenApiRouter<Edge> {
         .routes(routes!(workers::remove))
         .routes(routes!(events::list))
         .routes(routes!(events::stream))
-        .layer(DefaultBodyLimit::max(BODY_BYTES));
-    OpenApiRouter::new().merge(single).merge(batches)
+        .routes(routes!(cluster::status))
+        .routes(routes!(cluster::add))
+        .routes(routes!(cluster::promote))
+        .routes(routes!(cluster::remove))
+        .routes(routes!(cluster::transfer))
+        .routes(routes!(cluster::snapshot))
+        .routes(routes!(cluster::backup))
+        .routes(routes!(cluster::activate))
+        .routes(routes!(cluster::raise_rules))
+        .routes(routes!(cluster::drain))
+        .routes(routes!(cluster::undrain))
 }

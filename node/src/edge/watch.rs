@@ -3,8 +3,11 @@
 
 use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
+use crate::edge::gate::{Parked, Parking};
+use crate::edge::server::Stopping;
 use crate::hub::Told;
 use crate::identity::Authenticator;
+use crate::metrics::Open;
 use api::event::Event;
 use api::names::Number;
 use api::{Code, Problem};
@@ -139,11 +142,17 @@ struct Watch {
     heartbeat_at: Instant,
     sent_at: Instant,
     is_over: bool,
+    _place: Parked,
+    _open: Open,
 }
 
 /// Events from a position on, for as long as the reader stays.
-#[must_use]
-pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Response {
+///
+/// # Errors
+/// When too many streams are open.
+pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Result<Response, Failure> {
+    let place = call.park(Parking::Stream)?;
+    let open = call.edge.node.metrics().stream_opened();
     // Before the first look at the disk: nothing falls between.
     let told = call.edge.node.hub().events();
     let now = Instant::now();
@@ -156,6 +165,8 @@ pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Response {
         heartbeat_at: now + HEARTBEAT,
         sent_at: now,
         is_over: false,
+        _place: place,
+        _open: open,
     };
     let frames = stream::unfold(watch, |mut watch| async move {
         let text = watch.next().await?;
@@ -168,7 +179,14 @@ pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Response {
         // Proxies that gather would keep events back.
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (headers, Body::from_stream(frames)).into_response()
+    Ok((headers, Body::from_stream(frames)).into_response())
+}
+
+async fn begun(stopping: Option<Stopping>) {
+    match stopping {
+        Some(stopping) => stopping.begun().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Watch {
@@ -181,7 +199,7 @@ impl Watch {
             return Some(self.end("slow_reader", "nothing was taken for a minute: come back with the last id"));
         }
         loop {
-            if self.call.edge.stopping.is_cancelled() {
+            if self.call.stopping.as_ref().is_some_and(Stopping::has_begun) {
                 return Some(self.end("stopping", "this node stops: go on with another one"));
             }
             if self.is_behind {
@@ -203,10 +221,10 @@ impl Watch {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let stopping = self.call.edge.stopping.clone();
+            let stopping = self.call.stopping.clone();
             let heard = tokio::select! {
                 heard = timeout_at(self.heartbeat_at, self.told.recv()) => heard,
-                () = stopping.cancelled() => continue,
+                () = begun(stopping) => continue,
             };
             match heard {
                 Err(_) => {

@@ -118,6 +118,7 @@ impl World {
             peer_listen: self.addresses.get(&node).cloned().unwrap_or_else(|| "127.0.0.1:0".into()),
             peer_address: String::new(),
             api_address: String::new(),
+            edge: None,
             start,
             events_kept_for: self.events_kept_for,
             tls: None,

@@ -3,6 +3,7 @@
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{Call, Consistency, unfitting};
 use crate::edge::extract::{Body, ItemPath, Query, QueuePath};
+use crate::edge::gate::Parking;
 use crate::edge::rest::items::poll;
 use crate::hub::Topic;
 use api::claim::{
@@ -17,7 +18,6 @@ use axum::http::StatusCode;
 use lease::names::{ItemId, Label, Phase};
 use lease::outcome::Outcome;
 use lease::{Command, Refusal};
-use raft_store::types::OnTokio;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 use utoipa::IntoParams;
@@ -125,11 +125,12 @@ pub async fn next(call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next
         // What this one was woken for is another's.
         drop(woken.take());
         let left = by.saturating_duration_since(Instant::now());
-        let Some(waiter) = waiter.filter(|_| !left.is_zero() && cursor.is_none()) else {
+        let Some(waiter) = waiter.filter(|_| !left.is_zero() && cursor.is_none() && !call.is_stopping()) else {
             let cursor = cursor.map(api::names::Cursor);
             return Ok(Json(Dispatched::Empty { reason: why.into(), retry_after_ms: retry_after.0, cursor }));
         };
-        woken = waiter.woken_within::<OnTokio>(left).await;
+        let _place = call.park(Parking::Waiter)?;
+        woken = call.woken(waiter, left).await;
     }
 }
 

@@ -101,5 +101,7 @@ pub async fn stream(
         None => last,
     };
     let wanted = Wanted { queue: query.queue, item: query.item, actor: query.actor };
-    Ok(watch::stream(call, wanted, after))
+    // So that a position that is no longer kept is refused and not only the end of a stream.
+    watch::page(&call, &wanted, after, 1)?;
+    watch::stream(call, wanted, after)
 }

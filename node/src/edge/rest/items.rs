@@ -3,6 +3,7 @@
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{Call, Consistency, POLL_MAX, failed_disk, unfitting};
 use crate::edge::extract::{Body, ItemPath, Query};
+use crate::edge::gate::Parking;
 use crate::hub::Topic;
 use crate::service::TokioNode;
 use api::claim::ItemsCreated;
@@ -16,7 +17,6 @@ use lease::names::{ItemId, Label, QueueName};
 use lease::numbers::{ItemNo, Time};
 use lease::outcome::Outcome;
 use lease::views::{self, IfClaimed};
-use raft_store::types::OnTokio;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
@@ -219,9 +219,11 @@ pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQu
             Err(Failure(problem))
                 if problem.code == Code::AlreadyClaimed
                     && query.if_claimed == WhenClaimed::Wait
-                    && !left.is_zero() =>
+                    && !left.is_zero()
+                    && !call.is_stopping() =>
             {
-                let _ = waiter.woken_within::<OnTokio>(left).await;
+                let _place = call.park(Parking::Waiter)?;
+                let _ = call.woken(waiter, left).await;
             }
             Err(failure) => return Err(failure),
         }

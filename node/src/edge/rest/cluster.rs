@@ -1,0 +1,242 @@
+//! The cluster: its members, its leader, its backup. For admins, on any node.
+
+use crate::admin::status::ClusterStatus;
+use crate::backup::{self, BackupError};
+use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::call::{Call, failed_disk, unfitting};
+use crate::edge::extract::{Body, NodePath};
+use crate::members::ChangeError;
+use crate::propose::NoOutcome;
+use api::{Code, Problem};
+use axum::Json;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use lease::Command;
+use lease::outcome::Outcome;
+use raft_store::types::Member;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// For a backup to find out what it has to hold.
+const BACKUP_WITHIN: Duration = Duration::from_secs(10);
+
+/// The state of the cluster
+///
+/// Every member is asked; one that does not answer is shown as such.
+#[utoipa::path(get, path = "/v1/cluster", operation_id = "cluster_status", tag = "cluster",
+    responses((status = 200, body = ClusterStatus)))]
+pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
+    call.check_admin()?;
+    let value = call.edge.admin.status().await.map_err(failed_disk)?;
+    Ok(Viewed { value, age: None, revision: None })
+}
+
+/// A node that is to follow.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewMember {
+    /// Never given to another directory before.
+    node: u64,
+    /// Where other nodes reach it.
+    peer_address: String,
+    /// Where callers reach it.
+    #[serde(default)]
+    api_address: String,
+    /// Of its directory, as the node's own log names it.
+    instance: u64,
+}
+
+/// It is so now.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Done {
+    node: u64,
+}
+
+/// Add a node as a learner
+///
+/// A node that is started with `--join` does this, and gets its vote, by itself.
+#[utoipa::path(post, path = "/v1/cluster/members", operation_id = "add_member", tag = "cluster",
+    request_body = NewMember, responses((status = 200, body = Done)))]
+pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
+    call.check_admin()?;
+    if new.node == 0 {
+        return Err(Problem::invalid("node", "0 is no node's number: begin with 1").into());
+    }
+    let is_address = |address: &str| address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if !is_address(&new.peer_address) {
+        return Err(Problem::invalid("peer_address", "must be host:port").into());
+    }
+    if !new.api_address.is_empty() && !is_address(&new.api_address) {
+        return Err(Problem::invalid("api_address", "must be host:port").into());
+    }
+    let member = Member { peer_address: new.peer_address, api_address: new.api_address, instance: new.instance };
+    call.edge.admin.add(new.node, member).await.map_err(not_changed)?;
+    Ok(Json(Done { node: new.node }))
+}
+
+/// Give a learner a vote
+///
+/// Once it has nearly all of the log.
+#[utoipa::path(post, path = "/v1/cluster/members/{node}/promote", operation_id = "promote_member", tag = "cluster",
+    params(("node" = u64, Path)), responses((status = 200, body = Done)))]
+pub async fn promote(call: Call, NodePath(node): NodePath) -> Reply<Done> {
+    call.check_admin()?;
+    call.edge.admin.promote(node).await.map_err(not_changed)?;
+    Ok(Json(Done { node }))
+}
+
+/// Take a node out of the cluster
+///
+/// Its id never comes back. One that is not there is out already.
+#[utoipa::path(delete, path = "/v1/cluster/members/{node}", operation_id = "remove_member", tag = "cluster",
+    params(("node" = u64, Path)), responses((status = 200, body = Done)))]
+pub async fn remove(call: Call, NodePath(node): NodePath) -> Reply<Done> {
+    call.check_admin()?;
+    call.edge.admin.remove(node).await.map_err(not_changed)?;
+    Ok(Json(Done { node }))
+}
+
+/// Who is to lead.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// The one that is furthest, unless said.
+    to: Option<u64>,
+}
+
+/// Make another node lead
+#[utoipa::path(post, path = "/v1/cluster/transfer", operation_id = "transfer_leader", tag = "cluster",
+    request_body = Transfer, responses((status = 200, body = Done)))]
+pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done> {
+    call.check_admin()?;
+    let node = call.edge.admin.transfer(transfer.to).await.map_err(not_changed)?;
+    Ok(Json(Done { node }))
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Snapshotted {
+    node: u64,
+    /// The last entry that it holds.
+    applied: u64,
+}
+
+/// Take a snapshot of this node's state
+#[utoipa::path(post, path = "/v1/cluster/snapshot", operation_id = "take_snapshot", tag = "cluster",
+    responses((status = 200, body = Snapshotted)))]
+pub async fn snapshot(call: Call) -> Reply<Snapshotted> {
+    call.check_admin()?;
+    let applied = call.edge.admin.snapshot().await.map_err(not_changed)?;
+    Ok(Json(Snapshotted { node: call.edge.node.id(), applied }))
+}
+
+/// Back the whole store up
+///
+/// A consistent stream of everything that was acknowledged before the call, while the node serves. `tenured restore`
+/// makes the first node of a new cluster of it; a stream that was cut off is found out there.
+#[utoipa::path(get, path = "/v1/cluster/backup", operation_id = "backup", tag = "cluster",
+    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>)))]
+pub async fn backup(call: Call) -> Result<Response, Failure> {
+    call.check_admin()?;
+    let stream = backup::stream(&call.edge.node, BACKUP_WITHIN).await.map_err(|error| match error {
+        BackupError::NoOutcome(no_outcome) => {
+            Failure::from(Problem::new(Code::Unavailable).with_detail(no_outcome.to_string()))
+        }
+        BackupError::Busy(why) => Problem::new(Code::ChangeRefused).with_detail(why).into(),
+        BackupError::Disk(error) => failed_disk(error),
+    })?;
+    let index = stream.header().snapshot.last.map_or(0, |last| last.index);
+    let name = format!("attachment; filename=\"tenure-{index}.backup\"");
+    let mut response = axum::body::Body::from_stream(stream).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    if let Ok(name) = HeaderValue::from_str(&name) {
+        headers.insert(header::CONTENT_DISPOSITION, name);
+    }
+    Ok(response)
+}
+
+/// Leases are granted.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Activated {
+    activated: bool,
+}
+
+/// Let a restored cluster grant again
+///
+/// Once its operator has made sure that nobody works by leases of the cluster it was backed up from.
+#[utoipa::path(post, path = "/v1/cluster/activate", operation_id = "activate", tag = "cluster",
+    responses((status = 200, body = Activated)))]
+pub async fn activate(call: Call) -> Reply<Activated> {
+    call.check_admin()?;
+    match call.run(Command::Activate).await? {
+        Outcome::Activated => Ok(Json(Activated { activated: true })),
+        other => Err(unfitting(&other)),
+    }
+}
+
+/// The rules that are to be in force.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RaiseRules {
+    version: u32,
+}
+
+/// The rules that are in force.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RulesRaised {
+    version: u32,
+}
+
+/// Raise the rules
+///
+/// Once every member's build knows them; who does not is named.
+#[utoipa::path(post, path = "/v1/cluster/rules", operation_id = "raise_rules", tag = "cluster",
+    request_body = RaiseRules, responses((status = 200, body = RulesRaised)))]
+pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<RulesRaised> {
+    call.check_admin()?;
+    let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.asking.request_id.clone());
+    match raised.await.map_err(not_changed)? {
+        Outcome::RulesRaised { version } => Ok(Json(RulesRaised { version })),
+        Outcome::Refused(refusal) => Err(call.refused(refusal)),
+        other => Err(unfitting(&other)),
+    }
+}
+
+/// Whether this node takes commands.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct NodeDraining {
+    node: u64,
+    draining: bool,
+}
+
+/// Drain this node
+///
+/// It hands leadership over, takes no more commands and says that it is not ready, until it is undrained or started
+/// again.
+#[utoipa::path(post, path = "/v1/cluster/drain", operation_id = "drain_node", tag = "cluster",
+    responses((status = 200, body = NodeDraining)))]
+pub async fn drain(call: Call) -> Reply<NodeDraining> {
+    call.check_admin()?;
+    call.edge.admin.drain().await.map_err(not_changed)?;
+    Ok(Json(NodeDraining { node: call.edge.node.id(), draining: true }))
+}
+
+/// Let this node take commands again
+#[utoipa::path(post, path = "/v1/cluster/undrain", operation_id = "undrain_node", tag = "cluster",
+    responses((status = 200, body = NodeDraining)))]
+pub async fn undrain(call: Call) -> Reply<NodeDraining> {
+    call.check_admin()?;
+    call.edge.admin.undrain();
+    Ok(Json(NodeDraining { node: call.edge.node.id(), draining: false }))
+}
+
+fn not_changed(error: ChangeError) -> Failure {
+    let (code, why) = match error {
+        ChangeError::NotLeader(_) => (Code::Unavailable, NoOutcome::Unavailable("no leader took it".into()).to_string()),
+        ChangeError::Refused(why) => (Code::ChangeRefused, why),
+        ChangeError::Unknown(why) => (Code::Unknown, why),
+    };
+    Problem::new(code).with_detail(why).into()
+}
