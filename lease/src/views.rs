@@ -218,7 +218,10 @@ impl State {
         let mut runs: Vec<_> = queues.map(|queue| queue.items.range(behind).copied().peekable()).collect();
         for examined in 0.. {
             let first = runs.iter_mut().filter_map(|run| run.peek().copied()).min();
-            let Some(key) = first else { return page };
+            let Some(key) = first else {
+                page.next = None;
+                return page;
+            };
             if page.items.len() >= query.limit.max(1) || examined == LIST_EXAMINED {
                 return page;
             }

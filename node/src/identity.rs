@@ -275,6 +275,37 @@ fn parse(text: &str) -> Result<ByHash, String> {
     Ok(by_hash)
 }
 
+/// A token, and what makes it known.
+#[derive(Debug)]
+pub struct NewToken {
+    /// To be given to its caller and kept nowhere else.
+    pub token: String,
+    /// For the file.
+    pub entry: String,
+}
+
+/// # Errors
+/// When a name is none, or the machine gives no random numbers.
+pub fn new_token(actor: &str, kind: &str, space: &str, roles: &[String]) -> Result<NewToken, TokensError> {
+    let random = || getrandom::u64().map_err(|error| TokensError(format!("no random numbers: {error}")));
+    // 256 bits: there is no guessing it.
+    let words = [random()?, random()?, random()?, random()?];
+    let token = words.iter().fold(String::from("tenure_"), |token, word| token + &format!("{word:016x}"));
+    // A string of JSON is one of TOML.
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let roles: Vec<String> = roles.iter().map(|role| text(role)).collect();
+    let entry = format!(
+        "[[token]]\nsha256 = \"{}\"\nactor = {}\nkind = {}\n[[token.grant]]\nspace = {}\nroles = [{}]\n",
+        TokenHash::of(&token),
+        text(actor),
+        text(kind),
+        text(space),
+        roles.join(", "),
+    );
+    parse(&entry).map_err(TokensError)?;
+    Ok(NewToken { token, entry })
+}
+
 /// How a node takes callers.
 #[derive(Clone, Debug)]
 pub enum Authenticator {
@@ -345,6 +376,16 @@ mod tests {
         assert!(tokens.reload().unwrap() && knows("two") && !knows("one"));
         fs::write(&path, "token = 7").unwrap();
         assert!(tokens.reload().is_err() && knows("two"));
+    }
+
+    #[test]
+    fn a_new_token_is_known_by_its_entry_whatever_its_actor_is_called() {
+        let made = new_token("a \"b\"\\ é", "user", "*", &["reader".into(), "admin".into()]).unwrap();
+        let tokens = parse(&made.entry).unwrap();
+        let identity = &tokens[&TokenHash::of(&made.token)];
+        assert_eq!(identity.actor.as_str(), "a \"b\"\\ é");
+        assert!(identity.is_admin() && identity.kind == ActorKind::User);
+        assert!(new_token("", "user", "*", &[]).is_err());
     }
 
     #[test]

@@ -29,6 +29,8 @@ struct Cli {
 enum Command {
     /// Say how this node would run, or what is wrong; starts nothing
     CheckConfig,
+    /// Make a token for a caller: says the token once, and what to put into the file of --tokens
+    Token(TokenFor),
     /// Ask a running node how it and its cluster are; uses the same --peer-ca, --peer-cert and --peer-key
     Status {
         /// Where that node listens for other nodes
@@ -55,6 +57,23 @@ struct Restore {
     token_floor: Option<u64>,
 }
 
+#[derive(Args)]
+struct TokenFor {
+    /// Who the caller is
+    #[arg(long, value_name = "NAME")]
+    actor: String,
+    /// What it is: user, agent or system
+    #[arg(long, value_name = "KIND", default_value = "agent", value_parser = ["user", "agent", "system"])]
+    kind: String,
+    /// Where it may do something; * is every space
+    #[arg(long, value_name = "SPACE", default_value = "default")]
+    space: String,
+    /// What it may do: reader, worker, dispatcher, operator, admin
+    #[arg(long, value_name = "ROLE", value_delimiter = ',', default_value = "worker",
+        value_parser = ["reader", "worker", "dispatcher", "operator", "admin"])]
+    role: Vec<String>,
+}
+
 fn main() -> ExitCode {
     let Cli { command, options } = Cli::parse();
     match &command {
@@ -65,6 +84,7 @@ fn main() -> ExitCode {
                 Err(why) => fail(&why),
             };
         }
+        Some(Command::Token(wanted)) => return token(wanted),
         Some(Command::CheckConfig) | None => {}
     }
     let read = options.with_file().and_then(|all| Ok((all.settings()?, all.log_format, all.spans()?)));
@@ -179,6 +199,18 @@ fn status(options: &Options, at: &str) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => fail(&format!("{at}: {error}")),
+    }
+}
+
+fn token(wanted: &TokenFor) -> ExitCode {
+    match node::identity::new_token(&wanted.actor, &wanted.kind, &wanted.space, &wanted.role) {
+        Ok(made) => {
+            // The token for the one who asked, the entry for the file: so each can go where it belongs.
+            let _ = writeln!(std::io::stderr(), "the token, which nobody can tell you again:\n{}\n", made.token);
+            let _ = std::io::stdout().write_all(made.entry.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(why) => fail(&why),
     }
 }
 
