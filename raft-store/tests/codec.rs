@@ -94,12 +94,23 @@ fn every_record_of_a_backup_has_its_bytes() {
             wall: Wall(1_800_000_000_000),
             files: vec![("CURRENT".into(), 16), ("000012.sst".into(), 70_000)],
         },
-        expect!["546e01010700530000005b2a22cf0105020607010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208fb341201fd00505c18a3010000020743555252454e54100a3030303031322e737374fc70110100"],
+        expect![
+            "546e01010700530000005b2a22cf0105020607010302fb2c01010302fb2c01020101020102020103613a3103613a32070203613a3103613a3208fb341201fd00505c18a3010000020743555252454e54100a3030303031322e737374fc70110100"
+        ],
     );
-    stays(&BackupChunkRecord { file: 1, offset: 300, bytes: Blob(b"bytes"[..].into()) }, expect!["546e010108000a000000efdb128301fb2c01056279746573"]);
-    stays(&BackupTrailerRecord { bytes: 300, crc: 0x1234_5678 }, expect!["546e010109000800000029061075fb2c01fc78563412"]);
+    stays(
+        &BackupChunkRecord { file: 1, offset: 300, bytes: Blob(b"bytes"[..].into()) },
+        expect!["546e010108000a000000efdb128301fb2c01056279746573"],
+    );
+    stays(
+        &BackupTrailerRecord { bytes: 300, crc: 0x1234_5678 },
+        expect!["546e010109000800000029061075fb2c01fc78563412"],
+    );
     stays(&RestoredRecord { token_floor: Some(Token(9)) }, expect!["546e01010a00020000001dda3fd50109"]);
-    stays(&EventsGoneRecord { upto: EventNumber { epoch: Epoch(2), seq: 300 } }, expect!["546e01010b00040000003fcb0d6002fb2c01"]);
+    stays(
+        &EventsGoneRecord { upto: EventNumber { epoch: Epoch(2), seq: 300 } },
+        expect!["546e01010b00040000003fcb0d6002fb2c01"],
+    );
 }
 
 #[test]
