@@ -174,7 +174,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let (reads, rounds) = Rounds::new(id, raft.clone(), calls.clone(), hub.clone());
         let stop = CancellationToken::new();
         let own = (raft.clone(), store.clone(), calls.clone(), failure.clone());
-        let following = leadership::follow(id, raft.clone(), clock.clone(), hub.clone(), failure.clone());
+        let following =
+            leadership::follow(id, raft.clone(), calls.clone(), clock.clone(), hub.clone(), failure.clone());
         let comparing = compare::run(id, settings.compare_every, own.0, own.1, own.2, own.3);
         let tasks = Mutex::new(vec![
             C::spawn(until(stop.clone(), gatherer.run())),
