@@ -167,7 +167,7 @@ fn a_list_is_filtered_and_paged_and_survives_changes() {
     story.create("item-6", |_| {});
     let rest = story.state.list(&dee(), &space(), &Query { after: first.next, ..everything() });
     assert_eq!(rest.items.iter().map(|view| view.id.clone()).collect::<Vec<_>>(), ids(&[2, 3, 4, 5, 6]));
-    assert_eq!(story.state.list(&dee(), &space(), &Query { after: rest.next, ..everything() }).items, []);
+    assert_eq!(rest.next, None, "nothing is left");
 
     story.step(Entry { at: Time(901_000), ..Entry::default() });
     assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Expired)), ids(&[1]));

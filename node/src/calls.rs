@@ -3,6 +3,7 @@
 use lease::{Outcome, Request};
 use raft_store::codec::records::HashMark;
 use raft_store::types::{Member, NodeId};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -30,6 +31,11 @@ pub trait Calls: Clone + Send + Sync + 'static {
 
     /// Up to which version that node's build knows the rules. None: it did not answer.
     fn rules_version(&self, to: NodeId, member: &Member, within: Duration) -> impl Future<Output = Option<u32>> + Send;
+
+    /// Who belongs to the cluster now, and where. Raft keeps to the address with which it first met a member.
+    fn know(&self, members: BTreeMap<NodeId, Member>) {
+        drop(members);
+    }
 }
 
 /// What became of forwarded commands.

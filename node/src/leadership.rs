@@ -1,5 +1,6 @@
-//! Whether this node leads: its clock starts and ends with that.
+//! Whether this node leads, and whom it knows: its clock starts and ends with the first, its calls go by the second.
 
+use crate::calls::Calls;
 use crate::clock::Clock;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
@@ -11,12 +12,14 @@ use openraft::type_config::alias::InstantOf;
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, NodeId, Types};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Follows Raft's changes of role until it stops.
-pub(crate) async fn follow<C: Types, D: StateDisk>(
+/// Follows Raft's changes of role and members until it stops.
+pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
     id: NodeId,
     raft: Raft<C, Machine<C, D>>,
+    calls: P,
     clock: Arc<Clock<InstantOf<C>>>,
     hub: Arc<Hub>,
     failure: Arc<Mutex<Option<String>>>,
@@ -24,11 +27,17 @@ pub(crate) async fn follow<C: Types, D: StateDisk>(
 ) {
     let mut metrics = raft.server_metrics();
     let (mut told, mut members_told) = (None, None);
+    let mut known = BTreeMap::new();
     loop {
         let (state, vote, leader, members) = {
             let metrics = metrics.borrow_watched();
             (metrics.state, metrics.vote, metrics.current_leader, metrics.membership_config.clone())
         };
+        let nodes: BTreeMap<NodeId, Member> = members.nodes().map(|(id, member)| (*id, member.clone())).collect();
+        if nodes != known {
+            calls.know(nodes.clone());
+            known = nodes;
+        }
         if state.is_leader() && vote.is_committed() {
             // The state's time first: what passes between the two readings is charged to nobody.
             let base = hub.current().now;

@@ -178,7 +178,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let stop = CancellationToken::new();
         let own = (raft.clone(), store.clone(), calls.clone(), failure.clone());
         let (followed, counted) = (failure.clone(), metrics.clone());
-        let following = leadership::follow(id, raft.clone(), clock.clone(), hub.clone(), followed, counted);
+        let following =
+            leadership::follow(id, raft.clone(), calls.clone(), clock.clone(), hub.clone(), followed, counted);
         let comparing = compare::run(id, settings.compare_every, own.0, own.1, own.2, own.3);
         let tasks = Mutex::new(vec![
             C::spawn(until(stop.clone(), gatherer.run())),

@@ -36,6 +36,8 @@ pub struct Peers {
     dialer: Dialer,
     lines: Arc<Mutex<Lines>>,
     snapshots_sent: Arc<AtomicU64>,
+    /// As this node now knows them. Empty: nobody has said yet.
+    members: Arc<Mutex<BTreeMap<NodeId, Member>>>,
 }
 
 /// With the member to whom each was made: a change of its address or directory makes another.
@@ -51,7 +53,12 @@ enum Line {
 impl Peers {
     #[must_use]
     pub fn new(identity: Identity, tls: Option<PeerTls>) -> Self {
-        Self { dialer: Dialer { identity, tls }, lines: Arc::default(), snapshots_sent: Arc::default() }
+        Self {
+            dialer: Dialer { identity, tls },
+            lines: Arc::default(),
+            snapshots_sent: Arc::default(),
+            members: Arc::default(),
+        }
     }
 
     #[must_use]
@@ -87,10 +94,17 @@ impl Peers {
         node_reply(calls.ask(Question::Node(question), limit).await?)
     }
 
-    /// Closes the connections for calls to a node that is no member any more.
-    pub fn forget(&self, target: NodeId) {
-        let mut all = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(node, _), _| *node != target);
+    /// Who belongs to the cluster now. Connections for calls to those who do not are closed.
+    pub(crate) fn set_members(&self, members: BTreeMap<NodeId, Member>) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.retain(|(node, _), _| members.contains_key(node));
+        drop(lines);
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
+    }
+
+    /// Where a member is now, if it is one.
+    pub(crate) fn member(&self, node: NodeId) -> Option<Member> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
     }
 
     pub(crate) async fn question(

@@ -101,6 +101,11 @@ impl<C> std::fmt::Debug for Network<C> {
 }
 
 impl<C: Types> Network<C> {
+    /// Raft makes this once for each leadership; the member may have moved since.
+    fn member(&self) -> Member {
+        self.peers.member(self.target).unwrap_or_else(|| self.member.clone())
+    }
+
     /// A new connection, for which nobody waits longer than the limit.
     async fn connect(&mut self, limit: Duration) -> Result<Connection, PeerError> {
         if let Some(failed_at) = self.failed_at.filter(|_| self.connecting.is_none()) {
@@ -122,6 +127,12 @@ impl<C: Types> Network<C> {
     }
 
     async fn ready(&mut self, limit: Duration) -> Result<(), PeerError> {
+        let member = self.member();
+        if member.peer_address != self.member.peer_address || member.instance != self.member.instance {
+            self.member = member;
+            self.connecting = None;
+            self.link = None;
+        }
         if !self.link.as_ref().is_some_and(AppendLink::is_alive) {
             self.link = None;
             self.link = Some(AppendLink::new(self.connect(limit).await?));
@@ -150,7 +161,7 @@ impl<C: Types> Network<C> {
     }
 
     async fn ask(&self, question: Question, option: &RPCOption, action: RPCTypes) -> Result<Reply, RPCError<C>> {
-        let reply = self.peers.question(self.target, &self.member, question, option.soft_ttl()).await;
+        let reply = self.peers.question(self.target, &self.member(), question, option.soft_ttl()).await;
         reply.map_err(|error| self.rpc_error(error, action))
     }
 
@@ -268,7 +279,7 @@ impl<C: Types> RaftNetworkV2<C> for Network<C> {
         option: RPCOption,
     ) -> Result<SnapshotResponse<C>, StreamingError<C>> {
         let sending = async {
-            let expected = Expected::member(self.target, &self.member);
+            let expected = Expected::member(self.target, &self.member());
             let connection = self.peers.dialer().connect(&expected, Purpose::Snapshot).await?;
             let meta = (&snapshot.meta).into();
             send::send(connection, vote.into(), meta, snapshot.snapshot, option.soft_ttl()).await

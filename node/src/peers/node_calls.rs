@@ -11,6 +11,7 @@ use lease::Request;
 use lease::encoding::{decode, encode};
 use raft_store::codec::records::{Blob, HashMark};
 use raft_store::types::{Member, NodeId};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Calls for Peers {
@@ -38,6 +39,10 @@ impl Calls for Peers {
             Ok(NodeReply::Status(status)) => Some(status.rules_version),
             _ => None,
         }
+    }
+
+    fn know(&self, members: BTreeMap<NodeId, Member>) {
+        self.set_members(members);
     }
 }
 

@@ -1,16 +1,18 @@
 //! Nodes come and go while the cluster works.
 
 use crate::fleet::{claim, create};
-use crate::world::{LIMIT, World, ask, request, until, within};
+use crate::world::{LIMIT, World, ask, quick, request, until, within};
 use lease::Outcome;
 use lease::numbers::Span;
 use node::daemon::{Daemon, Start};
 use node::members::ChangeError;
+use node::node::RaftSettings;
 use openraft::ChangeMembers;
 use raft_store::types::Member;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_grows_to_five_and_shrinks_to_three_under_load() {
@@ -98,6 +100,26 @@ async fn a_removed_node_stays_out_although_it_is_started_to_join() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert!(world.node(leader).membership().get_node(&gone).is_none());
+}
+
+/// Raft keeps to the address with which a leadership began: the leader once sent to the old one until it was replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_has_moved_is_found_by_the_leader_that_knew_it() {
+    // Patient, so that no busy machine replaces the leader.
+    let patient =
+        RaftSettings { election_min: Duration::from_secs(4), election_max: Duration::from_secs(6), ..quick() };
+    let mut world = World::with(3, patient).await;
+    let leader = world.leader().await;
+    let leadership = world.leadership(leader).await;
+    let moved = world.follower().await;
+    world.kill(moved).await;
+    world.forget_address(moved);
+    world.restart(moved).await;
+    world.ask(leader, "ada", create("a")).await;
+    let applied = world.node(leader).hub().current().applied;
+    until("it has caught up", || world.node(moved).hub().current().applied >= applied).await;
+    assert_eq!(world.leadership(leader).await, leadership, "no other leadership has found it");
+    world.agree().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
