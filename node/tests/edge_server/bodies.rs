@@ -73,6 +73,25 @@ async fn a_huge_body_is_refused_and_the_caller_learns_why() {
     world.end().await;
 }
 
+/// Many clients look for an answer only when all was sent, and give up when sending fails.
+#[tokio::test]
+async fn a_refused_caller_may_go_on_sending_for_a_moment() {
+    let world = start(BodyLimits::default()).await;
+    let story = async || {
+        let mut caller = world.connect().await;
+        caller.say(with_length(2 * MIB).as_bytes()).await.unwrap();
+        assert_eq!(caller.answer().await.expect("an answer").0, 413);
+        for _ in 0..10 {
+            caller.say(&[b'x'; 10 * 1024]).await?;
+        }
+        std::io::Result::Ok(())
+    };
+    // On a machine that is very busy the moment may be over too soon.
+    let once = async { while story().await.is_err() {} };
+    timeout(LIMIT, once).await.expect("it may");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_body_that_comes_byte_by_byte_is_too_slow() {
     let world = start(BodyLimits { within: SHORT, ..BodyLimits::default() }).await;
@@ -128,9 +147,25 @@ async fn all_bodies_together_are_bounded_and_room_comes_back() {
 
     holding.say(&[b'x'; 20]).await.unwrap();
     assert_eq!(holding.answer().await, Some((200, "100".to_owned())));
-    let mut caller = world.connect().await;
-    caller.say(with_length(40).as_bytes()).await.unwrap();
-    caller.say(&[b'x'; 40]).await.unwrap();
-    assert_eq!(caller.answer().await, Some((200, "40".to_owned())));
+    let forty = async || {
+        let mut caller = world.connect().await;
+        caller.say(with_length(40).as_bytes()).await.unwrap();
+        caller.say(&[b'x'; 40]).await.unwrap();
+        caller.answer().await.expect("an answer").0
+    };
+    assert_eq!(forty().await, 200);
+
+    // A body takes room as long as it is worked on.
+    let before = world.seen.requests.load(Ordering::Relaxed);
+    let mut held = world.connect().await;
+    held.say(with_length(80).replace("/length", "/hold").as_bytes()).await.unwrap();
+    held.say(&[b'x'; 80]).await.unwrap();
+    until(|| world.seen.requests.load(Ordering::Relaxed) > before).await;
+    let refused = async { while forty().await != 503 {} };
+    timeout(LIMIT, refused).await.expect("there is no room");
+    assert_eq!(forty().await, 503, "and it stays so");
+    world.seen.answers.0.add_permits(1);
+    assert_eq!(held.answer().await, Some((200, "done".to_owned())));
+    assert_eq!(forty().await, 200);
     world.end().await;
 }

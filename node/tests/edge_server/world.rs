@@ -74,6 +74,7 @@ pub(crate) async fn start_with(limits: ServerLimits, bodies: BodyLimits, tls: Op
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }))
         .route("/who", get(who))
         .route("/wait", get(wait))
+        .route("/hold", post(|seen: State<Seen>, _: Bytes| wait(seen)))
         .route("/stream", get(events))
         .route("/much", get(much))
         .layer(WholeBody::new(bodies))
