@@ -32,6 +32,7 @@ pub enum OnConflict {
 pub struct Claim {
     /// The queue's default unless said; cut to its ceiling, and the answer says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
     /// Tells observers what the holder is doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,6 +46,7 @@ pub struct Claim {
     pub on_conflict: OnConflict,
     /// With `wait`: give up after so long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub wait_for_ms: Option<u64>,
     /// With `wait`: do not join a line already this long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,6 +116,7 @@ pub struct ClaimOf {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
@@ -124,6 +127,7 @@ pub struct ClaimOf {
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_conflict: OnConflict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub wait_for_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10000)]
@@ -201,6 +205,7 @@ fn within(index: usize, problem: Problem) -> Problem {
 #[serde(deny_unknown_fields)]
 pub struct Next {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
     /// 1 unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,7 @@ pub struct Renew {
     pub token: Token,
     /// As it was claimed for unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
 }
 
@@ -34,6 +35,7 @@ impl Renew {
 #[serde(deny_unknown_fields)]
 pub struct RenewAll {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
     /// What the caller believes it holds: answered by item where it does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,7 +65,7 @@ impl RenewAll {
 pub struct Extend {
     #[schema(value_type = names::Token)]
     pub token: Token,
-    #[schema(minimum = 1)]
+    #[schema(value_type = names::Millis)]
     pub by_ms: u64,
 }
 
@@ -99,7 +101,7 @@ pub struct Reserve {
     pub token: Token,
     /// The queue's `reservation_max` unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<names::Millis>)]
     pub for_ms: Option<u64>,
 }
 

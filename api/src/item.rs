@@ -52,6 +52,7 @@ pub struct NewItem {
     pub not_before: Option<Date>,
     /// Not before this much cluster time has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::Millis>)]
     pub delay_ms: Option<u64>,
     /// `local`: only for workers of one person, the one who creates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

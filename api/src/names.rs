@@ -12,6 +12,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+/// No control characters, and no white space at either end.
+const NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f\s]([^\u0000-\u001f\u007f-\u009f]*[^\u0000-\u001f\u007f-\u009f\s])?$";
+
 macro_rules! text_schema {
     ($(#[$doc:meta])* $name:ident, $max:expr, $description:expr, $example:expr) => {
         $(#[$doc])*
@@ -24,6 +27,7 @@ macro_rules! text_schema {
                     .schema_type(Type::String)
                     .min_length(Some(1))
                     .max_length(Some($max))
+                    .pattern(Some(NAME))
                     .description(Some($description))
                     .examples([serde_json::json!($example)])
                     .into()
@@ -65,6 +69,28 @@ impl PartialSchema for Token {
 impl ToSchema for Token {
     fn name() -> Cow<'static, str> {
         Cow::Borrowed("Token")
+    }
+}
+
+/// A duration in milliseconds. Ten years at most: more is a mistake of units.
+#[derive(Debug)]
+pub struct Millis;
+
+impl PartialSchema for Millis {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(1))
+            .maximum(Some(bounds::SPAN_MAX.0))
+            .description(Some("A duration in milliseconds, at least one, at most ten years."))
+            .examples([serde_json::json!(30_000)])
+            .into()
+    }
+}
+
+impl ToSchema for Millis {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Millis")
     }
 }
 

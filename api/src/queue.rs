@@ -102,16 +102,16 @@ pub struct PolicyChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_max_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<names::Millis>)]
     pub lease_min_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<names::Millis>)]
     pub pickup_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_delay_ms: Option<u64>,
@@ -123,7 +123,7 @@ pub struct PolicyChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<names::Millis>)]
     pub retention_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_leases: Option<u32>,
@@ -138,7 +138,7 @@ pub struct PolicyChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<names::Millis>)]
     pub reservation_max_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<names::Phase>>, max_items = 32)]

@@ -89,8 +89,11 @@ pub struct Removed {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
-    #[serde(flatten)]
-    pub who: WorkerName,
+    #[schema(value_type = names::ActorId)]
+    pub actor: ActorId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::SessionId>)]
+    pub session: Option<SessionId>,
     #[schema(value_type = Vec<names::Label>)]
     pub capabilities: Vec<Label>,
     #[schema(value_type = Vec<names::Label>)]
@@ -108,7 +111,8 @@ impl Worker {
     #[must_use]
     pub fn new(view: WorkerView, calendar: Calendar) -> Self {
         Self {
-            who: view.worker.who.into(),
+            actor: view.worker.who.actor,
+            session: view.worker.who.session,
             capabilities: view.worker.capabilities,
             labels: view.worker.labels,
             mode: view.worker.mode.into(),

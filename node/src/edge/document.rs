@@ -1,6 +1,9 @@
 //! The document of the calls: what the code says of itself, with what every call has in common, as OpenAPI and as a page
 //! for people that needs nothing from elsewhere.
 
+use crate::edge::call::Consistency;
+use crate::edge::rest::items::WhenClaimed;
+use api::words::ClaimStatus;
 use api::{Code, Problem, refusals};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +29,13 @@ pub fn complete(mut document: OpenApi) -> OpenApi {
         .description(Some(ABOUT))
         .build();
     let components = document.components.get_or_insert_with(Components::new);
-    let mut schemas = vec![(String::from("Problem"), Problem::schema())];
+    // What only problems and parameters refer to.
+    let mut schemas = vec![
+        (String::from("Problem"), Problem::schema()),
+        (String::from("ClaimStatus"), ClaimStatus::schema()),
+        (String::from("Consistency"), Consistency::schema()),
+        (String::from("WhenClaimed"), WhenClaimed::schema()),
+    ];
     Problem::schemas(&mut schemas);
     for (name, schema) in schemas {
         components.schemas.entry(name).or_insert(schema);
