@@ -81,9 +81,7 @@ impl Claim {
     /// When it says how to wait but not that it waits.
     pub fn into_core(self, item: ItemId) -> Result<CoreClaim, Problem> {
         let on_conflict = match self.on_conflict {
-            OnConflict::Wait => {
-                CoreOnConflict::Wait { wait_for: self.wait_for_ms.map(Span), line_max: self.line_max }
-            }
+            OnConflict::Wait => CoreOnConflict::Wait { wait_for: self.wait_for_ms.map(Span), line_max: self.line_max },
             OnConflict::Fail => {
                 for (field, is_said) in [
                     ("wait_for_ms", self.wait_for_ms.is_some()),
@@ -377,7 +375,9 @@ pub enum Claimed {
     Granted(Box<Grant>),
     Waiting(Waiting),
     /// Only within a batch.
-    Refused { problem: Box<Problem> },
+    Refused {
+        problem: Box<Problem>,
+    },
 }
 
 /// What became of a release within a batch.
@@ -428,7 +428,9 @@ fn unfitting_created() -> CreatedOf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Dispatched {
-    Granted { grants: Vec<Grant> },
+    Granted {
+        grants: Vec<Grant>,
+    },
     Empty {
         reason: EmptyReason,
         retry_after_ms: u64,

@@ -363,11 +363,7 @@ impl Carrying {
     #[must_use]
     pub fn new(carrying: CoreCarrying, calendar: Calendar) -> Self {
         let items = |views: Vec<ItemView>| views.into_iter().map(|view| Item::new(view, None, calendar)).collect();
-        Self {
-            assigned: items(carrying.assigned),
-            leased: items(carrying.leased),
-            reserved: items(carrying.reserved),
-        }
+        Self { assigned: items(carrying.assigned), leased: items(carrying.leased), reserved: items(carrying.reserved) }
     }
 }
 

@@ -196,7 +196,9 @@ mod tests {
     fn numbers_and_cursors_are_read_as_they_are_written_and_nothing_else_is() {
         let number: Number = "7.18446744073709551615".parse().unwrap();
         assert_eq!(number.to_string(), "7.18446744073709551615");
-        for wrong in ["", ".", "1", "1.", ".1", "1.-1", "+1.1", "1.1.1", "1.18446744073709551616", " 1.1", "4294967296.1"] {
+        for wrong in
+            ["", ".", "1", "1.", ".1", "1.-1", "+1.1", "1.1.1", "1.18446744073709551616", " 1.1", "4294967296.1"]
+        {
             assert!(wrong.parse::<Number>().is_err(), "{wrong}");
         }
         let cursor: Cursor = serde_json::from_str("\"5-1042\"").unwrap();

@@ -115,9 +115,15 @@ impl Holder {
     pub fn new(view: HolderView, calendar: Calendar) -> Self {
         let kind = view.kind.into();
         match view.named {
-            None => {
-                Self { kind, actor: None, session: None, expires_at_ms: None, expires_at: None, action: None, field: None }
-            }
+            None => Self {
+                kind,
+                actor: None,
+                session: None,
+                expires_at_ms: None,
+                expires_at: None,
+                action: None,
+                field: None,
+            },
             Some(named) => Self {
                 kind,
                 expires_at_ms: Some(named.expires_at.0),

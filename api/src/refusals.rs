@@ -13,14 +13,36 @@ pub const OF_A_COMMAND: &[Code] =
     &[Unavailable, Unknown, RejectedByPolicy, RequestIdReused, RequestForgotten, NotActivated];
 
 const WRITE: &[Code] = &[
-    NotFound, Forbidden, TerminalItem, StaleToken, AlreadyClaimed, NotHolder, LeaseRequired, StaleWrite, WrongState,
+    NotFound,
+    Forbidden,
+    TerminalItem,
+    StaleToken,
+    AlreadyClaimed,
+    NotHolder,
+    LeaseRequired,
+    StaleWrite,
+    WrongState,
     SpaceFull,
 ];
 const HOLD: &[Code] = &[NotFound, Forbidden, LeaseLost, NotHolder];
 const FIND: &[Code] = &[NotFound, Forbidden];
 const CLAIM: &[Code] = &[
-    NotFound, Forbidden, TerminalItem, WaitTimeout, NotReady, Blocked, Reserved, WorkerDraining, QueuePaused,
-    HeldByYourOtherSession, AlreadyClaimed, LineTooLong, QueueFull, TooManyLeases, LeaseLost, Internal,
+    NotFound,
+    Forbidden,
+    TerminalItem,
+    WaitTimeout,
+    NotReady,
+    Blocked,
+    Reserved,
+    WorkerDraining,
+    QueuePaused,
+    HeldByYourOtherSession,
+    AlreadyClaimed,
+    LineTooLong,
+    QueueFull,
+    TooManyLeases,
+    LeaseLost,
+    Internal,
 ];
 const CLUSTER: &[Code] = &[Forbidden, Unavailable, Unknown, ChangeRefused, Internal];
 
@@ -48,9 +70,25 @@ pub fn of(operation: &str) -> Option<&'static [Code]> {
         "assign" => &[NotFound, Forbidden, TerminalItem, Reserved, AlreadyClaimed],
         "unassign" => &[NotFound, Forbidden, TerminalItem, AlreadyClaimed],
         "update" => &[
-            NotFound, Forbidden, TerminalItem, StaleToken, AlreadyClaimed, NotHolder, LeaseRequired, StaleWrite,
-            WrongState, SpaceFull, NotReady, Blocked, Reserved, WorkerDraining, QueuePaused, HeldByYourOtherSession,
-            QueueFull, TooManyLeases, Internal,
+            NotFound,
+            Forbidden,
+            TerminalItem,
+            StaleToken,
+            AlreadyClaimed,
+            NotHolder,
+            LeaseRequired,
+            StaleWrite,
+            WrongState,
+            SpaceFull,
+            NotReady,
+            Blocked,
+            Reserved,
+            WorkerDraining,
+            QueuePaused,
+            HeldByYourOtherSession,
+            QueueFull,
+            TooManyLeases,
+            Internal,
         ],
         "activity" | "await_input" | "resume" | "hand_on" | "complete" | "fail" => WRITE,
         "cancel" => &[NotFound, Forbidden, TerminalItem],

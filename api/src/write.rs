@@ -319,7 +319,8 @@ mod tests {
 
     #[test]
     fn null_takes_a_value_away_and_what_is_not_named_stays() {
-        let changed = edits(serde_json::json!({ "parent": null, "not_before": null, "body": { "plan": null } })).unwrap();
+        let changed =
+            edits(serde_json::json!({ "parent": null, "not_before": null, "body": { "plan": null } })).unwrap();
         assert_eq!(changed, [Edit::Parent(None), Edit::NotBefore(None), Edit::Body(Part::Plan, String::new())]);
         assert_eq!(edits(serde_json::json!({ "priority": 3 })).unwrap(), [Edit::Priority(3)]);
         assert_eq!(edits(serde_json::json!({})).unwrap_err().field.as_deref(), Some("body"));

@@ -155,9 +155,8 @@ impl std::error::Error for ConfigError {}
 
 /// Whether only this machine reaches it.
 fn is_local(address: &str) -> bool {
-    split("", address).is_ok_and(|(host, _)| {
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-    })
+    split("", address)
+        .is_ok_and(|(host, _)| host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()))
 }
 
 fn wrong<T>(why: impl Into<String>) -> Result<T, ConfigError> {
@@ -310,7 +309,9 @@ impl Options {
             }
             None if dev && is_local(&listen) => Authenticator::SelfReported,
             None if dev => {
-                return wrong(format!("--dev believes its callers, so it listens on this machine only, not at {listen}"));
+                return wrong(format!(
+                    "--dev believes its callers, so it listens on this machine only, not at {listen}"
+                ));
             }
             None => {
                 return wrong("--tokens is missing: say who the callers are; `tenured token` makes one");

@@ -391,7 +391,10 @@ mod tests {
     #[test]
     fn who_has_one_space_need_not_name_it() {
         let text = file("a");
-        let only_lab = text.replace("\"default\"", "\"lab\"").replace("\n        [[token.grant]]\n        space = \"lab\"\n        roles = [\"reader\", \"operator\"]", "");
+        let only_lab = text.replace("\"default\"", "\"lab\"").replace(
+            "\n        [[token.grant]]\n        space = \"lab\"\n        roles = [\"reader\", \"operator\"]",
+            "",
+        );
         let usual = |text: &str| parse(text).unwrap().into_values().next().unwrap().usual_space().to_string();
         assert_eq!((usual(&text), usual(&only_lab)), ("default".into(), "lab".into()));
     }

@@ -1,22 +1,22 @@
 //! What the daemon says of itself: lines on standard error and, if asked for, spans to a collector.
 
 use crate::config::LogFormat;
-use crate::otlp::Endpoint;
+use crate::otlp::{Endpoint, Exporter};
 use raft_store::types::NodeId;
 use std::io::IsTerminal as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
-/// Our own lines; of the libraries only what went wrong. `RUST_LOG` says otherwise.
-const USUAL: &str = "warn,node=info,tenured=info,openraft=error";
+/// Our own lines; of the libraries only what went wrong. `RUST_LOG` says otherwise. Raft's handle tells only of calls to
+/// a Raft that has ended, at every stop: why it ended is told by what ended it.
+const USUAL: &str = "warn,node=info,tenured=info,openraft=error,openraft::raft::raft_inner=off";
 
 /// Kept until the process ends.
 #[derive(Debug)]
 #[must_use = "what is left of the spans is sent when it is stopped"]
 pub struct Logs {
-    #[cfg(feature = "otlp")]
-    exporter: Option<crate::otlp::Exporter>,
+    exporter: Option<Exporter>,
 }
 
 impl Logs {
@@ -34,25 +34,15 @@ impl Logs {
         };
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| USUAL.into());
         let subscriber = tracing_subscriber::registry().with(filter).with(words);
-        #[cfg(feature = "otlp")]
-        {
-            let exporter = spans.map(|endpoint| crate::otlp::Exporter::start(endpoint, node)).transpose()?;
-            let layer = exporter.as_ref().map(|exporter| exporter.layer());
-            subscriber.with(layer).try_init().map_err(|error| error.to_string())?;
-            Ok(Self { exporter })
-        }
-        #[cfg(not(feature = "otlp"))]
-        {
-            // Without the feature nobody can make an endpoint.
-            let _ = (spans, node);
-            subscriber.try_init().map_err(|error| error.to_string())?;
-            Ok(Self {})
-        }
+        let exporter = spans.map(|endpoint| Exporter::start(endpoint, node)).transpose();
+        let exporter = exporter.map_err(|error| format!("spans cannot be exported: {error}"))?;
+        let layer = exporter.as_ref().map(Exporter::layer);
+        subscriber.with(layer).try_init().map_err(|error| error.to_string())?;
+        Ok(Self { exporter })
     }
 
     /// Sends what is left. Takes as long as the collector does, within limits.
     pub fn stop(self) {
-        #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {
             exporter.stop();
         }

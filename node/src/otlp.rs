@@ -1,15 +1,15 @@
-//! Spans to a collector, by OTLP over HTTP, for those who ask for it: a build without the feature `otlp` says so.
+//! Spans to a collector, by OTLP over HTTP, for those who ask for it.
 //!
 //! It never keeps a request waiting: spans go into a queue with a bound, a thread of its own sends them, and what a
 //! collector that is away does not take is dropped.
 
-#[cfg(feature = "otlp")]
 mod collector;
-#[cfg(feature = "otlp")]
 mod exporter;
+mod message;
+mod spans;
 
-#[cfg(feature = "otlp")]
 pub use exporter::Exporter;
+pub use spans::Spans;
 
 /// Where OTLP/HTTP has its spans.
 const TRACES: &str = "/v1/traces";
@@ -29,11 +29,6 @@ impl Endpoint {
     /// # Errors
     /// With words for who gave it.
     pub fn parse(url: &str) -> Result<Self, String> {
-        if !cfg!(feature = "otlp") {
-            return Err(
-                "this build exports no spans: build one with `cargo build --package node --features otlp`".into()
-            );
-        }
         if url.starts_with("https://") {
             return Err(
                 "https is not spoken to collectors: run one on this machine, give its http address, and let it \
@@ -81,7 +76,6 @@ impl Endpoint {
 mod tests {
     use super::*;
 
-    #[cfg(feature = "otlp")]
     #[test]
     fn an_endpoint_is_a_collectors_base_or_the_address_of_its_traces() {
         let read = |url: &str| Endpoint::parse(url).map(|endpoint| endpoint.authority() + &endpoint.path);
@@ -101,11 +95,5 @@ mod tests {
         ] {
             assert!(read(wrong).unwrap_err().contains(why), "{wrong}: {:?}", read(wrong));
         }
-    }
-
-    #[cfg(not(feature = "otlp"))]
-    #[test]
-    fn a_build_without_it_says_how_to_make_one() {
-        assert!(Endpoint::parse("http://127.0.0.1:4318").unwrap_err().contains("--features otlp"));
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::Span;
+use tracing::field::Empty;
 
 /// The header's name.
 pub const HEADER: &str = "traceparent";
@@ -87,44 +88,35 @@ impl TraceContext {
     }
 }
 
-/// The span of one request, and its trace. With an export of spans the span is a child of the caller's, and a trace
-/// that begins here has the exported trace's id.
+/// The span of one request, and its trace. Whoever answers it may record `command` and `outcome`. With an export of
+/// spans it is a child of the caller's, unless the caller has said that its trace is not kept.
 ///
 /// The request id is the caller's word: it is written quoted, and never a label of a metric.
 #[must_use]
 pub fn request_span(header: Option<&str>, request_id: &str) -> (Span, TraceContext) {
-    let span = tracing::info_span!("request", trace_id = tracing::field::Empty, request_id);
-    #[cfg_attr(not(feature = "otlp"), allow(unused_mut, reason = "only an export has a say in it"))]
-    let mut context = TraceContext::of(header);
-    #[cfg(feature = "otlp")]
-    exported::join(&span, &mut context);
-    span.record("trace_id", tracing::field::display(context.trace_id));
+    let context = TraceContext::of(header);
+    let span = tracing::info_span!(
+        parent: None,
+        "request",
+        trace_id = %context.trace_id,
+        parent_id = Empty,
+        is_sampled = Empty,
+        request_id,
+        command = Empty,
+        outcome = Empty,
+    );
+    if let Some(parent) = context.parent {
+        span.record("parent_id", tracing::field::display(parent));
+    }
+    if !context.is_sampled {
+        span.record("is_sampled", false);
+    }
     (span, context)
 }
 
-#[cfg(feature = "otlp")]
-mod exported {
-    use super::{TraceContext, TraceId};
-    use opentelemetry::trace::{SpanContext, TraceContextExt as _, TraceFlags, TraceState};
-    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-
-    pub(super) fn join(span: &tracing::Span, context: &mut TraceContext) {
-        match context.parent {
-            Some(parent) => {
-                let flags = if context.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
-                let (trace, parent) = (context.trace_id.0.into(), parent.0.into());
-                let remote = SpanContext::new(trace, parent, flags, true, TraceState::default());
-                // Fails only where no export is on: then nothing is joined to anything.
-                let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));
-            }
-            None => {
-                let own = u128::from_be_bytes(span.context().span().span_context().trace_id().to_bytes());
-                if own != 0 {
-                    context.trace_id = TraceId(own);
-                }
-            }
-        }
-    }
+/// For a span of this node.
+pub(crate) fn new_span_id() -> u64 {
+    random()
 }
 
 fn is_hex(byte: u8) -> bool {

@@ -1,5 +1,4 @@
-//! Spans, as a collector receives them. Only with the feature `otlp`: `./x test` runs it.
-#![cfg(feature = "otlp")]
+//! Spans, as a collector receives them.
 
 use node::otlp::{Endpoint, Exporter};
 use node::trace::request_span;
@@ -72,17 +71,32 @@ fn a_span_reaches_the_collector_in_the_callers_trace() {
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
         let (span, context) = request_span(Some(header), "request-7");
         assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
-        span.in_scope(|| tracing::info!("worked on"));
+        span.record("outcome", "ok");
+        span.in_scope(|| drop(tracing::info_span!("below", left = 3)));
     });
     exporter.stop();
     let request = received.recv_timeout(LIMIT).unwrap();
     assert!(request.head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{}", request.head);
     assert!(request.head.contains("content-type: application/x-protobuf\r\n"), "{}", request.head);
-    for text in ["request", "request-7", "worked on", "tenured", "service.instance.id"] {
+    for text in ["request", "request-7", "outcome", "below", "left", "tenured", "service.instance.id"] {
         assert!(request.has(text.as_bytes()), "{text}");
     }
     assert!(request.has(&0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes()), "the caller's trace");
     assert!(request.has(&0xb7ad_6b71_6920_3331_u64.to_be_bytes()), "below the caller's span");
+}
+
+#[test]
+fn what_belongs_to_no_trace_or_to_one_that_is_not_kept_stays_here() {
+    let (endpoint, received) = collector("200 OK");
+    let exporter = Exporter::start(&endpoint, 7).unwrap();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
+        drop(tracing::info_span!("of nobody"));
+        drop(request_span(Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"), "not kept"));
+        drop(request_span(None, "kept"));
+    });
+    exporter.stop();
+    let request = received.recv_timeout(LIMIT).unwrap();
+    assert!(request.has(b"kept") && !request.has(b"not kept") && !request.has(b"of nobody"));
 }
 
 #[test]

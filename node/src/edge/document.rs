@@ -23,11 +23,8 @@ const ABOUT: &str = "Leases, fencing tokens, fair wait lines and dispatch, repli
 /// Adds what no handler says by itself.
 #[must_use]
 pub fn complete(mut document: OpenApi) -> OpenApi {
-    document.info = InfoBuilder::new()
-        .title("Tenure")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some(ABOUT))
-        .build();
+    document.info =
+        InfoBuilder::new().title("Tenure").version(env!("CARGO_PKG_VERSION")).description(Some(ABOUT)).build();
     let components = document.components.get_or_insert_with(Components::new);
     // What only problems and parameters refer to.
     let mut schemas = vec![
@@ -185,7 +182,10 @@ pub fn page(document: &OpenApi) -> String {
             status = code.status(),
             title = escape(code.title()),
             again = if code.may_retry() { "yes" } else { "no" },
-            effect = serde_json::to_value(code.took_effect()).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default(),
+            effect = serde_json::to_value(code.took_effect())
+                .ok()
+                .and_then(|word| word.as_str().map(str::to_owned))
+                .unwrap_or_default(),
         );
     }
     format!(
@@ -224,7 +224,8 @@ fn write_call(out: &mut String, document: &OpenApi, path: &str, method: &str, op
                 _ => "query",
             };
             let about = parameter.description.as_deref().unwrap_or_default();
-            let _ = write!(out, "<tr><td><code>{}</code><td>{place}<td>{}</tr>", escape(&parameter.name), escape(about));
+            let _ =
+                write!(out, "<tr><td><code>{}</code><td>{place}<td>{}</tr>", escape(&parameter.name), escape(about));
         }
         out.push_str("</table>");
     }

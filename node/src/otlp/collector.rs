@@ -1,21 +1,16 @@
-//! A collector, spoken to in plain HTTP/1.1 by the one thread that exports: one request, one connection, no TLS.
-//!
-//! It blocks that thread, so it must be given to nobody else.
+//! A collector, spoken to in plain HTTP/1.1: one request, one connection, no TLS. It keeps its thread waiting.
 
 use super::Endpoint;
-use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use std::future::Future;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// From the first byte of a request to the last of its answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Of an answer only its first line is read; whoever says more than this is no collector.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// From the first byte of a request to the first line of its answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// Whoever has a longer first line is no collector.
+const LINE_BYTES_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Collector {
@@ -29,28 +24,52 @@ impl Collector {
         Self { endpoint, is_away: AtomicBool::new(false) }
     }
 
-    fn send(&self, request: &Request<Bytes>) -> io::Result<Response<Bytes>> {
-        let by = Instant::now() + ANSWER_WITHIN;
+    /// Whether the collector has taken this.
+    pub(super) fn take(&self, body: &[u8]) -> bool {
+        let why = match self.send(body) {
+            Ok(200..=299) => None,
+            Ok(status) => Some(format!("it answers {status}")),
+            Err(error) => Some(error.to_string()),
+        };
+        let was_away = self.is_away.swap(why.is_some(), Ordering::Relaxed);
+        if let Some(why) = &why
+            && !was_away
+        {
+            let to = self.endpoint.authority();
+            tracing::warn!(to, why, "a collector does not take spans: they are dropped until it does");
+        }
+        why.is_none()
+    }
+
+    /// The status of the answer.
+    fn send(&self, body: &[u8]) -> io::Result<u16> {
+        let by = Instant::now() + CONNECT_WITHIN + ANSWER_WITHIN;
         let mut connection = self.connect()?;
         connection.set_write_timeout(Some(ANSWER_WITHIN))?;
-        connection.write_all(&self.head(request))?;
-        connection.write_all(request.body())?;
-        let mut answer = Vec::new();
-        let mut piece = [0; 1024];
-        while !answer.contains(&b'\n') {
+        let head = format!(
+            "POST {} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/x-protobuf\r\n\
+             content-length: {}\r\n\r\n",
+            self.endpoint.path,
+            self.endpoint.authority(),
+            body.len()
+        );
+        connection.write_all(head.as_bytes())?;
+        connection.write_all(body)?;
+        let mut line = Vec::new();
+        let mut piece = [0; LINE_BYTES_MAX];
+        while !line.contains(&b'\n') && line.len() < LINE_BYTES_MAX {
             let left = by.saturating_duration_since(Instant::now());
-            if left.is_zero() || answer.len() as u64 > ANSWER_BYTES_MAX {
+            if left.is_zero() {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
             }
             connection.set_read_timeout(Some(left))?;
             let read = connection.read(&mut piece)?;
             if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+                break;
             }
-            answer.extend_from_slice(&piece[..read]);
+            line.extend_from_slice(&piece[..read]);
         }
-        let status = status(&answer).ok_or_else(|| io::Error::other("what answers there speaks no HTTP"))?;
-        Response::builder().status(status).body(Bytes::new()).map_err(io::Error::other)
+        status(&line).ok_or_else(|| io::Error::other("what answers there speaks no HTTP"))
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
@@ -63,54 +82,6 @@ impl Collector {
         }
         Err(last)
     }
-
-    fn head(&self, request: &Request<Bytes>) -> Vec<u8> {
-        let mut head = format!(
-            "POST {} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\n",
-            self.endpoint.path,
-            self.endpoint.authority(),
-            request.body().len()
-        )
-        .into_bytes();
-        for (name, value) in request.headers() {
-            head.extend_from_slice(name.as_str().as_bytes());
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(value.as_bytes());
-            head.extend_from_slice(b"\r\n");
-        }
-        head.extend_from_slice(b"\r\n");
-        head
-    }
-
-    fn told(&self, sent: io::Result<Response<Bytes>>) -> io::Result<Response<Bytes>> {
-        let why = match &sent {
-            Ok(answer) if answer.status().is_success() => None,
-            Ok(answer) => Some(answer.status().to_string()),
-            Err(error) => Some(error.to_string()),
-        };
-        match why {
-            None => self.is_away.store(false, Ordering::Relaxed),
-            Some(why) if !self.is_away.swap(true, Ordering::Relaxed) => {
-                let to = self.endpoint.authority();
-                tracing::warn!(to, why, "a collector does not take spans: they are dropped until it does");
-            }
-            Some(_) => {}
-        }
-        sent
-    }
-}
-
-impl HttpClient for Collector {
-    fn send_bytes<'own, 'answer>(
-        &'own self,
-        request: Request<Bytes>,
-    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'answer>>
-    where
-        'own: 'answer,
-        Self: 'answer,
-    {
-        Box::pin(async move { Ok(self.told(self.send(&request))?) })
-    }
 }
 
 fn status(answer: &[u8]) -> Option<u16> {
@@ -118,4 +89,18 @@ fn status(answer: &[u8]) -> Option<u16> {
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
     words.next().filter(|version| version.starts_with("HTTP/1."))?;
     words.next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_the_second_word_of_http() {
+        assert_eq!(status(b"HTTP/1.1 200 OK\r\nx: y"), Some(200));
+        assert_eq!(status(b"HTTP/1.0 503\r\n"), Some(503));
+        for other in [&b""[..], b"SSH-2.0", b"HTTP/2 200", b"HTTP/1.1 abc", b"\xff\xfe 200"] {
+            assert_eq!(status(other), None, "{other:?}");
+        }
+    }
 }

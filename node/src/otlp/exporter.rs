@@ -1,79 +1,106 @@
-//! From spans to what a collector takes: gathered, bounded, sent by a thread of its own.
+//! The thread that sends spans: it gathers what has ended for a while, and sends it in one request.
 
-use super::Endpoint;
 use super::collector::Collector;
-use opentelemetry::KeyValue;
-use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider};
+use super::message::{self, Ended};
+use super::{Endpoint, Spans};
 use raft_store::types::NodeId;
-use std::time::Duration;
-use tracing::Subscriber;
-use tracing_subscriber::Layer;
-use tracing_subscriber::registry::LookupSpan;
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
 
 /// Spans that may wait to be sent. Beyond it they are dropped.
 const QUEUE: usize = 4_096;
 /// Sent together.
 const BATCH: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(2);
-const SENT_WITHIN: Duration = Duration::from_secs(5);
+/// How soon the thread sees that it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// For what is left when the node stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sends spans while it lives; what is left is sent by [`Exporter::stop`].
 #[derive(Debug)]
 pub struct Exporter {
-    provider: SdkTracerProvider,
+    queue: SyncSender<Ended>,
+    /// Dropped to stop the thread.
+    running: SyncSender<()>,
+    /// Closed by the thread when it has ended.
+    ended: Receiver<()>,
 }
 
 impl Exporter {
     /// # Errors
-    /// When the settings do not fit together. Whether the collector is there is not looked at.
-    pub fn start(endpoint: &Endpoint, node: NodeId) -> Result<Self, String> {
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_http_client(Collector::new(endpoint.clone()))
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(format!("http://{}{}", endpoint.authority(), endpoint.path))
-            .with_timeout(SENT_WITHIN)
-            // Those behind wait meanwhile, and have a bound.
-            .with_retry_policy(RetryPolicy::default().with_max_retries(1))
-            .build()
-            .map_err(|error| format!("spans cannot be exported: {error}"))?;
-        let batches = BatchConfigBuilder::default()
-            .with_max_queue_size(QUEUE)
-            .with_max_export_batch_size(BATCH)
-            .with_scheduled_delay(SEND_EVERY)
-            .build();
-        let resource = Resource::builder()
-            .with_service_name("tenured")
-            .with_attributes([
-                KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-                KeyValue::new("service.instance.id", node.to_string()),
-            ])
-            .build();
-        let processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
-        let provider = SdkTracerProvider::builder().with_span_processor(processor).with_resource(resource).build();
-        Ok(Self { provider })
+    /// When the system gives no thread. Whether the collector is there is not looked at.
+    pub fn start(endpoint: &Endpoint, node: NodeId) -> io::Result<Self> {
+        let (queue, spans) = mpsc::sync_channel(QUEUE);
+        let (running, stop) = mpsc::sync_channel(0);
+        let (ending, ended) = mpsc::sync_channel(0);
+        let sender = Sender { spans, stop, collector: Collector::new(endpoint.clone()), node };
+        std::thread::Builder::new().name("otlp".into()).spawn(move || {
+            sender.run();
+            drop(ending);
+        })?;
+        Ok(Self { queue, running, ended })
     }
 
     /// Takes up the spans of whoever it is added to.
-    pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> impl Layer<S> + use<S> {
-        let tracer = self.provider.tracer("tenured");
-        // Where in the code a span was made, and by which thread, is nobody's question here.
-        tracing_opentelemetry::layer()
-            .with_tracer(tracer)
-            .with_location(false)
-            .with_threads(false)
-            .with_tracked_inactivity(false)
+    #[must_use]
+    pub fn layer(&self) -> Spans {
+        Spans::new(self.queue.clone())
     }
 
-    /// Sends what is left, if the collector takes it in time.
+    /// Sends what is left, if the collector takes it in time. A thread that still waits for the collector then is left
+    /// to the end of the process.
     pub fn stop(self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(STOP_WITHIN) {
-            tracing::warn!(%error, "the last spans were not exported");
+        drop(self.running);
+        if self.ended.recv_timeout(STOP_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the last spans were not exported");
         }
+    }
+}
+
+struct Sender {
+    spans: Receiver<Ended>,
+    stop: Receiver<()>,
+    collector: Collector,
+    node: NodeId,
+}
+
+impl Sender {
+    fn run(self) {
+        let mut batch = Vec::new();
+        let mut send_at = Instant::now() + SEND_EVERY;
+        while !self.is_stopped() {
+            match self.spans.recv_timeout(LOOK_EVERY) {
+                Ok(span) => batch.push(span),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if batch.len() >= BATCH || Instant::now() >= send_at {
+                self.send(&mut batch);
+                send_at = Instant::now() + SEND_EVERY;
+            }
+        }
+        let by = Instant::now() + STOP_WITHIN;
+        while Instant::now() < by {
+            batch.extend(self.spans.try_iter().take(BATCH));
+            if batch.is_empty() || !self.send(&mut batch) {
+                return;
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.try_recv() == Err(mpsc::TryRecvError::Disconnected)
+    }
+
+    /// Taken or not, they are gone; false: the collector did not take them.
+    fn send(&self, batch: &mut Vec<Ended>) -> bool {
+        if batch.is_empty() {
+            return true;
+        }
+        let is_taken = self.collector.take(&message::request(self.node, batch));
+        batch.clear();
+        is_taken
     }
 }

@@ -22,6 +22,10 @@ async fn each_thing_that_happens_to_a_cluster_is_one_line_of_json() {
         (1..=3).all(|node| told(&world.words(node), "a snapshot was taken") >= 1)
     })
     .await;
+    until("those that joined know that they have a vote", async || {
+        [2, 3].iter().all(|node| told(&world.words(*node), "this node has a vote") == 1)
+    })
+    .await;
     for node in [3, 2] {
         assert_eq!(world.stop(node).await.code(), Some(0), "{}", world.words(node));
     }
@@ -38,6 +42,7 @@ async fn each_thing_that_happens_to_a_cluster_is_one_line_of_json() {
             assert!(line.contains(index), "{line}");
         }
         assert_eq!(told(&words, "a node asks to join"), 0, "it asks many times");
+        assert!(!words.contains("\"level\":\"ERROR\""), "nothing went wrong: {words}");
     }
     // Alone, as a learner is added, half and whole with two voters, and the same for the third node.
     let first = world.words(1);

@@ -6,9 +6,7 @@ use crate::edge::extract::{Body, ItemPath, Query, QueuePath};
 use crate::edge::gate::Parking;
 use crate::edge::rest::items::poll;
 use crate::hub::Topic;
-use api::claim::{
-    Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict, ReleasedOf, Waiting,
-};
+use api::claim::{Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict, ReleasedOf, Waiting};
 use api::hold::Released;
 use api::item::{Item, ItemPage};
 use api::words::{Order, RunsIn};

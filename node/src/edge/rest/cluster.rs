@@ -63,7 +63,9 @@ pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
     if new.node == 0 {
         return Err(Problem::invalid("node", "0 is no node's number: begin with 1").into());
     }
-    let is_address = |address: &str| address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let is_address = |address: &str| {
+        address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    };
     if !is_address(&new.peer_address) {
         return Err(Problem::invalid("peer_address", "must be host:port").into());
     }
@@ -234,7 +236,9 @@ pub async fn undrain(call: Call) -> Reply<NodeDraining> {
 
 fn not_changed(error: ChangeError) -> Failure {
     let (code, why) = match error {
-        ChangeError::NotLeader(_) => (Code::Unavailable, NoOutcome::Unavailable("no leader took it".into()).to_string()),
+        ChangeError::NotLeader(_) => {
+            (Code::Unavailable, NoOutcome::Unavailable("no leader took it".into()).to_string())
+        }
         ChangeError::Refused(why) => (Code::ChangeRefused, why),
         ChangeError::Unknown(why) => (Code::Unknown, why),
     };

@@ -83,11 +83,7 @@ pub struct StreamQuery {
 #[utoipa::path(get, path = "/v1/events/stream", operation_id = "follow_events", tag = "events",
     params(StreamQuery, ("Last-Event-ID" = Option<Number>, Header)),
     responses((status = 200, content_type = "text/event-stream", body = String)))]
-pub async fn stream(
-    call: Call,
-    headers: HeaderMap,
-    Query(query): Query<StreamQuery>,
-) -> Result<Response, Failure> {
+pub async fn stream(call: Call, headers: HeaderMap, Query(query): Query<StreamQuery>) -> Result<Response, Failure> {
     let resumed = match headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
         None | Some("") => None,
         Some(id) => Some(id.parse::<Number>().map_err(|why| Problem::invalid("Last-Event-ID", why))?),

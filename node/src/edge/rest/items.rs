@@ -7,7 +7,9 @@ use crate::edge::gate::Parking;
 use crate::hub::Topic;
 use crate::service::TokioNode;
 use api::claim::ItemsCreated;
-use api::item::{Activities, Activity, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, Line, NewItem, NewItems};
+use api::item::{
+    Activities, Activity, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, Line, NewItem, NewItems,
+};
 use api::names::Number;
 use api::words::{ClaimStatus, ItemState};
 use api::write::{Update, Updated};
@@ -211,8 +213,7 @@ pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQu
         let left = by.saturating_duration_since(Instant::now());
         match seen.await {
             Ok(Viewed { value: (view, calendar), age, .. }) => {
-                let body =
-                    if query.body.unwrap_or(true) { call.body(view.no, &view.content)? } else { None };
+                let body = if query.body.unwrap_or(true) { call.body(view.no, &view.content)? } else { None };
                 let revision = Some(view.revision.to_string());
                 return Ok(Viewed { value: Item::new(view, body, calendar), age, revision });
             }
@@ -290,10 +291,8 @@ pub async fn claim_summary(
     ItemPath(id): ItemPath,
     Query(query): Query<ConsistencyQuery>,
 ) -> Result<Viewed<ClaimSummary>, Failure> {
-    call.view(query.consistency, |state, _, _| {
-        Ok(state.claims_under(&call.caller, &call.asking.space, &id)?.into())
-    })
-    .await
+    call.view(query.consistency, |state, _, _| Ok(state.claims_under(&call.caller, &call.asking.space, &id)?.into()))
+        .await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

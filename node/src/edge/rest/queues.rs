@@ -66,11 +66,7 @@ pub async fn show(
 #[utoipa::path(patch, path = "/v1/queues/{queue}/policy", operation_id = "set_policy", tag = "operating",
     params(("queue" = api::names::QueueName, Path)), request_body = PolicyChange,
     responses((status = 200, body = PolicySet)))]
-pub async fn set_policy(
-    call: Call,
-    QueuePath(queue): QueuePath,
-    Body(change): Body<PolicyChange>,
-) -> Reply<PolicySet> {
+pub async fn set_policy(call: Call, QueuePath(queue): QueuePath, Body(change): Body<PolicyChange>) -> Reply<PolicySet> {
     match call.run(change.into_command(queue)).await? {
         Outcome::PolicySet { queue, version } => Ok(Json(PolicySet { queue, version })),
         other => Err(unfitting(&other)),
