@@ -79,7 +79,7 @@ fn mirrors(named: Option<Vec<Transition>>) -> Mirrors {
 impl Claim {
     /// # Errors
     /// When it says how to wait but not that it waits.
-    pub fn into_core(self, item: ItemId) -> Result<CoreClaim, Problem> {
+    pub fn into_core(self, item: ItemId) -> Result<CoreClaim, Box<Problem>> {
         let on_conflict = match self.on_conflict {
             OnConflict::Wait => CoreOnConflict::Wait { wait_for: self.wait_for_ms.map(Span), line_max: self.line_max },
             OnConflict::Fail => {
@@ -89,7 +89,7 @@ impl Claim {
                     ("poll_ms", self.poll_ms.is_some()),
                 ] {
                     if is_said {
-                        return Err(Problem::invalid(field, "means something only with on_conflict: wait"));
+                        return Err(Box::new(Problem::invalid(field, "means something only with on_conflict: wait")));
                     }
                 }
                 CoreOnConflict::Fail
@@ -169,7 +169,7 @@ pub struct ReleaseOf {
 impl Claims {
     /// # Errors
     /// When a claim says how to wait but not that it waits.
-    pub fn into_command(self) -> Result<Command, Problem> {
+    pub fn into_command(self) -> Result<Command, Box<Problem>> {
         let mut claims = Vec::with_capacity(self.claims.len());
         for (index, entry) in self.claims.into_iter().enumerate() {
             let claim = Claim {
@@ -183,7 +183,7 @@ impl Claims {
                 takeover: entry.takeover,
                 mirrors: entry.mirrors,
             };
-            claims.push(claim.into_core(entry.item).map_err(|problem| within(index, problem))?);
+            claims.push(claim.into_core(entry.item).map_err(|problem| within(index, &problem))?);
         }
         let release = |entry: ReleaseOf| {
             Release { token: entry.token, keep_assignment: entry.keep_assignment }.into_core(entry.item)
@@ -193,9 +193,9 @@ impl Claims {
     }
 }
 
-fn within(index: usize, problem: Problem) -> Problem {
-    let field = problem.field.unwrap_or_default();
-    Problem::invalid(format!("claims[{index}].{field}"), "means something only with on_conflict: wait")
+fn within(index: usize, problem: &Problem) -> Box<Problem> {
+    let field = problem.field.as_deref().unwrap_or_default();
+    Box::new(Problem::invalid(format!("claims[{index}].{field}"), "means something only with on_conflict: wait"))
 }
 
 /// A wish for the next items of a queue.

@@ -103,7 +103,7 @@ pub struct BodyChange {
 impl Update {
     /// # Errors
     /// When it names an owner without saying that the item is local.
-    pub fn into_command(self, id: ItemId, caller: &ActorId) -> Result<Command, Problem> {
+    pub fn into_command(self, id: ItemId, caller: &ActorId) -> Result<Command, Box<Problem>> {
         let mut edits = Vec::new();
         edits.extend(self.title.map(Edit::Title));
         edits.extend(self.priority.map(Edit::Priority));
@@ -115,7 +115,7 @@ impl Update {
         match self.mode {
             Some(mode) => edits.push(Edit::Mode(item::mode(mode, self.local_owner, caller))),
             None if self.local_owner.is_some() => {
-                return Err(Problem::invalid("local_owner", "means something only with mode: local"));
+                return Err(Box::new(Problem::invalid("local_owner", "means something only with mode: local")));
             }
             None => {}
         }
@@ -138,7 +138,7 @@ impl Update {
             edits.extend(parts.into_iter().filter_map(edit));
         }
         if edits.is_empty() && !self.start {
-            return Err(Problem::invalid("body", "changes nothing: name a field to change"));
+            return Err(Box::new(Problem::invalid("body", "changes nothing: name a field to change")));
         }
         let write = Write { item: id, token: self.token, read_at: self.read_at.map(|number| number.0) };
         Ok(Command::Update(CoreUpdate { write, edits, start: self.start }))
@@ -308,7 +308,7 @@ pub struct Cancelled {
 mod tests {
     use super::*;
 
-    fn edits(json: serde_json::Value) -> Result<Vec<Edit>, Problem> {
+    fn edits(json: serde_json::Value) -> Result<Vec<Edit>, Box<Problem>> {
         let update: Update = serde_json::from_value(json).unwrap();
         let (id, caller) = (ItemId::new("a").unwrap(), ActorId::new("ada").unwrap());
         match update.into_command(id, &caller)? {

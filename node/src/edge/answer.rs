@@ -34,6 +34,12 @@ impl From<Problem> for Failure {
     }
 }
 
+impl From<Box<Problem>> for Failure {
+    fn from(problem: Box<Problem>) -> Self {
+        Self(problem)
+    }
+}
+
 impl From<Code> for Failure {
     fn from(code: Code) -> Self {
         Problem::new(code).into()

@@ -136,17 +136,25 @@ impl Call {
     /// # Errors
     /// As [`Call::run`].
     pub async fn run_within(&self, command: Command, within: Duration) -> Result<Outcome, Failure> {
-        let mut request = self.request(command);
+        let request = self.request(command);
         lease::validate(&request).map_err(|refusal| self.refused(refusal))?;
         let (class, commands) = (class_of(&request.command), commands_in(&request.command));
         let admitted = self.admit(class, commands)?;
         // One who waits in line does no work meanwhile.
-        let _waiting = if is_waiting(&request.command) {
-            drop(admitted);
-            (None, Some(self.park(Parking::Waiter)?))
-        } else {
-            (Some(admitted), None)
-        };
+        if is_waiting(&request.command) {
+            admitted.done();
+            let _place = self.park(Parking::Waiter)?;
+            return self.answered(request, within).await;
+        }
+        let answered = self.answered(request, within).await;
+        // Only what came to an end tells the gate how quick the node is.
+        if !answered.as_ref().is_err_and(|Failure(problem)| matches!(problem.code, Code::Unavailable | Code::Unknown)) {
+            admitted.done();
+        }
+        answered
+    }
+
+    async fn answered(&self, mut request: Request, within: Duration) -> Result<Outcome, Failure> {
         let by = Instant::now() + within;
         // An earlier attempt may have happened: what a later one says of itself does not tell.
         let mut doubt = None;
@@ -205,7 +213,7 @@ impl Call {
         consistency: Consistency,
         look: impl FnOnce(&State, &dyn Archive, Calendar) -> Result<R, Refusal>,
     ) -> Result<Viewed<R>, Failure> {
-        let _admitted = self.admit(Class::Bulk, 1)?;
+        let admitted = self.admit(Class::Bulk, 1)?;
         let wall = (self.edge.wall)();
         let look = |state: &State, archive: &dyn Archive| {
             let calendar = Calendar { now: state.now(), wall };
@@ -222,6 +230,7 @@ impl Call {
                 (value, Some(Age { applied, in_step_within: seen.in_step_within }))
             }
         };
+        admitted.done();
         let value = seen.map_err(|refusal| self.refused(refusal))?;
         Ok(Viewed { value, age, revision: None })
     }

@@ -34,7 +34,6 @@ const BODY_BYTES: usize = 1024 * 1024;
 const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
 
 /// Every path.
-#[must_use]
 pub fn router(edge: Edge) -> Router {
     let whole_body = WholeBody::new(BodyLimits { bytes_max: BODY_BYTES, ..BodyLimits::default() });
     let whole_body = whole_body.refusing_with(|refusal| not_taken(refusal).into_response());

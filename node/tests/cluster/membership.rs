@@ -97,7 +97,7 @@ async fn a_removed_node_stays_out_although_it_is_started_to_join() {
     world.start(gone, Start::Join(seeds)).await;
     for number in 0..30 {
         world.ask(leader, "ada", create(&format!("item-{number}"))).await;
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(world.node(leader).membership().get_node(&gone).is_none());
 }

@@ -5,7 +5,7 @@ use crate::edge::call::{Call, Consistency, unfitting};
 use crate::edge::extract::{Body, ItemPath, Query, QueuePath};
 use crate::edge::gate::Parking;
 use crate::edge::rest::items::poll;
-use crate::hub::Topic;
+use crate::hub::{Topic, Woken};
 use api::claim::{Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict, ReleasedOf, Waiting};
 use api::hold::Released;
 use api::item::{Item, ItemPage};
@@ -108,13 +108,15 @@ pub async fn next(call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next
     let by = Instant::now() + wait;
     let topic = Topic::Ready(call.asking.space.clone(), queue.clone());
     let command = Command::Next(next.into_core(queue));
-    let mut woken = None;
+    let mut woken: Option<Woken> = None;
     loop {
         let waiter = (!wait.is_zero()).then(|| call.edge.node.hub().wait_for(topic.clone()));
         let outcome = call.run(command.clone()).await?;
         let (why, retry_after, cursor) = match outcome {
             Outcome::Dispatched(grants) => {
-                woken.map(crate::hub::Woken::used);
+                if let Some(woken) = woken {
+                    woken.used();
+                }
                 return Ok(Json(Dispatched::Granted { grants: call.grants(grants).await? }));
             }
             Outcome::Empty { why, retry_after, cursor } => (why, retry_after, cursor),

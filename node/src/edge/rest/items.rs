@@ -161,8 +161,8 @@ pub(super) fn limit(asked: Option<usize>) -> Result<usize, Failure> {
     }
 }
 
-pub(super) fn no_cursor() -> Problem {
-    Problem::invalid("cursor", "is no cursor that an earlier answer gave")
+pub(super) fn no_cursor() -> Failure {
+    Problem::invalid("cursor", "is no cursor that an earlier answer gave").into()
 }
 
 /// How a reader takes an item that somebody holds.

@@ -57,7 +57,7 @@ fn position(cursor: &str) -> Result<Holder, Failure> {
         };
         Some(Holder { actor, session })
     };
-    read().ok_or_else(|| no_cursor().into())
+    read().ok_or_else(no_cursor)
 }
 
 /// Register the caller as a worker
