@@ -18,7 +18,11 @@ mod http;
 #[path = "edge/people.rs"]
 mod people;
 
+#[path = "edge/disclosure.rs"]
+mod disclosure;
 #[path = "edge/document.rs"]
 mod document;
+#[path = "edge/every_call.rs"]
+mod every_call;
 #[path = "edge/regressions.rs"]
 mod regressions;

@@ -41,7 +41,12 @@ impl Contract {
                     id: id.to_owned(),
                     method: method.to_uppercase(),
                     path: path.clone(),
-                    statuses: operation["responses"].as_object().unwrap().keys().map(|key| key.parse().unwrap()).collect(),
+                    statuses: operation["responses"]
+                        .as_object()
+                        .unwrap()
+                        .keys()
+                        .map(|key| key.parse().unwrap())
+                        .collect(),
                     refusals: texts(&operation["x-refusals"]).map(str::to_owned).collect(),
                 });
             }
@@ -63,13 +68,16 @@ impl Contract {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Codes that any call was refused with.
-    pub(crate) fn codes_seen(&self) -> BTreeSet<String> {
-        self.seen().into_iter().map(|seen| seen.answer).filter(|answer| answer != OK).collect()
-    }
-
     /// Holds an answer against the document, and notes it.
-    pub(crate) fn check(&self, node: NodeId, method: &str, path: &str, status: u16, problem: Option<&Value>, body: &Value) {
+    pub(crate) fn check(
+        &self,
+        node: NodeId,
+        method: &str,
+        path: &str,
+        status: u16,
+        problem: Option<&Value>,
+        body: &Value,
+    ) {
         let path = path.split('?').next().unwrap_or(path);
         let operation = self.find(method, path);
         let name = operation.map_or("", |operation| operation.id.as_str());
@@ -90,7 +98,8 @@ impl Contract {
             }
         }
         // Entries of a batch are refused one by one.
-        for entry in ["claims", "releases", "items"].iter().flat_map(|list| body[list].as_array().into_iter().flatten()) {
+        for entry in ["claims", "releases", "items"].iter().flat_map(|list| body[list].as_array().into_iter().flatten())
+        {
             if entry["outcome"] == "refused" {
                 self.note(name, check_problem(&entry["problem"]).name(), node);
             }

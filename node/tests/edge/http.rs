@@ -74,7 +74,7 @@ impl Caller {
 
     pub(crate) fn ask(&self, method: &'static str, path: impl Into<String>, body: Option<Value>) -> Ask {
         let body = body.map(|body| body.to_string().into_bytes());
-        Ask { caller: self.clone(), method, path: path.into(), kind: "application/json", body }
+        Ask { caller: self.clone(), method, path: path.into(), body }
     }
 }
 
@@ -83,7 +83,6 @@ pub(crate) struct Ask {
     caller: Caller,
     method: &'static str,
     path: String,
-    kind: &'static str,
     body: Option<Vec<u8>>,
 }
 
@@ -105,13 +104,6 @@ pub(crate) struct Answer {
 }
 
 impl Ask {
-    /// Bytes instead of JSON.
-    pub(crate) fn raw(mut self, kind: &'static str, bytes: Vec<u8>) -> Self {
-        self.kind = kind;
-        self.body = Some(bytes);
-        self
-    }
-
     pub(crate) async fn send(self) -> Sent {
         let (response, _connection) = match self.open().await {
             Ok(opened) => opened,
@@ -160,7 +152,7 @@ impl Ask {
             request = request.header(*name, value);
         }
         if self.body.is_some() {
-            request = request.header(CONTENT_TYPE, self.kind);
+            request = request.header(CONTENT_TYPE, "application/json");
         }
         let body = Full::new(Bytes::from(self.body.clone().unwrap_or_default()));
         let sending = sender.send_request(request.body(body).unwrap());

@@ -65,9 +65,10 @@ impl Edge {
 
     pub(crate) async fn is_ready(&self, node: u64) {
         let caller = self.nobody().at(node);
-        until("the node is ready", async || {
-            matches!(caller.get("/readyz").send().await, Sent::Answered(answer) if answer.status == 200)
-        })
+        until(
+            "the node is ready",
+            async || matches!(caller.get("/readyz").send().await, Sent::Answered(answer) if answer.status == 200),
+        )
         .await;
     }
 

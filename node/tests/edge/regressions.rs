@@ -31,13 +31,15 @@ async fn taskorch151_a_request_id_is_its_actors_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn taskorch172_a_batch_says_of_each_entry_what_became_of_it() {
     let edge = Edge::start(&usual()).await;
-    for id in ["a", "b", "c"] {
+    for id in ["a", "b", "c", "d"] {
         create(&edge, id).await;
     }
-    edge.caller("bob").at(2).post("/v1/items/b/claim", json!({})).ok().await;
+    for id in ["b", "d"] {
+        edge.caller("bob").at(2).post(format!("/v1/items/{id}/claim"), json!({})).ok().await;
+    }
     let ada = edge.caller("ada").at(3);
     let batch = json!({"claims": [{"item": "a"}, {"item": "b"}, {"item": "nope"}, {"item": "c"}],
-                       "releases": [{"item": "b"}]});
+                       "releases": [{"item": "d"}]});
     let answer = ada.post("/v1/claims", batch).ok().await;
     let said: Vec<&Value> = answer["claims"].as_array().unwrap().iter().map(|entry| &entry["outcome"]).collect();
     assert_eq!(said, ["granted", "refused", "refused", "granted"], "{answer}");
@@ -80,7 +82,8 @@ async fn river1302_a_late_completer_does_not_overwrite_a_finished_item() {
     let complete = |token: &Value, result: &str| json!({"token": token, "result": result});
     ada.at(3).post("/v1/items/a/complete", complete(&late["token"], "late")).refused("stale_token").await;
     bob.at(3).post("/v1/items/a/complete", complete(&won["token"], "done")).ok().await;
-    ada.at(1).post("/v1/items/a/complete", complete(&late["token"], "late")).refused("terminal_item").await;
+    ada.at(1).post("/v1/items/a/complete", complete(&late["token"], "late")).refused("stale_token").await;
+    bob.at(2).post("/v1/items/a/complete", complete(&won["token"], "twice")).refused("terminal_item").await;
     bob.at(1).post("/v1/items/a/fail", json!({"token": won["token"]})).refused("terminal_item").await;
     let seen = ada.at(2).get("/v1/items/a").ok().await;
     assert_eq!((&seen["state"], &seen["body"]["result"]), (&json!("complete"), &json!("done")), "{seen}");
