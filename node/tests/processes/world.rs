@@ -22,6 +22,8 @@ use tempfile::TempDir;
 
 /// Below the ports that the system gives to outgoing connections: a node that is away finds its own free.
 const PORT: u16 = 7401;
+/// Where a node serves callers, if it serves any.
+const EDGE_PORT: u16 = 7400;
 
 /// What of a process's words a failed test shows.
 const LAST_WORDS: usize = 4_000;
@@ -33,6 +35,8 @@ pub(crate) struct World {
     network: [u8; 2],
     /// Said to every node beside who and where it is.
     pub(crate) options: Vec<String>,
+    /// Whether the nodes serve callers.
+    pub(crate) serves: bool,
     /// Nodes whose data lies elsewhere.
     data: BTreeMap<NodeId, PathBuf>,
     nodes: BTreeSet<NodeId>,
@@ -53,6 +57,7 @@ impl World {
             folder,
             network: free_network(),
             options: Vec::new(),
+            serves: false,
             data: BTreeMap::new(),
             nodes: BTreeSet::new(),
             processes: BTreeMap::new(),
@@ -84,6 +89,9 @@ impl World {
         } else {
             command.args(["--join", &format!("{},{}", self.address(1), self.address(2))]);
         }
+        if self.serves {
+            command.args(["--listen", &self.edge_address(node)]);
+        }
         command.args(&self.options);
         self.nodes.insert(node);
         let process = Process::start(command, self.words_path(node));
@@ -111,6 +119,12 @@ impl World {
     pub(crate) fn address(&self, node: NodeId) -> String {
         let [a, b] = self.network;
         format!("127.{a}.{b}.{node}:{PORT}")
+    }
+
+    /// Where callers reach a node of a world that serves.
+    pub(crate) fn edge_address(&self, node: NodeId) -> String {
+        let [a, b] = self.network;
+        format!("127.{a}.{b}.{node}:{EDGE_PORT}")
     }
 
     fn words_path(&self, node: NodeId) -> PathBuf {

@@ -1,0 +1,28 @@
+//! The edge as its callers meet it: three real processes, HTTP, tokens. Every answer is held against the document that
+//! the nodes give of themselves.
+
+#[path = "../../raft-store/tests/support/fleet.rs"]
+mod fleet;
+
+#[path = "processes/client.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod client;
+#[path = "processes/world.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod world;
+
+#[path = "edge/contract.rs"]
+mod contract;
+#[path = "edge/http.rs"]
+mod http;
+#[path = "edge/people.rs"]
+mod people;
+
+#[path = "edge/disclosure.rs"]
+mod disclosure;
+#[path = "edge/document.rs"]
+mod document;
+#[path = "edge/every_call.rs"]
+mod every_call;
+#[path = "edge/regressions.rs"]
+mod regressions;
