@@ -15,8 +15,8 @@ pub const OF_A_COMMAND: &[Code] =
 const WRITE: &[Code] = &[
     NotFound,
     Forbidden,
-    TerminalItem,
     StaleToken,
+    TerminalItem,
     AlreadyClaimed,
     NotHolder,
     LeaseRequired,
@@ -72,8 +72,8 @@ pub fn of(operation: &str) -> Option<&'static [Code]> {
         "update" => &[
             NotFound,
             Forbidden,
-            TerminalItem,
             StaleToken,
+            TerminalItem,
             AlreadyClaimed,
             NotHolder,
             LeaseRequired,

@@ -283,41 +283,25 @@ impl Call {
         Ok(is_any.then_some(body))
     }
 
-    /// Leases as their holder sees them, with the bodies of their items.
-    ///
-    /// # Errors
-    /// When the bodies cannot be read. The leases are the caller's all the same: the answer says that it took effect.
-    pub async fn grants(&self, grants: Vec<CoreGrant>) -> Result<Vec<api::claim::Grant>, Failure> {
+    /// Leases as their holder sees them, with the bodies of their items. A lease is told also where its body cannot be
+    /// read now: what was granted is the caller's, and the body can be asked for.
+    pub async fn grants(&self, grants: Vec<CoreGrant>) -> Vec<api::claim::Grant> {
         let has_body = |grant: &CoreGrant| {
             grant.snapshot.as_ref().is_some_and(|snapshot| snapshot.content.parts.iter().next().is_some())
         };
         if grants.iter().any(has_body) && !self.edge.node.raft().is_leader() {
             // The leader has applied what it answers; this node may not have yet.
-            self.edge.node.read(CALL_WITHIN, |_, _| ()).await.map_err(took_effect)?;
+            let _ = self.edge.node.read(CALL_WITHIN, |_, _| ()).await;
         }
         let calendar = self.calendar();
-        let mut failure = None;
-        let mut body = |snapshot: &Snapshot| match self.body(snapshot.no, &snapshot.content) {
-            Ok(body) => body,
-            Err(error) => {
-                failure = Some(error);
-                None
-            }
-        };
-        let grants = grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut body)).collect();
-        match failure {
-            None => Ok(grants),
-            Some(mut failure) => {
-                failure.0.took_effect = api::TookEffect::Yes;
-                Err(failure)
-            }
-        }
+        let mut body = |snapshot: &Snapshot| self.body(snapshot.no, &snapshot.content).ok().flatten();
+        grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut body)).collect()
     }
 
     /// # Errors
-    /// As [`Call::grants`].
+    /// Never: one goes in, one comes out.
     pub async fn grant(&self, grant: CoreGrant) -> Result<api::claim::Grant, Failure> {
-        let grant = self.grants(vec![grant]).await?.pop();
+        let grant = self.grants(vec![grant]).await.pop();
         grant.ok_or_else(|| Code::Internal.into())
     }
 
@@ -388,12 +372,6 @@ pub fn unfitting(outcome: &Outcome) -> Failure {
 fn unread(no_outcome: NoOutcome) -> Failure {
     // A read changes nothing: it can always be asked again.
     Problem::new(Code::Unavailable).with_detail(no_outcome.to_string()).into()
-}
-
-fn took_effect(no_outcome: NoOutcome) -> Failure {
-    let mut failure = unread(no_outcome);
-    failure.0.took_effect = api::TookEffect::Yes;
-    failure
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]

@@ -91,7 +91,7 @@ pub(crate) struct Ask {
 pub(crate) enum Sent {
     Answered(Answer),
     /// Nobody was there to send it to.
-    NotSent,
+    Unreached,
     /// It may have happened.
     Lost,
 }
@@ -142,9 +142,9 @@ impl Ask {
 
     async fn open(&self) -> Result<(Response<Incoming>, Connection), Sent> {
         let address = &self.caller.addresses[&self.caller.node];
-        let Ok(stream) = TcpStream::connect(address).await else { return Err(Sent::NotSent) };
+        let Ok(stream) = TcpStream::connect(address).await else { return Err(Sent::Unreached) };
         let Ok((mut sender, connection)) = http1::handshake(TokioIo::new(stream)).await else {
-            return Err(Sent::NotSent);
+            return Err(Sent::Unreached);
         };
         let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
         let mut request = Request::builder().method(self.method).uri(&self.path).header(HOST, address);

@@ -117,7 +117,7 @@ pub async fn next(call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next
                 if let Some(woken) = woken {
                     woken.used();
                 }
-                return Ok(Json(Dispatched::Granted { grants: call.grants(grants).await? }));
+                return Ok(Json(Dispatched::Granted { grants: call.grants(grants).await }));
             }
             Outcome::Empty { why, retry_after, cursor } => (why, retry_after, cursor),
             other => return Err(unfitting(&other)),
