@@ -106,13 +106,16 @@ fn the_next_deadline_is_that_of_what_happens_next() {
     story.create("disk", |_| {});
     story.create("later", |new| new.not_before = Some(Wall(9_000)));
     assert_eq!(next(&story), NextDeadlines { time: None, wall: Some(Wall(9_000)) });
+    assert!(!story.state.has_leases());
     let token = story.claim(1, &worker("ada"), "disk");
+    assert!(story.state.has_leases());
     assert_eq!(next(&story).time, Some(Time(900_001)));
     story.at(
         2,
         &worker("ada"),
         Command::Release(Release { item: item("disk"), token: Some(token), keep_assignment: false }),
     );
+    assert!(!story.state.has_leases());
     // Never too late, but perhaps too early: the lease that has ended may still stand there.
     assert!(next(&story).time.is_none_or(|time| time == Time(900_001)));
 }
