@@ -112,12 +112,16 @@ impl Admin {
 
     /// How this node is, for another one's status.
     pub(crate) fn report(&self) -> ReportReply {
-        let metrics = self.node.raft().metrics();
-        let metrics = metrics.borrow_watched();
+        // Let go before anything else looks at them: with Raft waiting to write, a second look would wait for ever.
+        let (role, term, last) = {
+            let metrics = self.node.raft().metrics();
+            let metrics = metrics.borrow_watched();
+            (role_of(&metrics), metrics.current_term, metrics.last_log_index)
+        };
         ReportReply {
-            role: role_of(&metrics),
-            term: metrics.current_term,
-            last: metrics.last_log_index,
+            role,
+            term,
+            last,
             applied: self.node.hub().current().applied.map(|applied| applied.index),
             marks: self.node.store().hash_marks(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
