@@ -157,7 +157,7 @@ impl Call {
     async fn answered(&self, mut request: Request, within: Duration) -> Result<Outcome, Failure> {
         let by = Instant::now() + within;
         // An earlier attempt may have happened: what a later one says of itself does not tell.
-        let mut doubt = None;
+        let mut doubt = self.asking.is_retry.then(|| String::from("nobody could be asked about the attempt before"));
         loop {
             let left = by.saturating_duration_since(Instant::now());
             match self.outcome(&request, left).await {
