@@ -5,6 +5,7 @@
 //! from what may have.
 
 mod call;
+mod claim;
 mod claims;
 mod client;
 mod clock;
@@ -31,6 +32,7 @@ mod fake;
 
 pub use api;
 pub use call::{Age, Answer, Call};
+pub use claim::{Claim, Claiming, Lost};
 pub use claims::PeekQuery;
 pub use client::Client;
 pub use clock::{Clock, Moment};
