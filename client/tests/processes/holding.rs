@@ -87,7 +87,7 @@ async fn a_command_whose_answer_is_lost_has_one_effect() {
     let lossy = count.clone();
     let proxy = Proxy::start(daemon.address, move |first| {
         // The first answer of each call is lost.
-        let is_lost = first.contains("/v1/items/") && lossy.fetch_add(1, Ordering::SeqCst) % 2 == 0;
+        let is_lost = first.contains("/v1/items/") && lossy.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
         if is_lost { Fate::LosesItsAnswer } else { Fate::Passes }
     })
     .await;
