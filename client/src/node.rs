@@ -2,11 +2,16 @@
 
 use crate::call::{Call, Effect};
 use crate::endpoint::Endpoint;
-use crate::path::Path;
-use crate::{Client, Error};
-use api::cluster::{NodeDraining, Snapshotted};
+use crate::path::{Path, Query};
+use crate::{Client, Error, retry};
+use api::cluster::{NodeDraining, Restored, Snapshotted};
+use bytes::Bytes;
+use futures_util::{Stream, TryStreamExt as _};
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::Method;
+use hyper::body::Frame;
 use serde::Deserialize;
+use std::io;
 
 /// One node of those that the client knows, or any other.
 #[derive(Clone, Debug)]
@@ -92,6 +97,25 @@ impl Node {
 
     pub fn undrain(&self) -> Call<NodeDraining> {
         self.here(self.flip("/v1/cluster/undrain"))
+    }
+
+    /// Sends a backup to a node that waits for one (`tenured --await-restore`): it becomes the first of a new cluster. Sent
+    /// once and never again by itself, for however long it takes.
+    ///
+    /// # Errors
+    /// See [`Error`]: after `Unknown` the node itself says whether it still waits.
+    pub async fn restore<S>(&self, backup: S, token_floor: Option<u64>) -> Result<Restored, Error>
+    where
+        S: Stream<Item = io::Result<Bytes>> + Send + 'static,
+    {
+        let path =
+            Path::new("/v1/cluster/restore").with(Query::default().say("token_floor", token_floor)).into_string();
+        let body = StreamBody::new(backup.map_ok(Frame::data)).boxed_unsync();
+        let body = retry::upload(&self.client, &self.endpoint, &path, body).await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            let why = format!("the answer is not understood: {error}");
+            Error::Unknown { why, request_id: String::new() }
+        })
     }
 
     /// However often.
