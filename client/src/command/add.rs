@@ -31,18 +31,22 @@ pub(crate) struct Add {
     /// Its id; unless said, lines of JSON are read
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     id: Option<ItemId>,
+    /// The queue that it waits in
     #[arg(long, value_name = "QUEUE", value_parser = parse::queue)]
     queue: Option<QueueName>,
+    /// What it is called
     #[arg(long, value_name = "TEXT", default_value = "", requires = "id")]
     title: String,
     /// The highest first; 5 unless said
     #[arg(long, value_name = "0-9", requires = "id", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
+    /// A label of it; several times: several of them
     #[arg(long, value_name = "LABEL", requires = "id", value_parser = parse::label)]
     label: Vec<Label>,
     /// What a worker must be able to do
     #[arg(long, value_name = "LABEL", requires = "id", value_parser = parse::label)]
     need: Vec<Label>,
+    /// The item that it is a part of
     #[arg(long, value_name = "ITEM", requires = "id", value_parser = parse::item)]
     parent: Option<ItemId>,
     /// The item whose phase follows this one's steps
@@ -60,6 +64,7 @@ pub(crate) struct Add {
     /// Where it runs; local: only with workers of yours
     #[arg(long, value_name = "MODE", requires = "id", value_parser = parse::words::<RunsIn>(parse::MODES))]
     mode: Option<RunsIn>,
+    /// The phase that it is in
     #[arg(long, value_name = "PHASE", requires = "id", value_parser = parse::phase)]
     phase: Option<Phase>,
     #[command(flatten)]

@@ -122,6 +122,7 @@ impl Drop for Part {
 /// It becomes the first node of a new cluster, which grants nothing before `tenure cluster activate`.
 #[derive(Args, Debug)]
 pub(crate) struct Restore {
+    /// The backup
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]

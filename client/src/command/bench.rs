@@ -4,7 +4,7 @@ mod workloads;
 
 use super::failure::Failure;
 use super::global::{Context, random_name};
-use super::out::{Out, Paint, Progress, Table, grouped, say};
+use super::out::{Paint, Progress, Table, grouped, say};
 use super::parse;
 use super::span::Span;
 use clap::{Args, ValueEnum};
@@ -129,7 +129,8 @@ impl Bench {
         let mut progress = Progress::new();
         for workload in workloads {
             for callers in &self.callers {
-                if *workload == Workload::Handoff && *callers < 2 {
+                if *workload == Workload::Handoff && (*callers < 2 || context.actor.is_none()) {
+                    say("handoff wants several callers, each an actor of its own: on a development node, with --actor");
                     continue;
                 }
                 let queue = format!("bench-{}-{}-{callers}", &name[..8], super::out::word(workload));
@@ -152,20 +153,15 @@ impl Bench {
                 }
             }
         }
-        if context.out.is_json { Ok(()) } else { show(&context.out, &table) }
+        if context.out.is_json { Ok(()) } else { context.out.table(&table) }
     }
-}
-
-fn show(out: &Out, table: &Table) -> Result<(), Failure> {
-    out.table(table)
 }
 
 fn row(table: &mut Table, cell: &Cell) {
     let ms = |us: u64| format!("{}.{:02}", us / 1_000, us % 1_000 / 10);
     let plain = |text: String| (text, Paint::Plain);
-    // Rates are far below what a float holds exactly.
-    let rate = cell.operations.saturating_mul(1_000)
-        / u64::try_from(Duration::from_secs_f64(cell.seconds).as_millis()).unwrap_or(1).max(1);
+    let took = u64::try_from(Duration::from_secs_f64(cell.seconds).as_millis()).unwrap_or(u64::MAX).max(1);
+    let rate = cell.operations.saturating_mul(1_000) / took;
     table.row([
         plain(super::out::word(cell.workload)),
         plain(cell.callers.to_string()),
@@ -186,7 +182,7 @@ impl Ground<'_> {
 
     fn cell(&self, workload: Workload, callers: u32, began: Instant, tally: &Tally) -> Cell {
         if let Some(why) = &tally.why {
-            say(format_args!("{} of {} callers of {}: {why}", tally.errors, callers, self.queue));
+            say(format_args!("{}: {} requests failed, the first: {why}", self.queue, tally.errors));
         }
         let seconds = tally.last.duration_since(began).as_secs_f64().max(0.001);
         let latencies = &tally.latencies;

@@ -18,6 +18,7 @@ use tokio::signal::ctrl_c;
 /// The lease stays when the command ends: renew it, or give it back. `tenure exec` holds one while a command runs.
 #[derive(Args, Debug)]
 pub(crate) struct Claim {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
     /// For how long; as the queue has it unless said
@@ -169,6 +170,7 @@ pub(crate) fn granted(out: &Out, grant: &Grant) -> Result<(), Failure> {
 /// Leave the wait line of an item
 #[derive(Args, Debug)]
 pub(crate) struct Withdraw {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
 }

@@ -66,6 +66,7 @@ pub(crate) struct Transfer {
 
 #[derive(Args, Debug)]
 pub(crate) struct Rules {
+    /// To this version
     #[arg(value_name = "VERSION")]
     raise_to: u32,
 }

@@ -29,6 +29,7 @@ const NOT_FOLLOWED: u8 = 125;
 /// renewed, the whole group is sent SIGTERM, and SIGKILL before the lease is over. Its exit code is passed on.
 #[derive(Args, Debug)]
 pub(crate) struct Exec {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
     /// For how long at a time; as the queue has it unless said

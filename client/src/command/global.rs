@@ -75,6 +75,7 @@ pub(crate) struct Context {
     pub(crate) endpoints: Vec<String>,
     pub(crate) actor: Option<ActorId>,
     pub(crate) space: Option<SpaceName>,
+    config: Config,
     request_id: Option<String>,
     repeat: bool,
 }
@@ -104,11 +105,12 @@ impl Context {
         }
         let space = config.space.clone();
         Ok(Self {
-            client: Client::new(config)?,
+            client: Client::new(config.clone())?,
             out: Out::new(global.json),
             endpoints,
             actor,
             space,
+            config,
             request_id: global.request_id.clone(),
             repeat: global.repeat,
         })
@@ -125,6 +127,17 @@ impl Context {
 
     pub(crate) async fn ask<T: DeserializeOwned + 'static>(&self, call: Call<T>) -> Result<T, Failure> {
         Ok(self.named(call).await?)
+    }
+
+    /// The same client as somebody else, where nodes take the caller's word for who it is.
+    pub(crate) fn as_actor(&self, actor: ActorId) -> Result<Option<Client>, Failure> {
+        match &self.config.identity {
+            Identity::Bearer(_) => Ok(None),
+            Identity::SelfReported { .. } => {
+                let config = Config { identity: self_reported(actor), ..self.config.clone() };
+                Ok(Some(Client::new(config)?))
+            }
+        }
     }
 
     /// The id that was said, or a new one.

@@ -162,6 +162,7 @@ impl Reserve {
 /// End somebody's lease. For operators
 #[derive(Args, Debug)]
 pub(crate) struct Revoke {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
     /// Why, for those who look at it later

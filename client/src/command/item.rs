@@ -15,6 +15,7 @@ use client::{Consistency, IfClaimed, ItemsQuery};
 /// Show an item with its body
 #[derive(Args, Debug)]
 pub(crate) struct Show {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
     /// Wait, 20s at most, until nobody holds it
@@ -276,6 +277,7 @@ impl Mine {
 /// Show the wait line of an item, head first
 #[derive(Args, Debug)]
 pub(crate) struct Line {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
 }
@@ -302,6 +304,7 @@ impl Line {
 /// Cancel an item: at once, or when its holder has wound down
 #[derive(Args, Debug)]
 pub(crate) struct Cancel {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
     /// Why, for those who look at it later
@@ -331,8 +334,10 @@ impl Cancel {
 /// Assign an item to an actor, without a lease
 #[derive(Args, Debug)]
 pub(crate) struct Assign {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
+    /// The actor
     #[arg(value_name = "ACTOR", value_parser = parse::actor)]
     to: ActorId,
 }
@@ -349,8 +354,10 @@ impl Assign {
 /// End an actor's assignment of an item
 #[derive(Args, Debug)]
 pub(crate) struct Unassign {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
+    /// The actor
     #[arg(value_name = "ACTOR", value_parser = parse::actor)]
     from: ActorId,
 }
@@ -368,6 +375,7 @@ impl Unassign {
 /// Let a blocked or failed item be tried again. For operators
 #[derive(Args, Debug)]
 pub(crate) struct Retry {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
 }
@@ -382,6 +390,7 @@ impl Retry {
 /// Queue an ended item again
 #[derive(Args, Debug)]
 pub(crate) struct Reopen {
+    /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
 }

@@ -72,6 +72,7 @@ impl Filter {
 /// The lease stays when the command ends: complete the item with its token, or give it back.
 #[derive(Args, Debug)]
 pub(crate) struct Next {
+    /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
     /// For how long; as the queue has it unless said
@@ -159,6 +160,7 @@ async fn until(
 /// Show what `next` would hand out, without taking it
 #[derive(Args, Debug)]
 pub(crate) struct Peek {
+    /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
     /// How many at most; 1 unless said

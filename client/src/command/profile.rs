@@ -18,21 +18,25 @@ pub(crate) enum Verb {
     List,
     /// Make a profile, or change it: what is said with --endpoint, --token, --token-file, --actor, --space, --ca
     Set {
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Make a profile the current one
     Use {
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Show a profile, the current one unless said; never its token
     Show {
+        /// Its name
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
     /// Remove a profile
     Remove {
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
     },

@@ -29,6 +29,7 @@ pub(crate) enum Verb {
 
 #[derive(Args, Debug)]
 pub(crate) struct Named {
+    /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
 }
@@ -72,6 +73,7 @@ impl Pages {
 
 #[derive(Args, Debug)]
 pub(crate) struct SetPolicy {
+    /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
     /// The version that you have read: refused if it is another one
@@ -212,7 +214,8 @@ fn shown(out: &Out, queue: &Queue) -> Result<(), Failure> {
     if queue.unsettled > 0 {
         table.pair("lines that wait for the queue", grouped(queue.unsettled));
     }
-    let states = queue.by_state.iter().map(|(state, count)| format!("{state} {}", grouped(*count))).collect::<Vec<_>>();
+    let states = queue.by_state.iter().filter(|(_, count)| **count > 0);
+    let states = states.map(|(state, count)| format!("{state} {}", grouped(*count))).collect::<Vec<_>>();
     table.pair("live items", states.join(", "));
     out.table(&table)?;
     out.line("")?;
@@ -278,9 +281,17 @@ impl SetPolicy {
         }
         if is_backoff {
             // It is set as a whole: what was not named stays, and nobody may have changed it meanwhile.
-            let queue = context.client.queue(&self.queue).await?;
-            let was = queue.policy.backoff;
-            change.version = change.version.or(Some(queue.version));
+            let was = match context.client.queue(&self.queue).await {
+                Ok(queue) => {
+                    change.version = change.version.or(Some(queue.version));
+                    queue.policy.backoff
+                }
+                // A queue begins with its first use, and with the usual policy.
+                Err(error) if error.code() == Some(api::Code::NotFound) => {
+                    Policy::from(lease::policy::Policy::default()).backoff
+                }
+                Err(error) => return Err(error.into()),
+            };
             change.backoff = Some(Backoff {
                 first_ms: self.backoff_first.map_or(was.first_ms, Span::ms),
                 factor_percent: self.backoff_factor.unwrap_or(was.factor_percent),

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 /// Print completions for a shell
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
+    /// Which shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
@@ -26,6 +27,7 @@ impl Completions {
 /// Write manual pages into a folder
 #[derive(Args, Debug)]
 pub(crate) struct Man {
+    /// Where to; made if it is not there
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 /// SIGINT drains: nothing new is taken, and what runs may end.
 #[derive(Args, Debug)]
 pub(crate) struct Work {
+    /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
     /// Items at a time

@@ -28,6 +28,7 @@ pub(crate) struct Word {
     /// What you can do
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     capability: Vec<Label>,
+    /// A label of it; several times: several of them
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     label: Vec<Label>,
     /// Where you run
@@ -40,6 +41,7 @@ pub(crate) struct Word {
 
 #[derive(Args, Debug)]
 pub(crate) struct Named {
+    /// The actor
     #[arg(value_name = "ACTOR", value_parser = parse::actor)]
     who: ActorId,
     /// The session that it works in, if it has one

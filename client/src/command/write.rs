@@ -63,8 +63,10 @@ pub(crate) struct Update {
     /// Set it to in-progress, which is a claim
     #[arg(long)]
     start: bool,
+    /// What it is called
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+    /// The highest first
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
     /// All its labels, with commas between
@@ -73,6 +75,7 @@ pub(crate) struct Update {
     /// All that a worker must be able to do, with commas between
     #[arg(long, value_name = "LABELS")]
     needs: Option<String>,
+    /// The item that it is a part of
     #[arg(long, value_name = "ITEM")]
     parent: Option<String>,
     /// The item whose phase follows this one's steps
@@ -81,8 +84,10 @@ pub(crate) struct Update {
     /// Not before this date, 2026-12-24T18:00:00Z
     #[arg(long, value_name = "DATE")]
     not_before: Option<String>,
+    /// Where it runs
     #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
     mode: Option<RunsIn>,
+    /// The phase that it is in
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
     phase: Option<Phase>,
     #[command(flatten)]
@@ -213,6 +218,7 @@ impl Fail {
 pub(crate) struct Activity {
     #[command(flatten)]
     lease: Lease,
+    /// What kind of news it is
     #[arg(long, value_name = "KIND", default_value = "progress", value_parser = parse::words::<ActivityKind>(parse::ACTIVITIES))]
     kind: ActivityKind,
     /// What there is to say: TEXT, @file or @-; the new text for plan_updated and external_url_updated
@@ -274,6 +280,7 @@ impl Resume {
 pub(crate) struct HandOn {
     #[command(flatten)]
     lease: Lease,
+    /// The next phase
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
     phase: Phase,
     #[command(flatten)]

@@ -4,6 +4,7 @@ use super::{Cell, Ground, Tally, Workload};
 use crate::command::failure::Failure;
 use crate::command::global::random_name;
 use crate::command::out::say;
+use crate::command::parse;
 use api::claim::{Claim, ClaimOf, Claimed, Claims, Dispatched, Next, OnConflict};
 use api::hold::{Release, Renew};
 use api::item::{NewItem, NewItems};
@@ -91,8 +92,7 @@ impl Ground<'_> {
         let lasts = self.lasts;
         let mut running = JoinSet::new();
         for nth in 0..callers {
-            let client = self.context.client.in_session(Session::Random)?;
-            let ready = make(nth, client);
+            let ready = make(nth, self.caller(nth)?);
             let start = start.clone();
             let mut tally = Tally::new()?;
             running.spawn(async move {
@@ -113,6 +113,15 @@ impl Ground<'_> {
             all.add(tally.map_err(|error| Failure::other(format!("a caller: {error}")))?);
         }
         Ok((began, all))
+    }
+
+    /// Somebody of its own where that can be said: sessions of one actor do not wait for each other.
+    fn caller(&self, nth: u32) -> Result<Client, Failure> {
+        let actor = parse::actor(&format!("bench-{nth}")).map_err(Failure::Usage)?;
+        match self.context.as_actor(actor)? {
+            Some(client) => Ok(client),
+            None => Ok(self.context.client.in_session(Session::Random)?),
+        }
     }
 
     async fn claim(&self, callers: u32, count: u32) -> Result<(Instant, Tally), Failure> {
@@ -138,7 +147,7 @@ impl Ground<'_> {
             held.push(items?);
         }
         self.callers(callers, |nth, client| {
-            let items = std::mem::take(&mut held.clone()[usize::try_from(nth).unwrap_or(0)]);
+            let items = held.get(usize::try_from(nth).unwrap_or(0)).cloned().unwrap_or_default();
             async move {
                 let claims = items.into_iter().map(claim_of).collect();
                 let answered = client.claim_many(&Claims { claims, releases: Vec::new(), all_or_none: true }).await?;
