@@ -13,6 +13,8 @@ use client::names::ItemId;
 use std::time::Duration;
 use tokio::signal::ctrl_c;
 
+const FIRST_POLL_MS: u64 = 200;
+
 /// Claim an item: the answer is a lease with a fencing token
 ///
 /// The lease stays when the command ends: renew it, or give it back. `tenure exec` holds one while a command runs.
@@ -85,13 +87,16 @@ async fn in_line(context: &Context, item: &ItemId, wish: Wish) -> Result<Grant, 
 async fn poll(context: &Context, item: &ItemId, wish: &Wish, key: &str) -> Result<Grant, Failure> {
     let mut place = None;
     let mut is_repeat = context.is_repeat();
+    // Whoever waits hears soon where in line; after that it is a matter of patience.
+    let mut wish = Wish { poll_ms: Some(FIRST_POLL_MS), ..wish.clone() };
     loop {
-        let call = context.client.request_claim(item, wish).key(key);
+        let call = context.client.request_claim(item, &wish).key(key);
         let claimed = if is_repeat { call.repeated().await } else { call.await };
         is_repeat = false;
         match claimed {
             Ok(Claimed::Granted(grant)) => return picked_up(context, *grant).await,
             Ok(Claimed::Waiting(waiting)) => {
+                wish.poll_ms = None;
                 if place != Some(waiting.place) {
                     place = Some(waiting.place);
                     let ahead = match waiting.place {

@@ -267,7 +267,7 @@ fn of_refusal(code: Code) -> Option<&'static str> {
         Code::Unauthenticated => "give a token: --token-file, TENURE_API_TOKEN or a profile (`tenure profile set`)",
         Code::Forbidden => "ask an admin for a token with that role",
         Code::RejectedByPolicy => "the space wants a checked identity: give a token",
-        Code::SpaceFull => "`tenure space policy` says how much it may hold",
+        Code::SpaceFull => "`tenure space show` says how much it may hold",
         Code::NotActivated => "once nobody works by old leases: `tenure cluster activate`",
         Code::RequestIdReused => "take another --request-id, or none",
         Code::RequestForgotten => "look at how things are now: `tenure show`",

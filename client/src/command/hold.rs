@@ -74,8 +74,13 @@ impl Renew {
                 for item in &renewed.cancel_requested {
                     say(format_args!("{item} is to be cancelled: wind down"));
                 }
-                let left = renewed.expires_in_ms.map(|ms| format!(", the first of them for {}", Span::of_ms(ms)));
-                out.line(format_args!("{} leases go on{}", renewed.renewed, left.unwrap_or_default()))
+                let left = renewed.expires_in_ms.map(|ms| format!(", the shortest for {}", Span::of_ms(ms)));
+                let go_on = match renewed.renewed {
+                    0 => "there is no lease to renew".into(),
+                    1 => "1 lease goes on".into(),
+                    more => format!("{more} leases go on"),
+                };
+                out.line(go_on + &left.unwrap_or_default())
             });
         }
         let renew = api::hold::Renew { token: self.lease.certain_token()?, lease_for_ms };

@@ -53,9 +53,14 @@ async fn an_admin_sees_the_members_and_moves_leadership() {
         node 3 is out of the cluster
     "#]]);
     assert_eq!(status(&cluster).members.len(), 2);
-    let words = ["cluster", "add", "--node", "3", "--peer-address", "127.0.0.1:1", "--instance", "7"];
-    let added = cluster.tenure(words).said();
-    assert_ne!(added.code, 0, "its number never comes back: {added:?}");
+    let words = ["cluster", "add", "--node", "4", "--peer-address", "127.0.0.1:1", "--instance", "7"];
+    cluster.tenure(words).said().ends_with(0).reads(&expect![[r#"
+        node 4 learns
+    "#]]);
+    cluster
+        .tenure(["cluster", "add", "--node", "5", "--peer-address", "nowhere", "--instance", "7"])
+        .said()
+        .ends_with(2);
 }
 
 #[tokio::test]

@@ -75,9 +75,35 @@ async fn a_policy_changes_only_where_it_is_named() {
     let after: Policy = world.says_json("queue policy ops");
     assert_eq!((after.backoff.first_ms, after.backoff.max_ms), (2_000, 3_600_000));
     let stale = (set.version - 1).to_string();
-    world.tenure(["queue", "policy", "ops", "--version", &stale, "--line-max", "3"]).said().ends_with(3);
-    world.says("queue policy ops").reads(&expect![""]);
-    world.tenure(["queue", "policy", "ops", "--lease-for", "5"]).said().ends_with(2).complains(&expect![""]);
+    world.tenure(["queue", "policy", "ops", "--version", &stale, "--line-max", "3"]).said().ends_with(2);
+    world.says("queue policy ops").reads(&expect![[r#"
+        policy version        2
+        lease for             5m
+        lease max             1d
+        lease min             1s
+        pickup                10s
+        lock delay            0s
+        line max              1,000
+        attempts max          5
+        backoff               2s, then 200 % of it, at most 1h
+        retention             7d
+        max leases            unlimited, then reject
+        require lease         if_held
+        disclosure            open
+        on dependency failed  block
+        concurrency           unlimited
+        reservation max       2d
+        phases                work review
+        mirror                claimed moves the target to in_progress
+        mirror                completed moves the target to review
+        mirror                awaiting_input moves the target to blocked
+        mirror                attempts_exhausted moves the target to blocked
+    "#]]);
+    world.tenure(["queue", "policy", "ops", "--lease-for", "5"]).said().ends_with(2).complains(&expect![[r#"
+        error: invalid value '5' for '--lease-for <DURATION>': "5" is no duration: write it like 500ms, 90s, 15m, 1h30m or 2d
+
+        For more information, try '--help'.
+    "#]]);
 }
 
 #[tokio::test]
@@ -132,7 +158,7 @@ async fn a_space_has_counts_and_a_policy() {
     assert_eq!((space.policy.items_max, space.policy.body_bytes_max), (1, 1_000_000));
     world.tenure(["add", "cable", "--queue", "ops"]).said().ends_with(3).complains(&expect![[r#"
         tenure: space_full: The space holds as much as its policy allows
-                `tenure space policy` says how much it may hold
+                `tenure space show` says how much it may hold
     "#]]);
     world.tenure(["--space", "other", "show", "disk"]).said().ends_with(4);
 }
@@ -154,10 +180,10 @@ async fn a_repeated_request_has_one_effect() {
 #[tokio::test]
 async fn nobody_there_is_told_from_nobody_answering() {
     let home = tempfile::tempdir().unwrap();
-    let away = Tenure::new(home.path(), ["--endpoint", "http://127.0.0.1:1", "--timeout", "200ms", "claim", "disk"]);
+    let away = Tenure::new(home.path(), ["--endpoint", "http://127.0.0.1:1", "--timeout", "2s", "claim", "disk"]);
     let said = away.said().ends_with(6);
     assert!(said.err.contains("it did not happen"), "{said:?}");
-    let words = ["--endpoint", "http://127.0.0.1:1", "--timeout", "200ms", "--json", "claim", "disk"];
+    let words = ["--endpoint", "http://127.0.0.1:1", "--timeout", "2s", "--json", "claim", "disk"];
     let said = Tenure::new(home.path(), words).said().ends_with(6);
     assert_eq!(said.problem().code, api::Code::Unavailable);
 
