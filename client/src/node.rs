@@ -123,3 +123,41 @@ impl Node {
         Call::bare(&self.client, Method::POST, Path::new(path)).set(|ask| ask.effect = Effect::Same)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Fake, Says};
+    use api::Code;
+    use futures_util::stream;
+    use serde_json::json;
+
+    async fn restored(says: Says) -> (Result<Restored, Error>, usize) {
+        let fake = Fake::new([says]);
+        let client = fake.client(&["a", "b"]);
+        let node = client.node(client.endpoints()[1].clone());
+        let backup = stream::iter(["1", "23"].map(|piece| Ok(Bytes::from(piece))));
+        let restored = node.restore(backup, Some(7)).await;
+        let asked = fake.log();
+        if let Some(asked) = asked.first().filter(|asked| asked.what != "refused") {
+            assert_eq!((asked.host.as_str(), asked.body.as_u64()), ("b", Some(123)));
+            assert_eq!(asked.what, "POST /v1/cluster/restore?token_floor=7");
+        }
+        (restored, asked.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restore_is_sent_to_one_node_and_never_again() {
+        let says = json!({"node": 1, "cluster": "ab", "from_cluster": "cd", "applied": 9});
+        let (done, asked) = restored(Says::Ok(says)).await;
+        assert_eq!((done.unwrap().applied, asked), (9, 1));
+        let (refused, asked) = restored(Says::Problem(Code::RestoreRefused)).await;
+        assert_eq!((refused.unwrap_err().code(), asked), (Some(Code::RestoreRefused), 1));
+        let (away, asked) = restored(Says::Refuses).await;
+        assert!(matches!((away, asked), (Err(Error::Unavailable { .. }), 1)));
+        let (busy, asked) = restored(Says::Problem(Code::Unavailable)).await;
+        assert!(matches!((busy, asked), (Err(Error::Unavailable { .. }), 1)));
+        let (lost, asked) = restored(Says::Drops).await;
+        assert!(matches!((lost, asked), (Err(Error::Unknown { .. }), 1)));
+    }
+}

@@ -60,10 +60,8 @@ impl Top {
         loop {
             let lines = match look(context).await {
                 Ok(look) => frame(&context.out, &look),
-                Err(
-                    failure @ (Failure::Client(Error::Unavailable { .. }) | Failure::Client(Error::Unknown { .. })),
-                ) => {
-                    vec![format!("nobody answers: {failure:?}\n")]
+                Err(Failure::Client(error @ (Error::Unavailable { .. } | Error::Unknown { .. }))) => {
+                    vec![format!("{}\n", clean(&error.to_string()))]
                 }
                 Err(failure) => return Err(failure),
             };

@@ -1,8 +1,8 @@
 //! Three nodes: members, leadership, draining, failover, backup.
 
 use crate::daemon::until;
-use crate::world::{Cluster, Tenure};
-use api::cluster::{ClusterStatus, Done, NodeDraining, Snapshotted};
+use crate::world::{Cluster, Tenure, can_await_restore};
+use api::cluster::{ClusterStatus, Done, NodeDraining, Restored, Snapshotted};
 use client::api;
 use expect_test::expect;
 use std::fs;
@@ -110,4 +110,32 @@ async fn a_backup_is_a_whole_file_and_replaces_nothing() {
     let refused = cluster.tenure_at(0, ["cluster", "restore", "kept"]).said();
     assert_ne!(refused.code, 0, "{refused:?}");
     cluster.tenure_at(0, ["cluster", "restore", "none"]).said().ends_with(1);
+}
+
+#[tokio::test]
+async fn a_backup_becomes_a_new_cluster_that_grants_once_it_is_activated() {
+    if !can_await_restore() {
+        return;
+    }
+    let mut cluster = Cluster::start().await;
+    cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
+    cluster.tenure(["claim", "disk"]).said().ends_with(0);
+    cluster.tenure(["cluster", "backup", "kept"]).said().ends_with(0);
+    cluster.kill_all();
+    cluster.await_restore();
+    let mut restored = None;
+    until("it is restored", async || {
+        let said = cluster.tenure_at(0, ["cluster", "restore", "kept", "--json"]).said();
+        // It takes a moment to listen.
+        assert!(said.code == 0 || said.code == 6, "{said:?}");
+        restored = (said.code == 0).then(|| said.json::<Restored>());
+        restored.is_some()
+    })
+    .await;
+    assert_eq!(restored.unwrap().node, 1);
+    until("it serves", async || cluster.tenure_at(0, ["show", "disk"]).said().code == 0).await;
+    cluster.tenure_at(0, ["claim", "disk", "--timeout", "2s"]).said().ends_with(6);
+    cluster.tenure_at(0, ["cluster", "activate"]).said().ends_with(0);
+    let claimed = cluster.tenure_at(0, ["claim", "disk", "--json"]).said().ends_with(0).value();
+    assert!(claimed["token"].as_u64() > Some(1), "{claimed}");
 }

@@ -96,7 +96,7 @@ async fn a_command_whose_lease_is_taken_away_is_stopped() {
 async fn what_a_command_leaves_behind_does_not_outlive_the_lease() {
     let world = World::start().await;
     world.adds("disk");
-    let script = "(trap '' TERM HUP; while :; do sleep 0.02; done) > /dev/null 2>&1 & echo $! > left";
+    let script = "(trap '' TERM HUP; for i in $(seq 3000); do sleep 0.02; done) > /dev/null 2>&1 & echo $! > left";
     world.tenure(["exec", "disk", "--", "sh", "-c", script]).said().ends_with(0);
     let left = read(world.home.path(), "left");
     until("it is gone", async || !runs(left.trim())).await;
@@ -120,9 +120,11 @@ fn last_beat(folder: &Path, name: &str) -> u64 {
 async fn nothing_of_a_command_runs_on_to_the_end_of_a_lease_that_nobody_renews() {
     let mut cluster = Cluster::start().await;
     cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
-    // The command and a child of it, both of which ignore the request to stop, say every moment that they live.
-    let beats = r#"beats() { while :; do date +%s%3N >> "$1"; sleep 0.01; done; }; trap '' TERM HUP; "#;
-    let script = format!("{beats} (trap '' TERM HUP; beats grandchild) & echo $! > pid; beats child");
+    // The command and a child of it, both of which ignore the request to stop, say every moment that they live. Not for
+    // ever, and with nobody's pipe in their hands, so that a failure of this test is one.
+    let beats = r#"beats() { for i in $(seq 3000); do date +%s%3N >> "$1"; sleep 0.01; done; }; trap '' TERM HUP; "#;
+    let script =
+        format!("exec > /dev/null 2>&1; {beats} (trap '' TERM HUP; beats grandchild) & echo $! > pid; beats child");
     let exec = cluster.tenure(["exec", "disk", "--for", "4s", "--", "bash", "-c", &script]).begins();
     let folder = cluster.folder().to_owned();
     until("both live", async || !read(&folder, "child").is_empty() && !read(&folder, "grandchild").is_empty()).await;

@@ -203,6 +203,12 @@ pub(crate) fn timeless(text: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
+/// Whether the daemon can wait for a backup.
+pub(crate) fn can_await_restore() -> bool {
+    let help = Command::new(program()).arg("--help").output().unwrap();
+    String::from_utf8(help.stdout).unwrap().contains("--await-restore")
+}
+
 /// Three nodes that belong together, and an admin's token.
 pub(crate) struct Cluster {
     folder: TempDir,
@@ -265,6 +271,19 @@ impl Cluster {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.nodes[at].process = Some(command.spawn().unwrap());
+    }
+
+    /// A fresh node that waits for a backup; it takes the place of the first, with the same tokens.
+    pub(crate) fn await_restore(&mut self) {
+        self.kill(0);
+        let mut command = Command::new(program());
+        let folder = self.folder.path();
+        command.args(["--await-restore", "--node-id", "1"]).arg("--data").arg(folder.join("restored"));
+        command.arg("--peer-listen").arg(self.nodes[0].peers.to_string());
+        command.arg("--listen").arg(self.nodes[0].callers.to_string());
+        command.arg("--tokens").arg(folder.join("tokens.toml"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.nodes[0].process = Some(command.spawn().unwrap());
     }
 
     /// As a power cut would.
