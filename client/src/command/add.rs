@@ -105,9 +105,9 @@ impl Add {
     }
 }
 
-/// Lines that were read together, the number of the first, and how many bytes were read by then.
+/// Items that were read together, their lines, and how many bytes were read by then.
 struct Batch {
-    first_line: u64,
+    lines: Vec<u64>,
     items: Vec<NewItem>,
     read: u64,
 }
@@ -125,16 +125,17 @@ async fn many(context: &Context, queue: Option<QueueName>) -> Result<(), Failure
     let mut progress = Progress::new();
     let began = Instant::now();
     let (mut added, mut there, mut turned_away) = (0_u64, 0_u64, 0_u64);
-    while let Some(Batch { first_line, items, read }) = batches.recv().await {
+    while let Some(Batch { lines, items, read }) = batches.recv().await {
         let created = context.client.create_many(&NewItems { items }).await.map_err(|error| {
             progress.end();
             say(format_args!(
-                "{} items are there; from line {first_line} on it is not certain",
-                grouped(added + there)
+                "{} items are there; from line {} on it is not certain",
+                grouped(added + there),
+                lines.first().copied().unwrap_or(0)
             ));
             sure(error)
         })?;
-        for (created, line) in created.items.iter().zip(first_line..) {
+        for (created, line) in created.items.iter().zip(&lines) {
             match created {
                 CreatedOf::Created(created) if created.created => added += 1,
                 CreatedOf::Created(_) => there += 1,
@@ -177,7 +178,7 @@ fn sure(error: Error) -> Failure {
 }
 
 fn read(queue: Option<&QueueName>, batches: &mpsc::Sender<Batch>) -> Result<(), Failure> {
-    let mut batch = Batch { first_line: 1, items: Vec::new(), read: 0 };
+    let mut batch = Batch { lines: Vec::new(), items: Vec::new(), read: 0 };
     let mut batch_bytes = 0;
     let mut number = 0;
     let mut line = String::new();
@@ -188,7 +189,7 @@ fn read(queue: Option<&QueueName>, batches: &mpsc::Sender<Batch>) -> Result<(), 
         let is_over = length == 0;
         let is_full = batch.items.len() == BATCH || batch_bytes + length > BATCH_BYTES;
         if (is_over || is_full) && !batch.items.is_empty() {
-            let next = Batch { first_line: number + 1, items: Vec::new(), read: batch.read };
+            let next = Batch { lines: Vec::new(), items: Vec::new(), read: batch.read };
             batch_bytes = 0;
             if batches.blocking_send(std::mem::replace(&mut batch, next)).is_err() {
                 return Ok(());
@@ -201,14 +202,9 @@ fn read(queue: Option<&QueueName>, batches: &mpsc::Sender<Batch>) -> Result<(), 
         batch.read += length as u64;
         batch_bytes += length;
         if line.trim().is_empty() {
-            // The lines of a batch are counted from its first one.
-            if batch.items.is_empty() {
-                batch.first_line = number + 1;
-            } else {
-                return Err(Failure::other(format!("line {number} is empty")));
-            }
             continue;
         }
+        batch.lines.push(number);
         batch.items.push(item(&line, queue).map_err(|why| {
             Failure::hinted(
                 format!("line {number}: {why}"),

@@ -2,7 +2,7 @@
 
 use super::cluster::At;
 use super::failure::Failure;
-use super::global::Context;
+use super::global::{Context, interrupted};
 use super::out::{Progress, bytes, say};
 use bytes::Bytes;
 use clap::Args;
@@ -61,7 +61,7 @@ impl Backup {
         tokio::select! {
             copied = copied => copied?,
             // What came so far is of no use, and does not stay.
-            _ = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
+            () = interrupted() => return Err(Failure::Interrupted),
         }
         progress.end();
         part.finish(&file).map_err(failed)?;

@@ -3,7 +3,7 @@
 mod workloads;
 
 use super::failure::Failure;
-use super::global::{Context, random_name};
+use super::global::{Context, interrupted, random_name};
 use super::out::{Paint, Progress, Table, grouped, say};
 use super::parse;
 use super::span::Span;
@@ -139,7 +139,7 @@ impl Bench {
                 progress.at(0, None, format_args!("{}, {callers} callers", super::out::word(workload)));
                 let measured = tokio::select! {
                     cell = ground.measure(*workload, *callers) => cell,
-                    _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+                    () = interrupted() => Err(Failure::Interrupted),
                 };
                 progress.end();
                 if !self.keep {

@@ -114,12 +114,9 @@ pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString]) -> C
         command.env("TENURE_ATTEMPTS", snapshot.attempts.to_string());
     }
     // So that `tenure` within it speaks to the same nodes, as the same holder.
-    command.env("TENURE_ENDPOINT", context.endpoints.join(","));
-    if let Some(actor) = &context.actor {
-        command.env("TENURE_ACTOR", actor.as_str());
-    }
-    if let Some(space) = &context.space {
-        command.env("TENURE_SPACE", space.as_str());
+    command.envs(context.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(session) = context.client.session() {
+        command.env("TENURE_SESSION", session.as_str());
     }
     // Behind a terminal's back it would only be stopped.
     if io::stdin().is_terminal() {

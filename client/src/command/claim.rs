@@ -1,7 +1,7 @@
 //! Claiming one item: at once, or by waiting in line.
 
 use super::failure::Failure;
-use super::global::Context;
+use super::global::{Context, interrupted};
 use super::out::{Out, Table, say};
 use super::parse;
 use super::span::{Span, when};
@@ -11,7 +11,6 @@ use clap::Args;
 use client::Error;
 use client::names::ItemId;
 use std::time::Duration;
-use tokio::signal::ctrl_c;
 
 const FIRST_POLL_MS: u64 = 200;
 
@@ -73,13 +72,13 @@ async fn in_line(context: &Context, item: &ItemId, wish: Wish) -> Result<Grant, 
     let polling = poll(context, item, &wish, &key);
     tokio::select! {
         grant = polling => return grant,
-        _ = ctrl_c() => {}
+        () = interrupted() => {}
     }
     say("giving the place in line up");
     tokio::select! {
         given_up = give_up(context, item, wish, &key) => given_up?,
         // Twice means at once: the place ends by itself when nobody polls it.
-        _ = ctrl_c() => {}
+        () = interrupted() => {}
     }
     Err(Failure::Interrupted)
 }

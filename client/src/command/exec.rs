@@ -2,7 +2,7 @@
 
 use super::child::{self, Ended, Signals, Stopping};
 use super::failure::Failure;
-use super::global::Context;
+use super::global::{Context, interrupted};
 use super::out::{clean, say};
 use super::parse;
 use super::span::Span;
@@ -13,7 +13,6 @@ use client::{Claim, Error};
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
-use tokio::signal::ctrl_c;
 
 /// The command could not be started, or there is none: as shells have it.
 const NOT_STARTED: u8 = 126;
@@ -65,10 +64,7 @@ impl Exec {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let claim = self.claimed(context).await?;
         let lease_for = Duration::from_millis(claim.grant().lease_for_ms);
-        let mut command = child::command(context, &claim, &self.command);
-        if let Some(session) = context.client.session() {
-            command.env("TENURE_SESSION", session.as_str());
-        }
+        let command = child::command(context, &claim, &self.command);
         let mut signals =
             Signals::heard().map_err(|error| Failure::other(format!("signals cannot be heard: {error}")))?;
         let stopping = Stopping::new(self.stop_before.0, lease_for);
@@ -126,7 +122,7 @@ impl Exec {
         };
         let claimed = tokio::select! {
             claim = claim => Some(claim?),
-            _ = ctrl_c() => None,
+            () = interrupted() => None,
         };
         match claimed {
             Some(claim) => Ok(claim),

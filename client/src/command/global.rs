@@ -10,6 +10,7 @@ use clap::Args;
 use client::names::{ActorId, SessionId, SpaceName};
 use client::{Call, Client, Config, Endpoint, Identity, Session};
 use serde::de::DeserializeOwned;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -72,9 +73,10 @@ pub(crate) enum Run {
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) out: Out,
-    pub(crate) endpoints: Vec<String>,
+    /// Who calls, where nodes take the caller's word for it.
     pub(crate) actor: Option<ActorId>,
-    pub(crate) space: Option<SpaceName>,
+    /// What makes `tenure` within a command speak to the same nodes as the same actor. No secret is in it.
+    pub(crate) environment: Vec<(&'static str, OsString)>,
     config: Config,
     request_id: Option<String>,
     repeat: bool,
@@ -103,13 +105,11 @@ impl Context {
         if let Some(timeout) = global.timeout {
             config.within = timeout.0;
         }
-        let space = config.space.clone();
         Ok(Self {
             client: Client::new(config.clone())?,
             out: Out::new(global.json),
-            endpoints,
+            environment: environment(global, &config)?,
             actor,
-            space,
             config,
             request_id: global.request_id.clone(),
             repeat: global.repeat,
@@ -150,6 +150,41 @@ impl Context {
 
     pub(crate) fn is_repeat(&self) -> bool {
         self.repeat
+    }
+}
+
+fn environment(global: &Global, config: &Config) -> Result<Vec<(&'static str, OsString)>, Failure> {
+    let absolute = |path: &PathBuf| {
+        let path = std::path::absolute(path).map_err(|error| Failure::other(format!("{}: {error}", path.display())))?;
+        Ok::<_, Failure>(path.into_os_string())
+    };
+    let actor = match &config.identity {
+        Identity::Bearer(_) => None,
+        Identity::SelfReported { actor, .. } => Some(actor.as_str().into()),
+    };
+    let all = [
+        ("TENURE_ENDPOINT", Some(config.endpoints.join(",").into())),
+        ("TENURE_ACTOR", actor),
+        ("TENURE_SPACE", config.space.as_ref().map(|space| space.as_str().into())),
+        ("TENURE_PROFILE", global.profile.as_ref().map(Into::into)),
+        ("TENURE_TOKEN_FILE", global.token_file.as_ref().map(absolute).transpose()?),
+        ("TENURE_CA", config.extra_ca.as_ref().map(absolute).transpose()?),
+    ];
+    Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+}
+
+/// Until somebody wants this to end: SIGINT or SIGTERM.
+pub(crate) async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        // Signals that cannot be heard end the process by themselves.
+        _ => std::future::pending().await,
     }
 }
 

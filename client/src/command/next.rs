@@ -2,18 +2,18 @@
 
 use super::claim::granted;
 use super::failure::Failure;
-use super::global::Context;
+use super::global::{Context, interrupted};
 use super::item;
 use super::out::{Table, word};
 use super::parse;
 use super::span::Span;
 use api::claim::{Dispatched, Next as Wish};
+use api::hold::Release;
 use api::words::{Order, RunsIn};
 use clap::Args;
 use client::names::{ItemId, Label, Phase, QueueName};
 use client::{Consistency, POLL_MAX, PeekQuery};
 use std::time::{Duration, Instant};
-use tokio::signal::ctrl_c;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Filter {
@@ -93,7 +93,7 @@ pub(crate) struct Next {
 
 impl Next {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let wish = Wish {
+        let mut wish = Wish {
             lease_for_ms: self.lease_for.map(Span::ms),
             count: self.count,
             action: self.action,
@@ -104,9 +104,14 @@ impl Next {
             Some(None) => None,
             Some(Some(span)) => Some(Instant::now() + span.0),
         };
+        let key = context.request_id()?;
         let dispatched = tokio::select! {
-            dispatched = until(context, &self.queue, wish, by) => dispatched?,
-            _ = ctrl_c() => return Err(Failure::Interrupted),
+            dispatched = until(context, &self.queue, &mut wish, &key, by) => Some(dispatched?),
+            () = interrupted() => None,
+        };
+        let Some(dispatched) = dispatched else {
+            give_back(context, &self.queue, wish, &key).await?;
+            return Err(Failure::Interrupted);
         };
         match &dispatched {
             Dispatched::Granted { grants } => context.out.answer(&dispatched, |out, _| {
@@ -132,14 +137,19 @@ impl Next {
 async fn until(
     context: &Context,
     queue: &QueueName,
-    mut wish: Wish,
+    wish: &mut Wish,
+    key: &str,
     by: Option<Instant>,
 ) -> Result<Dispatched, Failure> {
+    let mut is_repeat = context.is_repeat();
     loop {
         let left = by.map_or(POLL_MAX, |by| by.saturating_duration_since(Instant::now()).min(POLL_MAX));
         wish.wait_ms = u64::try_from(left.as_millis()).ok().filter(|ms| *ms > 0);
         let asked_at = Instant::now();
-        let dispatched = context.ask(context.client.next(queue, &wish)).await?;
+        // That there was nothing is not remembered under the id: the same one asks again.
+        let call = context.client.next(queue, wish).key(key);
+        let dispatched = if is_repeat { call.repeated().await? } else { call.await? };
+        is_repeat = false;
         match &dispatched {
             Dispatched::Granted { .. } => return Ok(dispatched),
             Dispatched::Empty { cursor: Some(cursor), .. } => wish.cursor = Some(*cursor),
@@ -155,6 +165,18 @@ async fn until(
             }
         }
     }
+}
+
+/// What was granted to a question whose answer nobody waited for.
+async fn give_back(context: &Context, queue: &QueueName, mut wish: Wish, key: &str) -> Result<(), Failure> {
+    wish.wait_ms = None;
+    if let Dispatched::Granted { grants } = context.client.next(queue, &wish).key(key).repeated().await? {
+        for grant in grants {
+            let release = Release { token: Some(grant.token), keep_assignment: false };
+            context.client.release(&grant.item, &release).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Show what `next` would hand out, without taking it

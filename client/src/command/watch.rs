@@ -1,7 +1,7 @@
 //! Events, as they come.
 
 use super::failure::Failure;
-use super::global::Context;
+use super::global::{Context, interrupted};
 use super::out::{Out, Paint, clean, say, word};
 use super::parse;
 use super::span::day;
@@ -11,7 +11,6 @@ use clap::Args;
 use client::names::{ActorId, ItemId, QueueName};
 use client::{Ended, EventsQuery};
 use std::str::FromStr;
-use tokio::signal::ctrl_c;
 
 #[derive(Clone, Copy, Debug)]
 enum From {
@@ -67,7 +66,7 @@ impl Watch {
                 }
                 if self.no_follow { Ok(()) } else { follow(context, &query).await }
             } => shown,
-            _ = ctrl_c() => Ok(()),
+            () = interrupted() => Ok(()),
         }
     }
 }

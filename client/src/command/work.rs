@@ -105,10 +105,7 @@ async fn carry_out(
     }
     let mut input = serde_json::to_vec(&grant)?;
     input.push(b'\n');
-    let mut command = child::command(context, job, words);
-    if let Some(session) = context.client.session() {
-        command.env("TENURE_SESSION", session.as_str());
-    }
+    let command = child::command(context, job, words);
     let stopping = Stopping::new(stop_before, Duration::from_millis(grant.lease_for_ms));
     let ended = child::run(command, Some(input), job, context.client.clock(), stopping, None).await;
     match ended.map_err(|error| client::Failure::retry(format!("{}: {error}", words[0].to_string_lossy())))? {

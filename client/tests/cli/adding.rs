@@ -93,13 +93,13 @@ async fn lines_of_json_are_added_in_their_order_and_each_is_answered() {
 #[tokio::test]
 async fn a_line_that_is_refused_or_makes_no_sense_is_named() {
     let world = World::start().await;
-    let lines = "{\"id\": \"a\"}\n{\"id\": \"a\", \"title\": \"another\"}\n{\"id\": \"b\"}\n";
+    let lines = "{\"id\": \"a\"}\n\n{\"id\": \"a\", \"title\": \"another\"}\n{\"id\": \"b\"}\n";
     let said = world.tenure(["add", "--queue", "ops"]).input(lines).said().ends_with(3);
     said.reads(&expect![[r#"
         2 added, 0 were there already, 1 refused
     "#]]);
     said.complains(&expect![[r#"
-        line 2: already_exists: An item of this id exists with other content
+        line 3: already_exists: An item of this id exists with other content
     "#]]);
     let said = world.tenure(["add", "--queue", "ops"]).input("{\"id\": \"c\"}\n{\"it\": \"d\"}\n").said().ends_with(1);
     said.complains(&expect![[r#"

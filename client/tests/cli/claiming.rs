@@ -238,3 +238,16 @@ async fn who_waits_for_the_next_item_gets_it_when_it_comes() {
     let next = Said::new(next.wait_with_output().unwrap()).ends_with(0);
     assert!(matches!(next.json::<Dispatched>(), Dispatched::Granted { grants } if grants[0].item.as_str() == "late"));
 }
+
+#[tokio::test]
+async fn who_gives_up_waiting_for_the_next_item_holds_none() {
+    let world = World::start().await;
+    let next = world.tenure(["next", "ops", "--wait"]).begins();
+    world.tenure(["next", "ops", "--wait=100ms"]).said().ends_with(4);
+    signal(&next, Signal::TERM);
+    let next = Said::new(next.wait_with_output().unwrap());
+    // Before it listens for the signal it just ends.
+    assert!(next.code == 130 || next.code == -1, "{next:?}");
+    world.adds("late");
+    assert_eq!(world.state("late"), "queued");
+}
