@@ -178,8 +178,8 @@ impl Worker {
     {
         let client = self.client.in_session(self.session.clone())?;
         let desk = Arc::new(Desk::new(client.clone(), self.progress_within));
-        if client.register_worker(&self.register).await?.draining {
-            return Ok(Stopped::Drained);
+        if let Some(stopped) = self.begin(&client, &shutdown).await? {
+            return Ok(stopped);
         }
         let beat = heartbeat::run(desk.clone(), Duration::from_millis(self.register.alive_for_ms));
         let beating = AbortOnDropHandle::new(tokio::spawn(beat));
@@ -192,6 +192,27 @@ impl Worker {
         }
         drop(beating);
         ended
+    }
+
+    /// Registers it, however long nobody answers: a worker may be there before its nodes are.
+    async fn begin(&self, client: &Client, shutdown: &CancellationToken) -> Result<Option<Stopped>, Error> {
+        let mut failed = 0;
+        loop {
+            let registered = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return Ok(Some(Stopped::Shutdown)),
+                registered = client.register_worker(&self.register) => registered,
+            };
+            match registered {
+                Ok(registered) => return Ok(registered.draining.then_some(Stopped::Drained)),
+                Err(error @ (Error::Unavailable { .. } | Error::Unknown { .. })) => {
+                    failed += 1;
+                    tracing::warn!(queue = %self.queue, %error, "a worker could not be registered yet");
+                    sleep(backoff(failed)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Asks for items for as long as there is room for them.

@@ -226,3 +226,23 @@ async fn a_worker_that_nodes_do_not_take_says_so() {
     let error = worker.run_until(CancellationToken::new(), |_| async { Ok(None) }).await.unwrap_err();
     assert_eq!(error.code(), Some(Code::Forbidden));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_may_be_there_before_its_nodes_are() {
+    let later = node(1, fine);
+    let fake = Fake::with(
+        [],
+        move |asked| {
+            if asked.after < Duration::from_secs(300) { Says::Refuses } else { later.says(asked) }
+        },
+    );
+    let shutdown = CancellationToken::new();
+    let over = shutdown.clone();
+    let worker = Worker::new(&fake.client(&["a"]), &queue());
+    let run = worker.run_until(shutdown, move |_| {
+        over.cancel();
+        async { Ok(None) }
+    });
+    assert_eq!(run.await.unwrap(), Stopped::Shutdown);
+    assert_eq!(of(&fake.log(), "complete").count(), 1);
+}
