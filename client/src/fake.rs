@@ -109,6 +109,11 @@ impl Fake {
         self.log().into_iter().map(|asked| format!("{} {}", asked.host, asked.what)).collect()
     }
 
+    /// What it would say now.
+    pub(crate) fn says(&self, asked: &Asked) -> Says {
+        lock(&self.script).pop_front().unwrap_or_else(|| (self.otherwise)(asked))
+    }
+
     pub(crate) fn sleep_machine(&self, span: Duration) {
         *lock(&self.slept) += span;
     }
@@ -161,7 +166,7 @@ impl Fake {
             body: serde_json::from_slice(&body).unwrap_or(Value::Null),
             after: self.began.elapsed(),
         };
-        let says = lock(&self.script).pop_front().unwrap_or_else(|| (self.otherwise)(&asked));
+        let says = self.says(&asked);
         lock(&self.log).push(asked);
         match says {
             Says::Refuses | Says::Drops => Err(io::ErrorKind::ConnectionAborted.into()),

@@ -14,7 +14,7 @@ use crate::config::Session;
 use crate::retry::backoff;
 use crate::{Answer, Client, Error, Moment};
 use api::Code;
-use api::claim::{COUNT_MAX, Dispatched, Grant, Next};
+use api::claim::{COUNT_MAX, Dispatched, Next};
 use api::hold::Release;
 use api::names::Cursor;
 use api::words::{EmptyReason, Order, RunsIn};
@@ -33,6 +33,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// What running work gets to end by itself when the worker is to stop.
 const DRAIN_WITHIN: Duration = Duration::from_secs(30);
+/// What of the actor's leases is looked through for those that nobody works on.
+const CARRIED: usize = 1_000;
 /// A worker that is not heard of for so long is shown as quiet.
 const ALIVE_FOR: Duration = Duration::from_secs(60);
 
@@ -178,13 +180,13 @@ impl Worker {
     {
         let client = self.client.in_session(self.session.clone())?;
         let desk = Arc::new(Desk::new(client.clone(), self.progress_within));
-        if client.register_worker(&self.register).await?.draining {
-            return Ok(Stopped::Drained);
+        if let Some(stopped) = self.begin(&client, &shutdown).await? {
+            return Ok(stopped);
         }
         let beat = heartbeat::run(desk.clone(), Duration::from_millis(self.register.alive_for_ms));
         let beating = AbortOnDropHandle::new(tokio::spawn(beat));
         let mut jobs = JoinSet::new();
-        let ended = self.take(&client, &desk, &shutdown, &Arc::new(work), &mut jobs).await;
+        let ended = self.take(&desk, &shutdown, &Arc::new(work), &mut jobs).await;
         let finishing = async { while jobs.join_next().await.is_some() {} };
         if timeout(self.drain_within, finishing).await.is_err() {
             desk.kill.cancel();
@@ -194,10 +196,30 @@ impl Worker {
         ended
     }
 
+    /// Registers it, however long nobody answers: a worker may be there before its nodes are.
+    async fn begin(&self, client: &Client, shutdown: &CancellationToken) -> Result<Option<Stopped>, Error> {
+        let mut failed = 0;
+        loop {
+            let registered = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return Ok(Some(Stopped::Shutdown)),
+                registered = client.register_worker(&self.register) => registered,
+            };
+            match registered {
+                Ok(registered) => return Ok(registered.draining.then_some(Stopped::Drained)),
+                Err(error @ (Error::Unavailable { .. } | Error::Unknown { .. })) => {
+                    failed += 1;
+                    tracing::warn!(queue = %self.queue, %error, "a worker could not be registered yet");
+                    sleep(backoff(failed)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Asks for items for as long as there is room for them.
     async fn take<W, F>(
         &self,
-        client: &Client,
         desk: &Arc<Desk>,
         shutdown: &CancellationToken,
         work: &Arc<W>,
@@ -210,6 +232,7 @@ impl Worker {
         let room = Arc::new(Semaphore::new(self.concurrency));
         let mut cursor = None;
         let mut failed = 0;
+        let mut open: Option<Asking> = None;
         loop {
             while jobs.try_join_next().is_some() {}
             let is_room = async {
@@ -223,7 +246,10 @@ impl Worker {
                 () = is_room => {}
             }
             let free = u32::try_from(room.available_permits()).unwrap_or(COUNT_MAX);
-            let asking = Asking::new(client, &self.queue, self.wish(free, cursor.take()))?;
+            let mut asking = match open.take() {
+                Some(asking) => asking,
+                None => self.asking(desk, free, cursor.take())?,
+            };
             let asked_at = Instant::now();
             let answer = tokio::select! {
                 biased;
@@ -259,6 +285,7 @@ impl Worker {
                 Err(error) => {
                     failed += 1;
                     tracing::warn!(queue = %self.queue, %error, "a worker was given nothing");
+                    open = asking.is_open.then_some(asking);
                 }
             }
             if failed > 0 {
@@ -268,6 +295,17 @@ impl Worker {
                 }
             }
         }
+    }
+
+    fn asking(&self, desk: &Arc<Desk>, free: u32, cursor: Option<Cursor>) -> Result<Asking, Error> {
+        Ok(Asking {
+            desk: desk.clone(),
+            queue: self.queue.clone(),
+            next: self.wish(free, cursor),
+            key: random_name()?,
+            is_open: false,
+            is_alone: self.session == Session::Random,
+        })
     }
 
     fn wish(&self, free: u32, cursor: Option<Cursor>) -> Next {
@@ -285,24 +323,24 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// A question for items that may have been given without anybody knowing. Dropped before its answer, or not answered, what
-/// it was given is given back.
+/// A question for items that may have been given without anybody knowing. One that was not answered is repeated; dropped
+/// before its answer, what it was given is given back.
 struct Asking {
-    client: Client,
+    desk: Arc<Desk>,
     queue: QueueName,
     next: Next,
     key: String,
     is_open: bool,
+    /// Nothing else is held in the session.
+    is_alone: bool,
 }
 
 impl Asking {
-    fn new(client: &Client, queue: &QueueName, next: Next) -> Result<Self, Error> {
-        Ok(Self { client: client.clone(), queue: queue.clone(), next, key: random_name()?, is_open: false })
-    }
-
-    async fn ask(mut self) -> Result<(Dispatched, Moment), Error> {
+    async fn ask(&mut self) -> Result<(Dispatched, Moment), Error> {
+        let call = self.desk.client.next(&self.queue, &self.next).key(&self.key);
+        let call = if self.is_open { call.repeated() } else { call };
         self.is_open = true;
-        let answer = self.client.next(&self.queue, &self.next).key(&self.key).answered().await;
+        let answer = call.answered().await;
         self.is_open = matches!(answer, Err(Error::Unknown { .. }));
         answer.map(|Answer { value, sent_at, .. }| (value, sent_at))
     }
@@ -311,27 +349,25 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.is_open {
-            let mut next = self.next.clone();
-            next.wait_ms = None;
-            let undo = undo(self.client.clone(), self.queue.clone(), next, self.key.clone());
-            self.client.shared.background.spawn_on(undo, &runtime);
+        if self.is_open && self.is_alone {
+            self.desk.client.shared.background.spawn_on(give_back(self.desk.clone()), &runtime);
         }
     }
 }
 
-async fn undo(client: Client, queue: QueueName, next: Next, key: String) {
-    let grants = match client.next(&queue, &next).key(key).repeated().await {
-        Ok(Dispatched::Granted { grants }) => grants,
-        Ok(Dispatched::Empty { .. }) => Vec::new(),
+/// What the session holds and nobody works on. Looked up, for to ask again might take another item.
+async fn give_back(desk: Arc<Desk>) {
+    let leased = match desk.client.carrying(Some(CARRIED)).await {
+        Ok(carrying) => carrying.leased,
         Err(error) => {
-            tracing::debug!(%queue, %error, "what a worker was given meanwhile could not be found out");
-            Vec::new()
+            tracing::debug!(%error, "what a worker was given meanwhile could not be found out");
+            return;
         }
     };
-    for Grant { item, token, .. } in grants {
+    let own = leased.into_iter().filter_map(|item| Some((item.id, item.token?)));
+    for (item, token) in own.filter(|(_, token)| !desk.has(*token)) {
         let release = Release { token: Some(token), keep_assignment: false };
-        if let Err(error) = client.release(&item, &release).await {
+        if let Err(error) = desk.client.release(&item, &release).await {
             tracing::debug!(%item, %error, "an item that nobody works on could not be given back");
         }
     }

@@ -6,6 +6,7 @@ use crate::claim::{Claim, RenewedBy};
 use crate::clock::Moment;
 use crate::{Client, Lost};
 use api::claim::Grant;
+use lease::numbers::Token;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,6 +60,10 @@ impl Desk {
 
     pub(super) fn put_away(&self, claim: &Claim) {
         self.kept().remove(&claim.token().0);
+    }
+
+    pub(super) fn has(&self, token: Token) -> bool {
+        self.kept().contains_key(&token.0)
     }
 
     /// What is to be renewed: not what is lost, and not what makes no progress.

@@ -27,6 +27,9 @@ fn node(items: usize, beat: impl Fn(&Asked) -> Value + Send + Sync + 'static) ->
         if asked.what.contains("/workers/self") {
             return Says::Ok(json!({ "alive_for_ms": 60_000, "draining": false }));
         }
+        if asked.what.contains("/carrying") {
+            return Says::Ok(json!({ "assigned": [], "leased": [], "reserved": [] }));
+        }
         if asked.what.ends_with("/renewals") {
             return Says::Ok(beat(asked));
         }
@@ -40,9 +43,6 @@ fn node(items: usize, beat: impl Fn(&Asked) -> Value + Send + Sync + 'static) ->
                 if !grants.is_empty() {
                     return Says::Ok(json!({ "outcome": "granted", "grants": grants }));
                 }
-                if asked.body["wait_ms"].is_null() {
-                    return Says::Ok(json!({ "outcome": "empty", "reason": "nothing_queued", "retry_after_ms": 1 }));
-                }
                 Says::Hangs
             }
             "renew" => Says::Ok(json!({
@@ -51,9 +51,7 @@ fn node(items: usize, beat: impl Fn(&Asked) -> Value + Send + Sync + 'static) ->
                 "cancel_requested": false, "drain": false,
             })),
             "release" => Says::Ok(json!({ "item": "item-0", "released": true, "unassigned": true })),
-            "dispatched" | "complete" | "fail" => {
-                Says::Ok(json!({ "item": "item-0", "state": "complete", "revision": "0.9" }))
-            }
+            "complete" | "fail" => Says::Ok(json!({ "item": "item-0", "state": "complete", "revision": "0.9" })),
             _ => Says::Problem(Code::NotFound),
         }
     })
@@ -197,11 +195,10 @@ async fn a_worker_that_is_to_stop_asks_no_more_and_gives_back_what_does_not_end(
     let log = fake.log();
     let at = |verb: &str| of(&log, verb).map(|asked| asked.after.as_secs()).collect::<Vec<_>>();
     assert_eq!((at("item%2D0/complete"), at("item%2D1/release")), (vec![15], vec![25]));
-    // The question that was open is asked once more, without waiting, to know what became of it.
-    let asked: Vec<&Asked> = of(&log, "/next").collect();
-    let last = asked.last().unwrap();
-    assert!(last.is_retry && last.body["wait_ms"].is_null());
-    assert_eq!(last.key, asked[asked.len() - 2].key);
+    // Whether the question that was open gave it something is looked up, and not asked again.
+    assert_eq!(of(&log, "/next").last().unwrap().after, Duration::ZERO);
+    let looked = log.iter().find(|asked| asked.what.contains("/v1/carrying")).unwrap();
+    assert_eq!(looked.after.as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,4 +222,24 @@ async fn a_worker_that_nodes_do_not_take_says_so() {
     let worker = Worker::new(&fake.client(&["a"]), &queue());
     let error = worker.run_until(CancellationToken::new(), |_| async { Ok(None) }).await.unwrap_err();
     assert_eq!(error.code(), Some(Code::Forbidden));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_may_be_there_before_its_nodes_are() {
+    let later = node(1, fine);
+    let fake = Fake::with(
+        [],
+        move |asked| {
+            if asked.after < Duration::from_secs(300) { Says::Refuses } else { later.says(asked) }
+        },
+    );
+    let shutdown = CancellationToken::new();
+    let over = shutdown.clone();
+    let worker = Worker::new(&fake.client(&["a"]), &queue());
+    let run = worker.run_until(shutdown, move |_| {
+        over.cancel();
+        async { Ok(None) }
+    });
+    assert_eq!(run.await.unwrap(), Stopped::Shutdown);
+    assert_eq!(of(&fake.log(), "complete").count(), 1);
 }

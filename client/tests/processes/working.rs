@@ -164,3 +164,20 @@ async fn an_item_of_a_worker_that_panics_or_fails_is_tried_again_by_its_policy()
     shutdown.cancel();
     run.await.unwrap().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_was_given_without_knowing_is_given_back_when_it_stops() {
+    let daemon = Daemon::start().await;
+    let operator = daemon.client("operator");
+    create(&operator, "unknown").await;
+    let silent = |first: &str| if first.contains("/next") { Fate::IsNotAnswered } else { Fate::Passes };
+    let proxy = Proxy::start(daemon.address, silent).await;
+    let client = client_at(proxy.address, "ada");
+    let bench = work(&client);
+    let id = crate::daemon::item("unknown");
+    until("it was granted", async || operator.item(&id).await.unwrap().claimed).await;
+    assert!(bench.begun.lock().unwrap().is_empty());
+    bench.end().await;
+    client.settled().await;
+    assert_eq!(operator.item(&id).await.unwrap().state, ItemState::Queued);
+}
