@@ -17,7 +17,7 @@ use api::names::Number;
 use api::words::ActivityKind;
 use api::write::{Activity, AwaitInput, Complete, Fail, HandOn, Moved, Resume, Update, Updated};
 use hold::{Hold, Word};
-use lease::names::{ItemId, Phase};
+use lease::names::{ItemId, Phase, SessionId};
 use lease::numbers::Token;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -76,6 +76,12 @@ impl Claim {
     #[must_use]
     pub fn item(&self) -> &ItemId {
         &self.hold.item
+    }
+
+    /// The run of the actor that holds it.
+    #[must_use]
+    pub fn session(&self) -> Option<&SessionId> {
+        self.client.session()
     }
 
     /// The fencing token: what the item's resource has to be shown with every write.

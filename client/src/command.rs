@@ -163,7 +163,7 @@ async fn run(cli: Cli, matches: &ArgMatches) -> Result<(), Failure> {
         Verb::Resume(resume) => resume.run(&asks()?).await,
         Verb::HandOn(hand_on) => hand_on.run(&asks()?).await,
         Verb::Exec(exec) => exec.run(&runs()?).await,
-        Verb::Work(work) => work.run(&runs()?).await,
+        Verb::Work(work) => work.run(&asks()?).await,
         Verb::Queue(verb) => verb.run(&asks()?).await,
         Verb::Worker(verb) => verb.run(&asks()?).await,
         Verb::Space(verb) => verb.run(&asks()?).await,

@@ -115,7 +115,7 @@ pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString]) -> C
     }
     // So that `tenure` within it speaks to the same nodes, as the same holder.
     command.envs(context.environment.iter().map(|(name, value)| (name, value)));
-    if let Some(session) = context.client.session() {
+    if let Some(session) = claim.session() {
         command.env("TENURE_SESSION", session.as_str());
     }
     // Behind a terminal's back it would only be stopped.

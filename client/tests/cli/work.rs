@@ -17,7 +17,8 @@ async fn each_item_is_worked_on_once_and_a_failure_is_tried_again() {
     // The third fails the first time.
     let script =
         r#"cat > "$TENURE_ITEM.$TENURE_TOKEN"; [ "$TENURE_ITEM" != item-2 ] || [ -e tried ] || { : > tried; exit 9; }"#;
-    let worker = world.tenure(["work", "ops", "--concurrency", "3", "--", "sh", "-c", script]).begins();
+    let worker = world.tenure(["work", "ops", "--concurrency", "3", "--", "sh", "-c", script]);
+    let worker = worker.env("TENURE", env!("CARGO_BIN_EXE_tenure")).begins();
     until("all are complete", async || {
         world.says("list --state complete --queue ops --json").value()["items"].as_array().unwrap().len() == 6
     })
