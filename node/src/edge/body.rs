@@ -161,6 +161,11 @@ impl WholeBody {
     }
 }
 
+/// Reads on for a while, so that a caller that still sends gets to read the answer.
+pub(crate) async fn let_go(body: &mut Body) {
+    let _ = timeout(DROPPED_WITHIN, drop_rest(body)).await;
+}
+
 async fn drop_rest(body: &mut Body) {
     if body.size_hint().lower() > DROPPED_MAX {
         return;
@@ -217,7 +222,7 @@ where
                 Err(refusal) => {
                     let waits_to_be_asked = head.headers.contains_key(header::EXPECT);
                     if matches!(refusal, BodyRefusal::TooLarge { .. }) && !waits_to_be_asked {
-                        let _ = timeout(DROPPED_WITHIN, drop_rest(&mut body)).await;
+                        let_go(&mut body).await;
                     }
                     Ok((of.refuse)(refusal))
                 }

@@ -318,7 +318,12 @@ impl Call {
 
     #[must_use]
     pub fn refused(&self, refusal: Refusal) -> Failure {
-        Problem::of(refusal, self.calendar()).into()
+        let mut problem = Problem::of(refusal, self.calendar());
+        let holder = problem.holder.as_ref().and_then(|holder| holder.actor.as_ref());
+        if problem.code == Code::AlreadyClaimed && holder == Some(self.actor()) && problem.detail.is_none() {
+            problem.detail = Some("by yourself: name the token of your lease".into());
+        }
+        problem.into()
     }
 }
 

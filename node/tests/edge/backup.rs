@@ -1,8 +1,11 @@
 //! A backup that is taken over HTTP while callers write, and the clusters that are made of it.
 
 use crate::client::until;
+use crate::contract::Contract;
 use crate::http::{Caller, Sent};
 use crate::people::{Edge, usual};
+use crate::world::World;
+use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -64,8 +67,8 @@ async fn what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_i
 
     // Twice: neither gives a token that was given before, by the old cluster or by the other one.
     let mut given: BTreeSet<u64> = old.values().copied().collect();
-    for _ in 0..2 {
-        let mut new = Edge::restored(&usual(), &backup.bytes).await;
+    for over_http in [false, true] {
+        let mut new = Edge::restored(&usual(), &backup.bytes, over_http).await;
         let root = new.caller("root");
         let is_there = |id: &str| root.get(format!("/v1/items/{id}"));
         assert_eq!(is_there("before").ok().await["title"], "kept");
@@ -96,8 +99,11 @@ async fn what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_i
 
 impl Edge {
     /// The first node of a cluster that is made of a backup.
-    async fn restored(people: &[String], backup: &[u8]) -> Self {
+    async fn restored(people: &[String], backup: &Bytes, over_http: bool) -> Self {
         Self::begun(people, async |world| {
+            if over_http {
+                return send_backup(world, backup).await;
+            }
             let file = world.folder().join("backup");
             fs::write(&file, backup).unwrap();
             let mut command = world.command();
@@ -109,6 +115,42 @@ impl Edge {
         })
         .await
     }
+}
+
+/// To a node that waits for it, as an operator would.
+async fn send_backup(world: &mut World, backup: &Bytes) {
+    world.first = "--await-restore";
+    world.start(1);
+    let addresses = BTreeMap::from([(1, world.edge_address(1))]);
+    let contract = Arc::new(Contract::unread());
+    let nobody = Caller { contract, addresses: Arc::new(addresses), node: 1, headers: Vec::new() };
+    until("it waits for a backup", async || {
+        matches!(nobody.get("/readyz").send().await, Sent::Answered(answer) if answer.raw().contains("waits for a backup"))
+    })
+    .await;
+    let (root, ada) = (nobody.with_token("root"), nobody.with_token("ada"));
+    let path = "/v1/cluster/restore";
+    nobody.upload(path, backup.clone()).refused("unauthenticated").await;
+    ada.upload(path, backup.clone()).refused("forbidden").await;
+    root.get("/v1/items").refused("unavailable").await;
+    let cut_off = root.upload(path, backup.slice(..backup.len() / 2)).refused("invalid").await;
+    assert!(cut_off["detail"].as_str().is_some_and(|why| why.contains("is cut off")), "{cut_off}");
+    root.upload(format!("{path}?token_flor=1"), backup.clone()).refused("invalid").await;
+    let restored = root.upload(path, backup.clone()).ok().await;
+    assert_eq!(restored["node"], 1, "{restored}");
+    world.has_vote(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_restored_over_data() {
+    let edge = Edge::start(&usual()).await;
+    let root = edge.caller("root");
+    root.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
+    let backup = root.get("/v1/cluster/backup").answer().await.bytes;
+    let refused = root.upload("/v1/cluster/restore", backup.clone()).refused("change_refused").await;
+    assert!(refused["detail"].as_str().is_some_and(|why| why.contains("--await-restore")), "{refused}");
+    edge.caller("ada").upload("/v1/cluster/restore", backup).refused("forbidden").await;
+    root.get("/v1/items/a").ok().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 
 use crate::client::within;
 use crate::contract::Contract;
+use crate::people::token;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -54,6 +55,16 @@ impl Caller {
 
     pub(crate) fn key(&self, key: &str) -> Self {
         self.with("idempotency-key", key)
+    }
+
+    pub(crate) fn with_token(&self, actor: &str) -> Self {
+        self.with("authorization", &format!("Bearer {}", token(actor)))
+    }
+
+    /// Bytes that are no JSON.
+    pub(crate) fn upload(&self, path: impl Into<String>, bytes: Bytes) -> Ask {
+        let (caller, body) = (self.clone(), Some(bytes.to_vec()));
+        Ask { caller, method: "POST", path: path.into(), kind: "application/octet-stream", body }
     }
 
     pub(crate) fn get(&self, path: impl Into<String>) -> Ask {

@@ -40,7 +40,7 @@ pub(crate) fn usual() -> Vec<String> {
     vec![person("root", "*", ALL), hand("ada"), hand("bob"), hand("cy")]
 }
 
-fn token(actor: &str) -> String {
+pub(crate) fn token(actor: &str) -> String {
     format!("the-token-of-{actor}")
 }
 
@@ -87,7 +87,7 @@ impl Edge {
 
     /// One with a token, at node 1.
     pub(crate) fn caller(&self, actor: &str) -> Caller {
-        self.nobody().with("authorization", &format!("Bearer {}", token(actor)))
+        self.nobody().with_token(actor)
     }
 }
 

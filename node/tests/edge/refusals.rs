@@ -253,7 +253,7 @@ impl Provoker {
             tokio::spawn(async move {
                 let Sent::Answered(answer) = ask.send().await else { panic!("no answer") };
                 let body = answer.json();
-                (body["code"] == "rate_limited").then(|| (answer, body))
+                (body["code"] == "rate_limited").then_some((answer, body))
             })
         };
         let mut limited = None;

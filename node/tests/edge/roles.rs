@@ -69,6 +69,7 @@ fn calls(caller: &Caller, id: &str) -> Vec<(&'static str, &'static [&'static str
         ("transfer_leader", ADMIN, caller.post("/v1/cluster/transfer", json!({"to": 99}))),
         ("take_snapshot", ADMIN, caller.post("/v1/cluster/snapshot", json!({}))),
         ("backup", ADMIN, caller.get("/v1/cluster/backup")),
+        ("restore", ADMIN, caller.post("/v1/cluster/restore", json!({}))),
         ("activate", ADMIN, caller.post("/v1/cluster/activate", json!({}))),
         ("raise_rules", ADMIN, caller.post("/v1/cluster/rules", json!({"version": 99}))),
         ("undrain_node", ADMIN, caller.post("/v1/cluster/undrain", json!({}))),

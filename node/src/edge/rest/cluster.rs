@@ -3,12 +3,14 @@
 use crate::admin::status::ClusterStatus;
 use crate::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::body::let_go;
 use crate::edge::call::{Call, failed_disk, unfitting};
-use crate::edge::extract::{Body, NodePath};
+use crate::edge::extract::{Body, NodePath, Query};
 use crate::members::ChangeError;
 use crate::propose::NoOutcome;
 use api::{Code, Problem};
 use axum::Json;
+use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use lease::Command;
@@ -16,7 +18,7 @@ use lease::outcome::Outcome;
 use raft_store::types::Member;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// For a backup to find out what it has to hold.
 const BACKUP_WITHIN: Duration = Duration::from_secs(10);
@@ -135,8 +137,8 @@ pub async fn snapshot(call: Call) -> Reply<Snapshotted> {
 
 /// Back the whole store up
 ///
-/// A consistent stream of everything that was acknowledged before the call, while the node serves. `tenured restore`
-/// makes the first node of a new cluster of it; a stream that was cut off is found out there.
+/// A consistent stream of everything that was acknowledged before the call, while the node serves. A restore makes the
+/// first node of a new cluster of it; a stream that was cut off is found out there.
 #[utoipa::path(get, path = "/v1/cluster/backup", operation_id = "backup", tag = "cluster",
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>)))]
 pub async fn backup(call: Call) -> Result<Response, Failure> {
@@ -157,6 +159,42 @@ pub async fn backup(call: Call) -> Result<Response, Failure> {
         headers.insert(header::CONTENT_DISPOSITION, name);
     }
     Ok(response)
+}
+
+/// How a backup is to be restored.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreQuery {
+    /// Give only tokens above this one: when others than the backup's cluster gave some, or its clock was ahead.
+    pub(crate) token_floor: Option<u64>,
+}
+
+/// A node was made of a backup, and begins a new cluster.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RestoredFrom {
+    pub(crate) node: u64,
+    /// The new cluster.
+    pub(crate) cluster: String,
+    /// The one that was backed up.
+    pub(crate) from_cluster: String,
+    /// The last entry that the backup holds.
+    pub(crate) applied: u64,
+}
+
+/// Restore a backup
+///
+/// Into a node that was started with `--await-restore` and an empty directory, and does nothing else until then: it
+/// becomes the first of a new cluster, which grants nothing until it is activated. A node that has data refuses: nothing
+/// is ever restored over it.
+#[utoipa::path(post, path = "/v1/cluster/restore", operation_id = "restore", tag = "cluster", params(RestoreQuery),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, body = RestoredFrom)))]
+pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request) -> Reply<RestoredFrom> {
+    call.check_admin()?;
+    let_go(&mut request.into_body()).await;
+    let why = "this node has data: start one with --await-restore and an empty directory, and send the backup there";
+    Err(Problem::new(Code::ChangeRefused).with_detail(why).into())
 }
 
 /// Leases are granted.
