@@ -165,7 +165,11 @@ fn every_alert_has_a_name_of_its_own_and_a_cure_that_is_written_down() {
     for alert in alerts() {
         assert!(!alert.expression.is_empty() && !alert.summary.is_empty(), "{} says too little", alert.name);
         let cure = alert.cure.strip_prefix("docs/OPERATIONS.md, ").unwrap_or_default();
-        assert!(operations.contains(&format!("\n| **{cure}** |")), "{}: no row **{cure}** in OPERATIONS.md", alert.name);
+        assert!(
+            operations.contains(&format!("\n| **{cure}** |")),
+            "{}: no row **{cure}** in OPERATIONS.md",
+            alert.name
+        );
         assert!(names.insert(alert.name.clone()), "{} is there twice", alert.name);
     }
 }
