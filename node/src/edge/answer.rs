@@ -110,7 +110,9 @@ pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) 
     drop(in_flight);
     let code = response.extensions().get::<Told>().map(|told| told.0.code);
     if let Some(operation) = operation {
-        edge.node.metrics().call(CommandName::other(operation), code.map_or(metrics::OK, Code::name), began.elapsed());
+        let outcome = code.map_or(metrics::OK, Code::name);
+        span.record("command", operation).record("outcome", outcome);
+        edge.node.metrics().call(CommandName::other(operation), outcome, began.elapsed());
     }
     if code == Some(Code::Internal) {
         span.in_scope(|| tracing::error!(operation, "a request failed"));

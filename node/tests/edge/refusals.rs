@@ -17,11 +17,11 @@ const ELSEWHERE: &[(Code, &str)] = &[
     (Code::RejectedByPolicy, "refusals::a_space_that_wants_checked_identities_takes_no_self_reported_ones"),
     (Code::RequestForgotten, "lease, scenarios of requests: four million requests come before the first is forgotten"),
     (Code::NotActivated, "backup::what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_it"),
-    (Code::RestoreRefused, "lease, scenarios of the epoch: only the node itself begins one"),
+    (Code::RestoreRefused, "lease, scenarios of the cluster: only a node that was restored begins an epoch"),
     (Code::Overloaded, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unavailable, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unknown, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
-    (Code::PositionTooOld, "edge::watch, of a store that has let events go"),
+    (Code::PositionTooOld, "backups::old_events_leave_the_disk_and_who_reads_on_from_there_is_told"),
     (Code::Internal, "a disk that fails"),
 ];
 
