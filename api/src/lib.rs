@@ -5,6 +5,7 @@
 //! moments of cluster time end in `_at_ms` and have a date for people beside them.
 
 pub mod claim;
+pub mod cluster;
 pub mod code;
 pub mod dates;
 pub mod event;

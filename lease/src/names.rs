@@ -27,6 +27,8 @@ impl fmt::Display for BadName {
     }
 }
 
+impl std::error::Error for BadName {}
+
 fn check(text: &str, max: usize) -> Result<(), BadName> {
     if text.is_empty() {
         Err(BadName::Empty)

@@ -1,0 +1,347 @@
+//! A held lease. It renews itself, says until when it is certainly held, and stops the work in time when it is not.
+
+mod claiming;
+pub(crate) mod hold;
+pub(crate) mod keeper;
+
+pub use claiming::Claiming;
+pub use hold::Lost;
+
+use crate::call::Call;
+use crate::client::random_name;
+use crate::clock::Moment;
+use crate::{Client, Error};
+use api::claim::{Grant, Snapshot};
+use api::hold::{Extend, Extended, Release, Released, Reserve, Reserved};
+use api::names::Number;
+use api::words::ActivityKind;
+use api::write::{Activity, AwaitInput, Complete, Fail, HandOn, Moved, Resume, Update, Updated};
+use hold::{Hold, Word};
+use lease::names::{ItemId, Phase};
+use lease::numbers::Token;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// The right to work on an item. Work has to watch [`Claim::cancelled`]: it fires when the right is over, also when no node
+/// can be reached. Dropped, the work is told to stop and the lease is given back in the background.
+#[derive(Debug)]
+pub struct Claim {
+    client: Client,
+    hold: Arc<Hold>,
+    grant: Grant,
+    /// A write that may have happened, and its id.
+    unanswered: Mutex<Option<(String, String)>>,
+    _keeper: AbortOnDropHandle<()>,
+}
+
+/// Who renews.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RenewedBy {
+    Itself,
+    Worker,
+}
+
+impl Claim {
+    pub(crate) fn new(client: &Client, grant: Grant, sent_at: Moment) -> Self {
+        Self::kept(client, grant, sent_at, RenewedBy::Itself)
+    }
+
+    pub(crate) fn kept(client: &Client, grant: Grant, sent_at: Moment, by: RenewedBy) -> Self {
+        // What was granted from the line runs for a moment only, until its first renewal.
+        let is_picked_up = grant.expires_in_ms >= grant.lease_for_ms || grant.cancel_requested;
+        let word = Word {
+            sent_at,
+            expires_in_ms: grant.expires_in_ms,
+            renew_after_ms: if is_picked_up { grant.expires_in_ms / 3 } else { 0 },
+            cancel_requested: grant.cancel_requested,
+            line_length: Some(grant.line_length),
+        };
+        let revision = grant.snapshot.as_ref().map(|snapshot| snapshot.revision);
+        let clock = client.clock().clone();
+        let hold = Arc::new(Hold::new(grant.item.clone(), grant.token, clock, revision, word));
+        let keeper = match by {
+            RenewedBy::Itself => tokio::spawn(keeper::keep(client.clone(), hold.clone())),
+            RenewedBy::Worker => tokio::spawn(keeper::guard(client.clone(), hold.clone())),
+        };
+        let keeper = AbortOnDropHandle::new(keeper);
+        Self { client: client.clone(), hold, grant, unanswered: Mutex::default(), _keeper: keeper }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    #[must_use]
+    pub fn item(&self) -> &ItemId {
+        &self.hold.item
+    }
+
+    /// The fencing token: what the item's resource has to be shown with every write.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.hold.token
+    }
+
+    /// As it was granted.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Until then nobody else is granted the item, whatever happens to nodes and networks; on [`Client::clock`].
+    #[must_use]
+    pub fn valid_until(&self) -> Moment {
+        self.hold.valid_until()
+    }
+
+    /// Zero once it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// Fires when the work has to be over: at [`Claim::valid_until`] at the latest.
+    #[must_use]
+    pub fn cancelled(&self) -> CancellationToken {
+        self.hold.stop.clone()
+    }
+
+    /// Fires when somebody wants the item cancelled: half a minute is left to wind down.
+    #[must_use]
+    pub fn wind_down(&self) -> CancellationToken {
+        self.hold.wind_down.clone()
+    }
+
+    #[must_use]
+    pub fn cancel_requested(&self) -> bool {
+        self.hold.wind_down.is_cancelled()
+    }
+
+    /// How many wait for the item, as the last renewal told.
+    #[must_use]
+    pub fn line_length(&self) -> u32 {
+        self.hold.line_length()
+    }
+
+    /// Whether and why it is lost, as far as that is known by now.
+    #[must_use]
+    pub fn lost(&self) -> Option<Lost> {
+        self.hold.lost()
+    }
+
+    /// Waits until it is lost and somebody said why, or nobody could.
+    pub async fn why_lost(&self) -> Lost {
+        self.hold.explained.cancelled().await;
+        self.hold.lost().unwrap_or(Lost::GivenBack)
+    }
+
+    /// The item that the work starts from; asked for if the grant came without it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn snapshot(&self) -> Result<Snapshot, Error> {
+        if let Some(snapshot) = &self.grant.snapshot {
+            return Ok(snapshot.clone());
+        }
+        self.look().await
+    }
+
+    /// The item as it is now. Writes go by what was seen here from now on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn look(&self) -> Result<Snapshot, Error> {
+        let item = self.client.item(self.item()).await?;
+        self.hold.saw(item.revision);
+        Ok(Snapshot {
+            queue: item.queue,
+            state: item.state,
+            revision: item.revision,
+            attempts: item.attempts,
+            content: item.content,
+        })
+    }
+
+    /// The revision that writes go by.
+    #[must_use]
+    pub fn revision(&self) -> Option<Number> {
+        self.hold.revision()
+    }
+
+    /// For a known idle gap.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn extend(&self, by: Duration) -> Result<Extended, Error> {
+        let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        let extend = Extend { token: self.token(), by_ms };
+        let answer = self.client.extend(self.item(), &extend).answered().await?;
+        self.hold.heard(Word {
+            sent_at: answer.sent_at,
+            expires_in_ms: answer.value.expires_in_ms,
+            renew_after_ms: answer.value.expires_in_ms / 3,
+            cancel_requested: answer.value.cancel_requested,
+            line_length: None,
+        });
+        Ok(answer.value)
+    }
+
+    /// With the token, and refused if the item changed since it was seen.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn update(&self, update: Update) -> Result<Updated, Error> {
+        let update = Update { token: Some(self.token()), read_at: update.read_at.or(self.revision()), ..update };
+        let updated = self.written("update", &update, self.client.update(self.item(), &update)).await?;
+        self.hold.saw(updated.revision);
+        Ok(updated)
+    }
+
+    /// Tells observers of progress.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn activity(&self, kind: ActivityKind, note: impl Into<String>) -> Result<Moved, Error> {
+        let (token, read_at) = (Some(self.token()), self.revision());
+        let activity = Activity { token, read_at, kind, note: note.into() };
+        self.moved("activity", &activity, self.client.activity(self.item(), &activity)).await
+    }
+
+    /// Waits for somebody's word. The lease goes on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn await_input(&self, question: impl Into<String>) -> Result<Moved, Error> {
+        let (token, read_at) = (Some(self.token()), self.revision());
+        let awaits = AwaitInput { token, read_at, question: question.into() };
+        self.moved("await_input", &awaits, self.client.await_input(self.item(), &awaits)).await
+    }
+
+    /// Goes on after waiting for somebody's word.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn resume(&self) -> Result<Moved, Error> {
+        let resume = Resume { token: Some(self.token()), read_at: self.revision() };
+        self.moved("resume", &resume, self.client.resume(self.item(), &resume)).await
+    }
+
+    /// The work is stopped, and the item is queued in the next phase.
+    ///
+    /// # Errors
+    /// See [`Error`]. The lease is held until it is answered: try again.
+    pub async fn hand_on(&self, phase: Phase) -> Result<Moved, Error> {
+        self.hold.stop.cancel();
+        let hand_on = HandOn { token: Some(self.token()), read_at: self.revision(), phase };
+        self.ended("hand_on", &hand_on, self.client.hand_on(self.item(), &hand_on)).await
+    }
+
+    /// The work is done.
+    ///
+    /// # Errors
+    /// See [`Error`]. The lease is held until it is answered: try again.
+    pub async fn complete(&self, result: Option<String>) -> Result<Moved, Error> {
+        self.hold.stop.cancel();
+        let complete = Complete { token: Some(self.token()), read_at: self.revision(), result };
+        self.ended("complete", &complete, self.client.complete(self.item(), &complete)).await
+    }
+
+    /// The work failed: it is queued again after its backoff, unless no further attempt makes sense.
+    ///
+    /// # Errors
+    /// See [`Error`]. The lease is held until it is answered: try again.
+    pub async fn fail(&self, error: Option<String>, is_final: bool) -> Result<Moved, Error> {
+        self.hold.stop.cancel();
+        let fail = Fail { token: Some(self.token()), read_at: self.revision(), error, is_final };
+        self.ended("fail", &fail, self.client.fail(self.item(), &fail)).await
+    }
+
+    /// The work is stopped, and only then the lease is given back.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn release(&self) -> Result<Released, Error> {
+        self.hold.stop.cancel();
+        let release = Release { token: Some(self.token()), keep_assignment: false };
+        let released = self.written("release", &release, self.client.release(self.item(), &release)).await?;
+        self.finish();
+        Ok(released)
+    }
+
+    /// The work is stopped, and the item waits for its assignee without a heartbeat.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn reserve(&self, span: Option<Duration>) -> Result<Reserved, Error> {
+        self.hold.stop.cancel();
+        let for_ms = span.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+        let reserve = Reserve { token: self.token(), for_ms };
+        let reserved = self.written("reserve", &reserve, self.client.reserve(self.item(), &reserve)).await?;
+        self.finish();
+        Ok(reserved)
+    }
+
+    async fn ended(&self, verb: &str, body: &impl serde::Serialize, call: Call<Moved>) -> Result<Moved, Error> {
+        let moved = self.moved(verb, body, call).await?;
+        self.finish();
+        Ok(moved)
+    }
+
+    async fn moved(&self, verb: &str, body: &impl serde::Serialize, call: Call<Moved>) -> Result<Moved, Error> {
+        let moved = self.written(verb, body, call).await?;
+        self.hold.saw(moved.revision);
+        Ok(moved)
+    }
+
+    /// The same write again after nobody answered it is a repeat, not a second one.
+    async fn written<T: serde::de::DeserializeOwned>(
+        &self,
+        verb: &str,
+        body: &impl serde::Serialize,
+        call: Call<T>,
+    ) -> Result<T, Error> {
+        let what = format!("{verb} {}", serde_json::to_string(body).unwrap_or_default());
+        let before = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (key, call) = match before.filter(|(before, _)| *before == what) {
+            Some((_, key)) => (key.clone(), call.key(key).repeated()),
+            None => {
+                let key = random_name()?;
+                (key.clone(), call.key(key))
+            }
+        };
+        let answer = call.answered().await;
+        if matches!(answer, Err(Error::Unknown { .. })) {
+            *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some((what, key));
+        }
+        answer.map(|answer| answer.value)
+    }
+
+    fn finish(&self) {
+        self.hold.lose(Lost::GivenBack);
+        self.hold.over.cancel();
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let is_lost = self.hold.lost().is_some();
+        self.finish();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if is_lost {
+            return;
+        }
+        let (client, item) = (self.client.clone(), self.item().clone());
+        let release = Release { token: Some(self.token()), keep_assignment: false };
+        let releasing = async move {
+            if let Err(error) = client.release(&item, &release).await {
+                tracing::debug!(%item, %error, "a lease that was dropped could not be given back: its time will end it");
+            }
+        };
+        self.client.shared.background.spawn_on(releasing, &runtime);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! What is known of one lease: until when it is certainly its holder's, and why it no longer is. Counted on this machine's
+//! own clock, so that work stops in time also when nobody answers.
+
+use crate::clock::{Clock, Moment};
+use api::Code;
+use api::names::Number;
+use lease::names::ItemId;
+use lease::numbers::Token;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// A timer does not count sleep: at most so long after the machine woke up, the clock is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Renewals do not crowd when an end is near that no renewal moves.
+const RENEW_MIN: Duration = Duration::from_millis(100);
+
+/// Why a lease is no longer its holder's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Its time was over before anybody renewed it, by this machine's own clock.
+    Lapsed,
+    /// Nodes say that it ended before its time; what ended it is not known yet, or cannot be.
+    Ended,
+    /// The item was cancelled.
+    Cancelled,
+    /// The item is complete or failed for good.
+    Finished,
+    /// Another session of the same actor holds the item.
+    TakenOver,
+    /// Somebody else holds the item.
+    Replaced,
+    /// Nobody holds the item: an operator ended the lease.
+    Revoked,
+    /// The caller may no longer see the item.
+    Denied(Code),
+    /// It was given back, completed, failed or handed on.
+    GivenBack,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lapsed => f.write_str("the lease was not renewed in time"),
+            Self::Ended => f.write_str("the lease was ended"),
+            Self::Cancelled => f.write_str("the item was cancelled"),
+            Self::Finished => f.write_str("the item is finished"),
+            Self::TakenOver => f.write_str("another session of the same actor took over"),
+            Self::Replaced => f.write_str("somebody else holds the item"),
+            Self::Revoked => f.write_str("the lease was revoked"),
+            Self::Denied(code) => write!(f, "the item is no longer the caller's to see: {}", code.name()),
+            Self::GivenBack => f.write_str("the lease was given back"),
+        }
+    }
+}
+
+/// What an answer says of a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    /// When the request that was answered was sent.
+    pub(crate) sent_at: Moment,
+    pub(crate) expires_in_ms: u64,
+    pub(crate) renew_after_ms: u64,
+    pub(crate) cancel_requested: bool,
+    /// Where the answer tells.
+    pub(crate) line_length: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) item: ItemId,
+    pub(crate) token: Token,
+    clock: Clock,
+    standing: Mutex<Standing>,
+    /// Fires when the work has to be over.
+    pub(crate) stop: CancellationToken,
+    /// Fires when somebody wants the item cancelled.
+    pub(crate) wind_down: CancellationToken,
+    /// Fires when it is lost, after `stop`.
+    pub(crate) gone: CancellationToken,
+    /// Nothing is to be kept any more.
+    pub(crate) over: CancellationToken,
+    /// The reason of the loss is as good as it gets.
+    pub(crate) explained: CancellationToken,
+    /// The moment to renew has moved.
+    moved: Notify,
+}
+
+#[derive(Debug)]
+struct Standing {
+    valid_until: Moment,
+    renew_at: Moment,
+    line_length: u32,
+    revision: Option<Number>,
+    lost: Option<Lost>,
+}
+
+impl Hold {
+    pub(crate) fn new(item: ItemId, token: Token, clock: Clock, revision: Option<Number>, word: Word) -> Self {
+        let hold = Self {
+            item,
+            token,
+            clock,
+            standing: Mutex::new(Standing {
+                valid_until: word.sent_at,
+                renew_at: word.sent_at,
+                line_length: 0,
+                revision,
+                lost: None,
+            }),
+            stop: CancellationToken::new(),
+            wind_down: CancellationToken::new(),
+            gone: CancellationToken::new(),
+            over: CancellationToken::new(),
+            explained: CancellationToken::new(),
+            moved: Notify::new(),
+        };
+        hold.heard(word);
+        hold
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node said how long the lease still is. A hundredth is kept back: clocks do not run at one rate.
+    pub(crate) fn heard(&self, word: Word) {
+        let span = Duration::from_millis(word.expires_in_ms - word.expires_in_ms.div_ceil(100));
+        let until = word.sent_at.after(span);
+        let mut standing = self.standing();
+        // Only a cancel brings the end nearer.
+        standing.valid_until = if word.cancel_requested { until } else { until.max(standing.valid_until) };
+        standing.renew_at = word.sent_at.after(Duration::from_millis(word.renew_after_ms).max(RENEW_MIN));
+        standing.line_length = word.line_length.unwrap_or(standing.line_length);
+        drop(standing);
+        if word.cancel_requested {
+            self.wind_down.cancel();
+        }
+        self.moved.notify_waiters();
+    }
+
+    /// The work is over now. The first reason stays.
+    pub(crate) fn lose(&self, why: Lost) {
+        let mut standing = self.standing();
+        if standing.lost.is_none() {
+            standing.lost = Some(why);
+        }
+        drop(standing);
+        self.stop.cancel();
+        self.gone.cancel();
+    }
+
+    /// What the reason was, now that it is known.
+    pub(crate) fn explain(&self, why: Option<Lost>) {
+        let mut standing = self.standing();
+        if standing.lost == Some(Lost::Ended) {
+            standing.lost = Some(why.unwrap_or(Lost::Ended));
+        }
+        drop(standing);
+        self.explained.cancel();
+    }
+
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        self.standing().lost.clone()
+    }
+
+    pub(crate) fn valid_until(&self) -> Moment {
+        self.standing().valid_until
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.lost() {
+            Some(_) => Duration::ZERO,
+            None => self.clock.now().until(self.valid_until()),
+        }
+    }
+
+    pub(crate) fn renew_at(&self) -> Moment {
+        self.standing().renew_at
+    }
+
+    pub(crate) fn line_length(&self) -> u32 {
+        self.standing().line_length
+    }
+
+    pub(crate) fn revision(&self) -> Option<Number> {
+        self.standing().revision
+    }
+
+    pub(crate) fn saw(&self, revision: Number) {
+        self.standing().revision = Some(revision);
+    }
+
+    /// Ends the work at the end of the lease, whether or not anybody answers.
+    pub(crate) async fn lapse(&self) {
+        loop {
+            let left = self.clock.now().until(self.valid_until());
+            if left.is_zero() {
+                self.lose(Lost::Lapsed);
+                return;
+            }
+            sleep(left.min(LOOK)).await;
+        }
+    }
+
+    /// Until the lease wants to be renewed.
+    pub(crate) async fn due(&self) {
+        loop {
+            let moved = self.moved.notified();
+            let left = self.clock.now().until(self.renew_at());
+            if left.is_zero() {
+                return;
+            }
+            tokio::select! {
+                () = sleep(left.min(LOOK)) => {}
+                () = moved => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Stories of one lease, with time and nodes as data.
+
+use super::*;
+use crate::fake::{Asked, Fake, Says, item};
+use api::Code;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+fn granted(expires_in_ms: u64) -> Says {
+    Says::Ok(json!({
+        "outcome": "granted", "item": "disk", "token": 17, "expires_in_ms": expires_in_ms, "expires_at_ms": 1,
+        "expires_at": "2026-01-01T00:00:00Z", "lease_for_ms": 30_000, "cut": false, "renewed": false,
+        "claimed_at_ms": 1, "claimed_at": "2026-01-01T00:00:00Z", "originally_claimed_at_ms": 1,
+        "originally_claimed_at": "2026-01-01T00:00:00Z", "line_length": 0, "cancel_requested": false,
+    }))
+}
+
+fn waiting() -> Says {
+    Says::Status(
+        202,
+        json!({ "outcome": "waiting", "item": "disk", "place": 0, "line_length": 1, "poll_within_ms": 30_000 }),
+    )
+}
+
+fn renewed(expires_in_ms: u64, cancel_requested: bool) -> Says {
+    Says::Ok(json!({
+        "item": "disk", "token": 17, "expires_in_ms": expires_in_ms, "expires_at_ms": 1,
+        "expires_at": "2026-01-01T00:00:00Z", "renew_after_ms": expires_in_ms / 3, "line_length": 2,
+        "cancel_requested": cancel_requested, "drain": false,
+    }))
+}
+
+fn released() -> Says {
+    Says::Ok(json!({ "item": "disk", "released": true, "unassigned": true }))
+}
+
+fn moved() -> Value {
+    json!({ "item": "disk", "state": "complete", "revision": "0.9" })
+}
+
+fn is(asked: &Asked, verb: &str) -> bool {
+    asked.what.ends_with(verb)
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+async fn held(fake: &Fake) -> Claim {
+    fake.client(&["a", "b"]).claim(&item("disk")).try_claim().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_at_a_third_and_counted_from_when_the_answered_request_was_sent() {
+    let fake =
+        Fake::with([granted(30_000)], |asked| if is(asked, "renew") { renewed(30_000, false) } else { released() });
+    let claim = held(&fake).await;
+    assert_eq!(claim.valid_until(), Moment(Duration::from_millis(29_700)));
+    sleep(secs(11)).await;
+    assert_eq!(fake.log()[1].after, secs(10));
+    assert_eq!(claim.valid_until(), Moment(Duration::from_millis(39_700)));
+    assert_eq!((claim.line_length(), claim.lost()), (2, None));
+    sleep(secs(3_600)).await;
+    assert!(!claim.cancelled().is_cancelled());
+    let client = claim.client.clone();
+    drop(claim);
+    client.settled().await;
+    assert!(is(fake.log().last().unwrap(), "release"));
+    let asked = fake.log().len();
+    sleep(secs(100)).await;
+    assert_eq!(fake.log().len(), asked, "what was dropped is renewed no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn consul912_renewals_that_fail_are_tried_until_the_lease_is_over_and_never_after() {
+    for failure in
+        [Says::Refuses, Says::Drops, Says::Hangs, Says::Problem(Code::Unavailable), Says::Status(502, json!(""))]
+    {
+        let fails = failure.clone();
+        let fake = Fake::with([granted(30_000)], move |_| fails.clone());
+        let claim = held(&fake).await;
+        claim.cancelled().cancelled().await;
+        assert_eq!(claim.client.clock().now(), Moment(Duration::from_millis(29_700)), "{failure:?}");
+        assert_eq!(claim.why_lost().await, Lost::Lapsed);
+        assert_eq!(claim.remaining(), Duration::ZERO);
+        let log = fake.log();
+        assert!(log.len() >= 4, "{failure:?}: tried {} times", log.len());
+        sleep(secs(60)).await;
+        let late = fake.log().into_iter().filter(|asked| asked.after > Duration::from_millis(29_700));
+        assert_eq!(late.filter(|asked| is(asked, "renew")).count(), 0, "{failure:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn consul912_one_renewal_that_failed_is_forgotten_once_one_succeeds() {
+    let script = [granted(30_000), Says::Problem(Code::Unavailable), Says::Drops, Says::Problem(Code::Unauthenticated)];
+    let fake = Fake::with(script, |_| renewed(30_000, false));
+    let claim = held(&fake).await;
+    sleep(secs(120)).await;
+    assert_eq!(claim.lost(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamolock280_a_lost_answer_to_a_renewal_is_no_loss() {
+    let fake = Fake::with([granted(30_000), Says::Drops, Says::Hangs], |_| renewed(30_000, false));
+    let claim = held(&fake).await;
+    sleep(secs(20)).await;
+    assert_eq!(claim.lost(), None);
+    let renewals: Vec<_> = fake.log().into_iter().filter(|asked| is(asked, "renew")).collect();
+    assert!(renewals.iter().all(|asked| asked.body["token"] == 17));
+    assert!(claim.valid_until() > Moment(secs(40)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_slept_through_its_lease_notices_when_it_wakes() {
+    let fake = Fake::with([granted(30_000)], |_| Says::Hangs);
+    let claim = held(&fake).await;
+    sleep(secs(5)).await;
+    fake.sleep_machine(secs(3_600));
+    let woke = Instant::now();
+    claim.cancelled().cancelled().await;
+    assert!(woke.elapsed() <= secs(1));
+    assert_eq!(claim.lost(), Some(Lost::Lapsed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_gone_stops_the_work_at_once_and_says_why() {
+    for (state, claimed, why) in
+        [("cancelled", false, Lost::Cancelled), ("queued", false, Lost::Revoked), ("active", true, Lost::Replaced)]
+    {
+        let shown = json!({
+            "id": "disk", "queue": "ops", "state": state, "revision": "0.9", "attempts": 0, "since_ms": 1,
+            "since": "2026-01-01T00:00:00Z", "claimed": claimed, "line_length": 0, "cancel_requested": false,
+            "title": "", "priority": 5, "labels": [], "needs": [], "mode": "any", "created_by": "bob",
+            "created_at_ms": 1, "created_at": "2026-01-01T00:00:00Z",
+        });
+        let fake = Fake::with([granted(30_000), Says::Problem(Code::LeaseLost)], move |asked| {
+            if asked.what.contains("carrying") {
+                return Says::Ok(json!({ "assigned": [], "leased": [], "reserved": [] }));
+            }
+            Says::Ok(shown.clone())
+        });
+        let claim = held(&fake).await;
+        claim.cancelled().cancelled().await;
+        assert_eq!(fake.log()[1].after, secs(10));
+        assert_eq!(claim.client.clock().now(), Moment(secs(10)));
+        assert_eq!(claim.why_lost().await, why);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_to_cancel_brings_the_end_nearer() {
+    let fake = Fake::with([granted(900_000), renewed(30_000, true)], |_| renewed(15_000, true));
+    let claim = held(&fake).await;
+    claim.wind_down().cancelled().await;
+    assert!(claim.cancel_requested());
+    assert_eq!(claim.client.clock().now(), Moment(secs(300)));
+    assert_eq!(claim.valid_until(), Moment(secs(300) + Duration::from_millis(29_700)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_granted_from_the_line_is_picked_up_at_once() {
+    let fake = Fake::with([waiting(), waiting(), granted(9_000)], |_| renewed(30_000, false));
+    let claim = fake.client(&["a"]).claim(&item("disk")).claim().await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    let log = fake.log();
+    assert_eq!(log.len(), 4);
+    assert!(is(&log[3], "renew"));
+    let keys: Vec<_> = log[..3].iter().map(|asked| asked.key.clone()).collect();
+    assert!(keys.iter().all(|key| *key == keys[0]), "a place is kept by repeating one request");
+    assert_eq!(claim.lost(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_given_up_gives_its_place_up() {
+    for (becomes, verb) in [(waiting(), "withdraw"), (granted(9_000), "release")] {
+        let fake = Fake::with([waiting(), Says::Hangs, becomes], |asked| match asked.what.rsplit('/').next() {
+            Some("withdraw") => Says::Ok(json!({ "item": "disk", "withdrawn": true })),
+            _ => released(),
+        });
+        let client = fake.client(&["a"]);
+        let waited = tokio::time::timeout(secs(10), client.claim(&item("disk")).claim()).await;
+        assert!(waited.is_err());
+        client.settled().await;
+        let log = fake.log();
+        assert_eq!(log[2].key, log[0].key);
+        assert!(is(log.last().unwrap(), verb), "{log:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_or_the_end_of_the_wait_leaves_nothing_behind() {
+    for code in [Code::WaitTimeout, Code::TerminalItem] {
+        let fake = Fake::new([waiting(), Says::Problem(code)]);
+        let client = fake.client(&["a"]);
+        let error = client.claim(&item("disk")).within(secs(60)).claim().await.unwrap_err();
+        assert_eq!(error.code(), Some(code));
+        client.settled().await;
+        assert_eq!(fake.log().len(), 2);
+        assert_eq!(fake.log()[0].body["wait_for_ms"], 60_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_is_stopped_before_the_lease_is_given_back() {
+    let fake = Fake::with([granted(30_000), Says::Hangs], |_| released());
+    let claim = held(&fake).await;
+    let stop = claim.cancelled();
+    let releasing = tokio::spawn(async move { claim.release().await });
+    while fake.log().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(stop.is_cancelled());
+    releasing.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ending_that_nobody_answered_is_repeated_and_not_done_twice() {
+    let fake = Fake::with([granted(3_600_000)], |_| Says::Drops);
+    let claim = held(&fake).await;
+    let Err(Error::Unknown { request_id, .. }) = claim.complete(Some("done".into())).await else { panic!("unknown") };
+    let log = fake.log();
+    assert_eq!(log.last().unwrap().key.as_deref(), Some(request_id.as_str()));
+    assert_eq!(claim.lost(), None, "the lease is kept until it is answered");
+
+    let fake = Fake::new([granted(3_600_000), Says::Ok(moved())]);
+    let claim = held(&fake).await;
+    claim.complete(None).await.unwrap();
+    assert_eq!((claim.lost(), claim.why_lost().await), (Some(Lost::GivenBack), Lost::GivenBack));
+    let client = claim.client.clone();
+    drop(claim);
+    client.settled().await;
+    assert_eq!(fake.log().len(), 2, "nothing is left to give back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_was_learned_too_late_is_claimed_again_under_another_id() {
+    let fake = Fake::with([Says::Drops, granted(0), granted(30_000)], |_| released());
+    let _claim = held(&fake).await;
+    let log = fake.log();
+    assert_eq!(log[0].key, log[1].key);
+    assert_ne!(log[1].key, log[2].key);
+}

@@ -1,0 +1,80 @@
+//! Claiming, one request at a time: one item, many at once, or the next of a queue. A lease that renews itself is a
+//! [`Claim`](crate::Claim).
+
+use crate::call::Call;
+use crate::path::{Path, Query};
+use crate::{Client, Consistency};
+use api::claim::{Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict};
+use api::hold::{Reorder, Reordered, Withdrawn};
+use api::item::ItemPage;
+use api::words::{Order, RunsIn};
+use hyper::Method;
+use lease::names::{ActorId, ItemId, Label, Phase, QueueName};
+use std::time::Duration;
+
+/// What `peek` looks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeekQuery {
+    /// 1 unless said, 100 at most.
+    pub count: Option<u32>,
+    pub order: Option<Order>,
+    pub labels: Vec<Label>,
+    /// What the caller can do; what its worker was registered with unless said.
+    pub capabilities: Option<Vec<Label>>,
+    pub phase: Option<Phase>,
+    pub mode: Option<RunsIn>,
+    pub parent: Option<ItemId>,
+    pub ancestor: Option<ItemId>,
+    pub priority_min: Option<u8>,
+    pub priority_max: Option<u8>,
+    pub consistency: Consistency,
+}
+
+impl Client {
+    /// One request. With `on_conflict: wait` the answer may be a place in line: the same call under the same
+    /// [`key`](Call::key) keeps it and goes on waiting. `Refused` does not come here: it is an error.
+    pub fn request_claim(&self, id: &ItemId, claim: &Claim) -> Call<Claimed> {
+        let waits = match claim.on_conflict {
+            OnConflict::Fail => Duration::ZERO,
+            OnConflict::Wait => claim.poll_ms.map_or(crate::items::POLL_MAX, Duration::from_millis),
+        };
+        Call::post(self, Path::item(id).verb("claim"), claim).set(|ask| ask.waits = waits)
+    }
+
+    /// An answer for each, in order.
+    pub fn claim_many(&self, claims: &Claims) -> Call<ClaimsAnswered> {
+        Call::post(self, Path::new("/v1/claims"), claims)
+    }
+
+    /// Finds and grants in one step.
+    pub fn next(&self, queue: &QueueName, next: &Next) -> Call<Dispatched> {
+        let waits = Duration::from_millis(next.wait_ms.unwrap_or(0));
+        Call::post(self, Path::queue(queue).verb("next"), next).set(|ask| ask.waits = waits)
+    }
+
+    /// What `next` would hand out.
+    pub fn peek(&self, queue: &QueueName, query: &PeekQuery) -> Call<ItemPage> {
+        let said = Query::default()
+            .say("count", query.count)
+            .word("order", query.order)
+            .say("label", &query.labels)
+            .say("capability", query.capabilities.iter().flatten())
+            .say("phase", &query.phase)
+            .word("mode", query.mode)
+            .say("parent", &query.parent)
+            .say("ancestor", &query.ancestor)
+            .say("priority_min", query.priority_min)
+            .say("priority_max", query.priority_max);
+        Call::get(self, Path::queue(queue).verb("peek").with(query.consistency.said(said)))
+    }
+
+    /// Leaves the wait line.
+    pub fn withdraw(&self, id: &ItemId) -> Call<Withdrawn> {
+        Call::bare(self, Method::POST, Path::item(id).verb("withdraw"))
+    }
+
+    /// The named first, in this order. For operators.
+    pub fn reorder(&self, id: &ItemId, actors: &[ActorId]) -> Call<Reordered> {
+        Call::post(self, Path::item(id).verb("reorder"), &Reorder { actors: actors.to_vec() })
+    }
+}

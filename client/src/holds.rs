@@ -1,0 +1,40 @@
+//! Holding: renewing, extending, giving back; and what operators do to the leases of others.
+
+use crate::Client;
+use crate::call::{Call, Effect};
+use crate::path::Path;
+use api::hold::{
+    Extend, Extended, Release, Released, Renew, RenewAll, Renewed, RenewedAll, Reserve, Reserved, Revoke, Revoked,
+};
+use lease::names::ItemId;
+
+impl Client {
+    pub fn renew(&self, id: &ItemId, renew: &Renew) -> Call<Renewed> {
+        Call::post(self, Path::item(id).verb("renew"), renew).set(|ask| ask.effect = Effect::Same)
+    }
+
+    /// Every lease of the session: a worker's heartbeat.
+    pub fn renew_all(&self, all: &RenewAll) -> Call<RenewedAll> {
+        Call::post(self, Path::new("/v1/renewals"), all).set(|ask| ask.effect = Effect::Same)
+    }
+
+    /// For a known idle gap. Never shortens.
+    pub fn extend(&self, id: &ItemId, extend: &Extend) -> Call<Extended> {
+        Call::post(self, Path::item(id).verb("extend"), extend)
+    }
+
+    /// Holding nothing still succeeds, with `released: false`.
+    pub fn release(&self, id: &ItemId, release: &Release) -> Call<Released> {
+        Call::post(self, Path::item(id).verb("release"), release)
+    }
+
+    /// The lease becomes a reservation for its assignee.
+    pub fn reserve(&self, id: &ItemId, reserve: &Reserve) -> Call<Reserved> {
+        Call::post(self, Path::item(id).verb("reserve"), reserve)
+    }
+
+    /// For operators.
+    pub fn revoke(&self, id: &ItemId, revoke: &Revoke) -> Call<Revoked> {
+        Call::post(self, Path::item(id).verb("revoke"), revoke)
+    }
+}

@@ -1,0 +1,92 @@
+//! The client of Tenure: every call of a node, and leases that renew themselves.
+//!
+//! Any node serves any call. A call that nobody took is sent to the next node; one that was not answered is repeated under
+//! the same id, so that it has one effect; a refusal is returned at once. An [`Error`] tells what certainly did not happen
+//! from what may have.
+//!
+//! A worker of a queue:
+//!
+//! ```no_run
+//! use client::names::QueueName;
+//! use client::{Client, Config, Identity, Worker};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let token = Identity::Bearer(std::env::var("TENURE_TOKEN")?);
+//!     let client = Client::new(Config::new(["http://node-1:7400", "http://node-2:7400"], token))?;
+//!     let worker = Worker::new(&client, &QueueName::new("thumbnails")?).concurrency(4);
+//!     worker
+//!         .run(|job| async move {
+//!             let item = job.snapshot().await?;
+//!             println!("{} with token {}", item.content.title, job.token());
+//!             Ok(None)
+//!         })
+//!         .await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! One item, held while something is done to it:
+//!
+//! ```no_run
+//! # async fn rotate(_: client::Token) {}
+//! # async fn hold(client: client::Client) -> Result<(), client::Error> {
+//! let disk = client::names::ItemId::new("disk-42").expect("a name");
+//! let claim = client.claim(&disk).action("rotating").claim().await?;
+//! let lost = claim.cancelled();
+//! tokio::select! {
+//!     () = rotate(claim.token()) => { claim.release().await?; }
+//!     () = lost.cancelled() => eprintln!("stopped: {}", claim.why_lost().await),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod call;
+mod claim;
+mod claims;
+mod client;
+mod clock;
+mod cluster;
+mod config;
+mod consistency;
+mod endpoint;
+mod error;
+mod events;
+mod fence;
+mod holds;
+mod items;
+mod node;
+mod path;
+mod queues;
+mod retry;
+mod spaces;
+mod transport;
+mod watch;
+mod worker;
+mod workers;
+mod writes;
+
+#[cfg(test)]
+mod fake;
+
+pub use api;
+pub use call::{Age, Answer, Call};
+pub use claim::{Claim, Claiming, Lost};
+pub use claims::PeekQuery;
+pub use client::Client;
+pub use clock::{Clock, Moment};
+pub use cluster::Backup;
+pub use config::{Config, Identity, Session};
+pub use consistency::Consistency;
+pub use endpoint::Endpoint;
+pub use error::Error;
+pub use events::EventsQuery;
+pub use fence::{FenceGuard, Fenced};
+pub use items::{IfClaimed, ItemsQuery, POLL_MAX};
+pub use lease::names;
+pub use lease::numbers::Token;
+pub use node::{Health, Node};
+pub use queues::PageQuery;
+pub use watch::{Ended, Watch};
+pub use worker::{Failure, Job, Stopped, Worker};

@@ -1,0 +1,506 @@
+//! When a request is sent again, where, and what is said when it no longer is.
+//!
+//! Every attempt of a call goes under one id. An attempt that was sent and not answered puts the call in doubt: from then
+//! on attempts say that they are repeats, and only an answer that tells of the first one ends the doubt. Nothing that may
+//! have happened is ever reported as failed.
+
+use crate::call::{Ask, Effect};
+use crate::client::random_name;
+use crate::clock::Moment;
+use crate::endpoint::Endpoint;
+use crate::transport::NoAnswer;
+use crate::{Client, Error};
+use api::{Code, Problem};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+use hyper::{Request, StatusCode};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The first wait between rounds; each further one is up to twice as long.
+const BACKOFF: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// Nodes remember a request for two minutes: a repeat after that would be a second one.
+const REPEAT_WITHIN: Duration = Duration::from_secs(100);
+/// More than any page that a node sends.
+const BODY_MAX: usize = 64 * 1024 * 1024;
+
+/// A success.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) sent_at: Moment,
+    pub(crate) request_id: String,
+}
+
+/// A success whose body is still to come.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Incoming,
+}
+
+pub(crate) async fn run(client: &Client, ask: &Ask) -> Result<Reply, Error> {
+    let answered = Attempts::new(client, ask)?.run(Reads::Whole).await?;
+    match answered.body {
+        Body::Whole(body) => {
+            Ok(Reply { headers: answered.headers, body, sent_at: answered.sent_at, request_id: answered.request_id })
+        }
+        Body::Stream(_) => Err(Error::Invalid("a body was left unread".into())),
+    }
+}
+
+pub(crate) async fn open(client: &Client, ask: &Ask) -> Result<Opened, Error> {
+    let answered = Attempts::new(client, ask)?.run(Reads::Head).await?;
+    match answered.body {
+        Body::Stream(body) => Ok(Opened { headers: answered.headers, body }),
+        Body::Whole(_) => Err(Error::Invalid("a body was read that should not be".into())),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Head,
+    Whole,
+}
+
+enum Body {
+    Whole(Bytes),
+    Stream(Incoming),
+}
+
+struct Answered {
+    headers: HeaderMap,
+    body: Body,
+    sent_at: Moment,
+    request_id: String,
+}
+
+/// What an attempt means for the call.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Over: this is the answer.
+    Over(Error),
+    /// Over, unless an earlier attempt is in doubt: this one was turned away before anybody looked for that.
+    TurnedAway(Error),
+    /// This attempt did not happen.
+    Again { why: String, after: Option<Duration> },
+    /// This attempt may have happened.
+    InDoubt { why: String, after: Option<Duration> },
+}
+
+struct Attempts<'c> {
+    client: &'c Client,
+    ask: &'c Ask,
+    key: String,
+    began: Instant,
+    deadline: Instant,
+    /// Why an attempt may have happened.
+    doubt: Option<String>,
+    /// Attempts that led to nothing.
+    failed: usize,
+}
+
+impl<'c> Attempts<'c> {
+    fn new(client: &'c Client, ask: &'c Ask) -> Result<Self, Error> {
+        let key = match &ask.key {
+            Some(key) => key.clone(),
+            None => random_name()?,
+        };
+        let began = Instant::now();
+        let within = ask.within.unwrap_or(client.shared.within).saturating_add(ask.waits);
+        let doubt = ask.is_repeat.then(|| "the attempt before was not answered".to_owned());
+        Ok(Self { client, ask, key, began, deadline: began + within, doubt, failed: 0 })
+    }
+
+    async fn run(mut self, reads: Reads) -> Result<Answered, Error> {
+        loop {
+            let (at, endpoint) = match &self.ask.only_at {
+                Some(endpoint) => (None, endpoint),
+                None => {
+                    let (at, endpoint) = self.client.endpoints.current();
+                    (Some(at), endpoint)
+                }
+            };
+            let request = self.request(endpoint)?;
+            let sent_at = self.client.shared.clock.now();
+            let answer = self.attempt(request, reads).await;
+            let verdict = match answer {
+                Ok((head, body)) if head.status.is_success() || self.is_told(head.status) => {
+                    return Ok(Answered { headers: head.headers, body, sent_at, request_id: self.key });
+                }
+                Ok((head, body)) => of_answer(head.status, &body),
+                Err(no_answer) => of_silence(no_answer),
+            };
+            tracing::debug!(%endpoint, path = self.ask.path, ?verdict, "a request was not served");
+            let (why, after) = match verdict {
+                Verdict::Over(error) => return Err(error),
+                Verdict::TurnedAway(error) => return Err(self.in_doubt().unwrap_or(error)),
+                Verdict::Again { why, after } => (why, after),
+                Verdict::InDoubt { why, after } => {
+                    self.doubt = Some(why.clone());
+                    (why, after)
+                }
+            };
+            if let Some(at) = at {
+                self.client.endpoints.leave(at);
+            }
+            self.failed += 1;
+            self.pause(why, after).await?;
+        }
+    }
+
+    fn request(&self, endpoint: &Endpoint) -> Result<Request<Full<Bytes>>, Error> {
+        let mut request = Request::new(Full::new(self.ask.body.clone()));
+        *request.method_mut() = self.ask.method.clone();
+        *request.uri_mut() = endpoint.uri(&self.ask.path)?;
+        let headers = request.headers_mut();
+        *headers = (*self.client.headers).clone();
+        let value = |text: &str| {
+            HeaderValue::from_str(text).map_err(|_| Error::Invalid(format!("{text:?} cannot be sent as a header")))
+        };
+        if !self.ask.body.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if self.ask.effect != Effect::Nothing {
+            headers.insert(IDEMPOTENCY_KEY, value(&self.key)?);
+            if self.doubt.is_some() {
+                headers.insert(RETRY, HeaderValue::from_static("true"));
+            }
+        }
+        if let Some(revision) = self.ask.read_at {
+            headers.insert(IF_MATCH, value(&format!("\"{revision}\""))?);
+        }
+        if let Some(position) = self.ask.resume_after {
+            headers.insert(LAST_EVENT_ID, value(&position.to_string())?);
+        }
+        Ok(request)
+    }
+
+    async fn attempt(
+        &self,
+        request: Request<Full<Bytes>>,
+        reads: Reads,
+    ) -> Result<(hyper::http::response::Parts, Body), NoAnswer> {
+        let within = self.ask.attempt_within.unwrap_or(self.client.shared.attempt_within);
+        let by = self.deadline.min(Instant::now() + within.saturating_add(self.ask.waits));
+        let answering = async {
+            let (head, body) = self.client.shared.transport.send(request).await?.into_parts();
+            if reads == Reads::Head && head.status.is_success() {
+                return Ok((head, Body::Stream(body)));
+            }
+            let body = Limited::new(body, BODY_MAX).collect().await;
+            let body = body.map_err(|error| NoAnswer::Lost(format!("the answer broke off: {error}")))?;
+            Ok((head, Body::Whole(body.to_bytes())))
+        };
+        // Whether it was sent by then is not known.
+        timeout_at(by, answering).await.unwrap_or_else(|_| Err(NoAnswer::Lost("no answer in time".into())))
+    }
+
+    /// Waits for the next attempt; or says what the call came to.
+    async fn pause(&self, why: String, after: Option<Duration>) -> Result<(), Error> {
+        let by = match (self.ask.effect, &self.doubt) {
+            (Effect::Once, Some(_)) => self.deadline.min(self.began + REPEAT_WITHIN),
+            _ => self.deadline,
+        };
+        let nodes = if self.ask.only_at.is_some() { 1 } else { self.client.endpoints.all().len() };
+        let round = self.failed / nodes;
+        let wait = match after {
+            Some(after) => after + jitter(BACKOFF),
+            // Another node may know better at once.
+            None if !self.failed.is_multiple_of(nodes) => Duration::ZERO,
+            None => jitter(BACKOFF.saturating_mul(1 << round.min(16)).min(BACKOFF_MAX)),
+        };
+        if Instant::now() + wait >= by {
+            return Err(self.in_doubt().unwrap_or_else(|| Error::Unavailable {
+                why,
+                retry_after_ms: after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+            }));
+        }
+        sleep(wait).await;
+        Ok(())
+    }
+
+    fn is_told(&self, status: StatusCode) -> bool {
+        self.ask.says_how_it_is && status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    fn in_doubt(&self) -> Option<Error> {
+        match self.ask.effect {
+            Effect::Nothing => None,
+            Effect::Once | Effect::Same => {
+                self.doubt.clone().map(|why| Error::Unknown { why, request_id: self.key.clone() })
+            }
+        }
+    }
+}
+
+fn of_silence(no_answer: NoAnswer) -> Verdict {
+    match no_answer {
+        NoAnswer::NotSent(why) => Verdict::Again { why, after: None },
+        NoAnswer::Lost(why) => Verdict::InDoubt { why, after: None },
+    }
+}
+
+fn of_answer(status: StatusCode, body: &Body) -> Verdict {
+    let bytes = match body {
+        Body::Whole(bytes) => bytes.as_ref(),
+        Body::Stream(_) => &[],
+    };
+    match serde_json::from_slice::<Problem>(bytes) {
+        Ok(problem) => of_problem(problem),
+        // Of what stands between: whether a node saw the request is not known.
+        Err(_) if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
+            Verdict::InDoubt { why: format!("answered {status} by something that is no node"), after: None }
+        }
+        Err(_) => Verdict::TurnedAway(Error::Invalid(format!("answered {status}: is this a node of Tenure?"))),
+    }
+}
+
+fn of_problem(problem: Problem) -> Verdict {
+    let after = problem.retry_after_ms.map(Duration::from_millis);
+    let why = || {
+        let detail = problem.detail.as_deref().unwrap_or(&problem.title);
+        format!("{}: {detail}", problem.code.name())
+    };
+    match problem.code {
+        Code::Unavailable | Code::Overloaded | Code::RateLimited | Code::TooSlow => {
+            Verdict::Again { why: why(), after }
+        }
+        Code::Unknown | Code::Internal => Verdict::InDoubt { why: why(), after },
+        Code::RequestForgotten => {
+            let request_id = problem.request_id.clone().unwrap_or_default();
+            Verdict::Over(Error::Unknown { why: why(), request_id })
+        }
+        // Decided before nodes look for what became of the id.
+        Code::RejectedByPolicy
+        | Code::Forbidden
+        | Code::Unauthenticated
+        | Code::MethodNotAllowed
+        | Code::UnsupportedMediaType
+        | Code::TooLarge
+        | Code::PositionTooOld
+        | Code::ChangeRefused => Verdict::TurnedAway(Error::Refused(Box::new(problem))),
+        Code::Invalid
+        | Code::NotFound
+        | Code::TerminalItem
+        | Code::NotReady
+        | Code::Blocked
+        | Code::Reserved
+        | Code::QueuePaused
+        | Code::HeldByYourOtherSession
+        | Code::AlreadyClaimed
+        | Code::QueueFull
+        | Code::TooManyLeases
+        | Code::LineTooLong
+        | Code::WaitTimeout
+        | Code::LeaseLost
+        | Code::NotHolder
+        | Code::StaleToken
+        | Code::LeaseRequired
+        | Code::StaleWrite
+        | Code::AlreadyExists
+        | Code::WrongState
+        | Code::AllOrNone
+        | Code::WorkerDraining
+        | Code::SpaceFull
+        | Code::TooManyDependents
+        | Code::RequestIdReused
+        | Code::NotActivated
+        | Code::RestoreRefused => Verdict::Over(Error::Refused(Box::new(problem))),
+    }
+}
+
+/// Anything up to that long: callers that failed together do not come back together.
+pub(crate) fn jitter(max: Duration) -> Duration {
+    let share = getrandom::u64().unwrap_or(u64::MAX) >> 32;
+    max.mul_f64(f64::from(u32::try_from(share).unwrap_or(u32::MAX)) / f64::from(u32::MAX))
+}
+
+/// The wait before an attempt that follows so many that failed.
+pub(crate) fn backoff(failed: u32) -> Duration {
+    jitter(BACKOFF.saturating_mul(1 << failed.min(16)).min(BACKOFF_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_that_says_it_did_not_happen_is_tried_again_or_returned_and_no_other_is() {
+        for code in Code::ALL {
+            let verdict = of_problem(Problem::new(*code));
+            match code.took_effect() {
+                TookEffect::No => assert!(!matches!(verdict, Verdict::InDoubt { .. }), "{code:?}"),
+                TookEffect::Unknown | TookEffect::Yes => {
+                    let is_doubt = matches!(verdict, Verdict::InDoubt { .. } | Verdict::Over(Error::Unknown { .. }));
+                    assert!(is_doubt, "{code:?}");
+                }
+            }
+            if matches!(verdict, Verdict::Again { .. } | Verdict::InDoubt { .. }) {
+                assert!(code.may_retry(), "{code:?}");
+            }
+        }
+    }
+
+    use crate::fake::{Fake, Says, item};
+    use api::TookEffect;
+    use api::hold::Release;
+    use serde_json::json;
+
+    fn released() -> Says {
+        Says::Ok(json!({ "item": "disk", "released": true, "unassigned": true }))
+    }
+
+    async fn release(fake: &Fake, hosts: &[&str]) -> Result<api::hold::Released, Error> {
+        fake.client(hosts).release(&item("disk"), &Release::default()).await
+    }
+
+    /// Whether each attempt said that it was a repeat.
+    fn repeats(fake: &Fake) -> Vec<bool> {
+        fake.log().iter().map(|asked| asked.is_retry).collect()
+    }
+
+    fn one_key(fake: &Fake) -> bool {
+        let keys: Vec<_> = fake.log().into_iter().filter_map(|asked| asked.key).collect();
+        !keys.is_empty() && keys.iter().all(|key| *key == keys[0])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_not_there_or_has_no_leader_is_passed_over_at_once() {
+        let fake = Fake::new([Says::Refuses, Says::Problem(Code::Unavailable), released()]);
+        assert!(release(&fake, &["a", "b", "c"]).await.unwrap().released);
+        let log = fake.log();
+        assert_eq!(log.iter().map(|asked| asked.host.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(repeats(&fake), [false, false, false]);
+        assert_eq!(log[2].after, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_node_that_served_is_asked_first_next_time() {
+        let fake = Fake::new([Says::Refuses, released(), released()]);
+        let client = fake.client(&["a", "b"]);
+        for _ in 0..2 {
+            client.release(&item("disk"), &Release::default()).await.unwrap();
+        }
+        assert_eq!(fake.asked()[1..], ["b POST /v1/items/disk/release", "b POST /v1/items/disk/release"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_answer_is_asked_for_again_under_the_same_id() {
+        let fake = Fake::new([Says::Drops, Says::Hangs, Says::Problem(Code::Unknown), released()]);
+        assert!(release(&fake, &["a", "b"]).await.unwrap().released);
+        assert_eq!(repeats(&fake), [false, true, true, true]);
+        assert!(one_key(&fake));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_call_has_an_id_of_its_own_unless_it_is_given_one() {
+        let fake = Fake::new([released(), released(), released()]);
+        let client = fake.client(&["a"]);
+        for _ in 0..2 {
+            client.release(&item("disk"), &Release::default()).await.unwrap();
+        }
+        client.release(&item("disk"), &Release::default()).key("mine").repeated().await.unwrap();
+        let log = fake.log();
+        assert_ne!(log[0].key, log[1].key);
+        assert_eq!((log[2].key.as_deref(), log[2].is_retry), (Some("mine"), true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_returned_at_once() {
+        let fake = Fake::new([Says::Problem(Code::NotHolder)]);
+        let error = release(&fake, &["a", "b"]).await.unwrap_err();
+        assert_eq!(error.code(), Some(Code::NotHolder));
+        assert_eq!(error.took_effect(), TookEffect::No);
+        assert_eq!(fake.log().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_says_when_to_come_back_is_not_asked_before() {
+        let fake = Fake::new([Says::ProblemAfter(Code::Overloaded, 1_500), released()]);
+        release(&fake, &["a"]).await.unwrap();
+        let after = fake.log()[1].after;
+        assert!(after >= Duration::from_millis(1_500) && after < Duration::from_millis(1_600), "{after:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_took_certainly_did_not_happen() {
+        let fake = Fake::new([]);
+        let began = Instant::now();
+        let error = release(&fake, &["a", "b"]).await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert_eq!(error.took_effect(), TookEffect::No);
+        assert!(began.elapsed() > Duration::from_secs(27) && began.elapsed() <= Duration::from_secs(30));
+        assert!(fake.log().len() > 20);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_sent_once_and_never_answered_may_have_happened_whatever_is_said_later() {
+        for later in [
+            Says::Refuses,
+            Says::Problem(Code::Unavailable),
+            Says::ProblemAfter(Code::Overloaded, 60_000),
+            Says::Problem(Code::Unauthenticated),
+            Says::Problem(Code::RejectedByPolicy),
+            Says::Problem(Code::RequestForgotten),
+            Says::Problem(Code::Internal),
+            Says::Status(502, json!("a proxy")),
+            Says::Status(404, json!("something else")),
+        ] {
+            let again = later.clone();
+            let fake = Fake::with([Says::Drops], move |_| again.clone());
+            let error = release(&fake, &["a"]).await.unwrap_err();
+            assert_eq!(error.took_effect(), TookEffect::Unknown, "{later:?}: {error:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_became_of_the_first_attempt_ends_the_doubt() {
+        let fake = Fake::new([Says::Drops, Says::Problem(Code::NotHolder)]);
+        assert_eq!(release(&fake, &["a"]).await.unwrap_err().code(), Some(Code::NotHolder));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_that_is_not_understood_may_have_happened() {
+        let fake = Fake::new([Says::Ok(json!({ "nothing": "known" }))]);
+        assert!(matches!(release(&fake, &["a"]).await, Err(Error::Unknown { .. })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_repeated_that_nodes_may_have_forgotten() {
+        let fake = Fake::with([], |_| Says::Drops);
+        let client = fake.client(&["a"]);
+        let call = client.release(&item("disk"), &Release::default()).within(Duration::from_secs(3_600));
+        assert!(matches!(call.await, Err(Error::Unknown { .. })));
+        assert!(fake.log().last().unwrap().after < REPEAT_WITHIN);
+        assert!(REPEAT_WITHIN < Duration::from_secs(120));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_is_asked_again_and_has_no_id() {
+        let line = Says::Ok(json!({ "places": [] }));
+        let fake = Fake::new([Says::Drops, Says::Problem(Code::Internal), line]);
+        fake.client(&["a", "b"]).line(&item("disk")).await.unwrap();
+        assert!(fake.log().iter().all(|asked| asked.key.is_none() && !asked.is_retry));
+        let fake = Fake::with([], |_| Says::Drops);
+        let error = fake.client(&["a"]).line(&item("disk")).await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_node_alone_is_asked_about_itself() {
+        let fake = Fake::new([Says::Status(503, json!({ "ok": false, "why": "no quorum" }))]);
+        let client = fake.client(&["a", "b"]);
+        let node = client.node(client.endpoints()[1].clone());
+        assert_eq!(node.readiness().await.unwrap(), crate::Health::Not("no quorum".into()));
+        assert_eq!(fake.asked(), ["b GET /readyz"]);
+    }
+}

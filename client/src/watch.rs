@@ -1,0 +1,292 @@
+//! Events as they happen: one stream over whichever nodes serve it, without a gap and without a repeat.
+
+mod frame;
+
+use crate::call::Call;
+use crate::events::EventsQuery;
+use crate::path::Path;
+use crate::retry::{Opened, backoff};
+use crate::{Client, Error};
+use api::event::Event;
+use api::names::Number;
+use api::{Code, Problem};
+use frame::{Frame, Frames};
+use futures_util::{Stream, stream};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use std::fmt;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// A node sends something every 15 s: after two that did not come, the connection is dead.
+const SILENCE: Duration = Duration::from_secs(35);
+
+/// Why a stream does not go on. It is told at most once; after that there is nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// What follows the position is no longer kept. Everything after `kept_after` is.
+    PositionTooOld { kept_after: Option<Number> },
+    /// The token is no longer known.
+    Unauthenticated,
+    /// The node does not serve this stream to this caller.
+    Refused(Box<Problem>),
+    /// The connection broke before the node said at which position the stream begins. Going on from now would leave a gap
+    /// that nobody sees: look at the state, and watch again.
+    NoPosition,
+    /// What answered is no node, or says what is not understood.
+    Invalid(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PositionTooOld { kept_after: None } => f.write_str("events at that position are no longer kept"),
+            Self::PositionTooOld { kept_after: Some(kept) } => write!(f, "only events after {kept} are kept"),
+            Self::Unauthenticated => f.write_str("the token is no longer known"),
+            Self::Refused(problem) => write!(f, "refused, {}", problem.code.name()),
+            Self::NoPosition => f.write_str("the connection broke before the stream had a position"),
+            Self::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Ended {}
+
+/// Events of a space, from a position on.
+#[derive(Debug)]
+pub struct Watch {
+    client: Client,
+    query: EventsQuery,
+    /// Everything up to here was handed out, or is not wanted.
+    position: Option<Number>,
+    open: Option<(Incoming, Frames)>,
+    failed: u32,
+    is_over: bool,
+}
+
+impl Client {
+    /// Begins to watch: what happens after this returned is seen. From then on it goes on by itself, on any node.
+    ///
+    /// # Errors
+    /// When no node begins the stream in time, or it is refused.
+    pub async fn watch(&self, query: &EventsQuery) -> Result<Watch, Error> {
+        let mut watch = Watch {
+            client: self.clone(),
+            query: query.clone(),
+            position: query.after,
+            open: None,
+            failed: 0,
+            is_over: false,
+        };
+        watch.connect().await?;
+        Ok(watch)
+    }
+}
+
+impl Watch {
+    /// Where the stream stands: given as `after`, another one goes on from there.
+    #[must_use]
+    pub fn position(&self) -> Option<Number> {
+        self.position
+    }
+
+    /// The next event; none after the end. May be given up and asked again without losing any.
+    pub async fn next(&mut self) -> Option<Result<Event, Ended>> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.wait().await;
+        self.is_over = next.is_err();
+        Some(next)
+    }
+
+    pub fn into_stream(self) -> impl Stream<Item = Result<Event, Ended>> + Send {
+        stream::unfold(self, |mut watch| async move { watch.next().await.map(|next| (next, watch)) })
+    }
+
+    async fn wait(&mut self) -> Result<Event, Ended> {
+        loop {
+            let Some((body, frames)) = &mut self.open else {
+                self.reconnect().await?;
+                continue;
+            };
+            let Some(frame) = frames.next() else {
+                match timeout(SILENCE, body.frame()).await {
+                    Ok(Some(Ok(read))) => {
+                        if let Ok(bytes) = read.into_data()
+                            && !frames.add(&bytes)
+                        {
+                            self.lose("a frame without an end");
+                        }
+                    }
+                    Ok(Some(Err(error))) => self.lose(&error.to_string()),
+                    Ok(None) => self.lose("the node ended it without a word"),
+                    Err(_) => self.lose("no heartbeat"),
+                }
+                continue;
+            };
+            self.failed = 0;
+            if let Some(event) = self.take(frame)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    fn take(&mut self, frame: Frame) -> Result<Option<Event>, Ended> {
+        let position = frame.id.as_deref().and_then(|id| id.parse::<Number>().ok());
+        if frame.event.as_deref() == Some("end") {
+            self.position = self.position.max(position);
+            return self.ended(&frame.data).map(|()| None);
+        }
+        if frame.data.is_empty() {
+            self.position = self.position.max(position);
+            return Ok(None);
+        }
+        let event: Event = serde_json::from_str(&frame.data)
+            .map_err(|error| Ended::Invalid(format!("an event is not understood: {error}")))?;
+        if self.position.is_some_and(|position| event.number <= position) {
+            return Ok(None);
+        }
+        self.position = Some(event.number);
+        Ok(Some(event))
+    }
+
+    /// A node said why it ends the stream: another one goes on, or nobody does.
+    fn ended(&mut self, data: &str) -> Result<(), Ended> {
+        let told: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
+        let reason = told["reason"].as_str().unwrap_or_default();
+        match reason {
+            "position_too_old" => {
+                let kept_after = told["kept_after"].as_str().and_then(|number| number.parse().ok());
+                Err(Ended::PositionTooOld { kept_after })
+            }
+            "unauthenticated" => Err(Ended::Unauthenticated),
+            _ => {
+                self.lose(reason);
+                Ok(())
+            }
+        }
+    }
+
+    fn lose(&mut self, why: &str) {
+        tracing::debug!(why, position = ?self.position, "a stream of events is to go on elsewhere");
+        self.open = None;
+        let (at, _) = self.client.endpoints.current();
+        self.client.endpoints.leave(at);
+    }
+
+    /// For as long as it takes: nobody but the caller says when to give up.
+    async fn reconnect(&mut self) -> Result<(), Ended> {
+        if self.position.is_none() {
+            return Err(Ended::NoPosition);
+        }
+        if self.failed > 0 {
+            sleep(backoff(self.failed)).await;
+        }
+        self.failed += 1;
+        match self.connect().await {
+            Ok(()) => Ok(()),
+            Err(Error::Unavailable { .. } | Error::Unknown { .. }) => Ok(()),
+            Err(Error::Invalid(why)) => Err(Ended::Invalid(why)),
+            Err(Error::Refused(problem)) => Err(match problem.code {
+                Code::PositionTooOld => Ended::PositionTooOld { kept_after: problem.kept_after },
+                Code::Unauthenticated => Ended::Unauthenticated,
+                _ => Ended::Refused(problem),
+            }),
+        }
+    }
+
+    async fn connect(&mut self) -> Result<(), Error> {
+        let path = Path::new("/v1/events/stream").with(self.query.said());
+        let call = Call::<()>::get(&self.client, path).set(|ask| ask.resume_after = self.position);
+        let Opened { body, .. } = call.opened().await?;
+        self.open = Some((body, Frames::default()));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Fake, Says};
+    use serde_json::json;
+
+    fn event(seq: u64) -> String {
+        let event = json!({
+            "number": format!("0.{seq}"), "at_ms": seq, "at": "2026-01-01T00:00:00.000Z", "kind": "created", "item": "disk",
+        });
+        format!("id: 0.{seq}\nevent: created\ndata: {event}\n\n")
+    }
+
+    fn soon(text: impl Into<String>) -> (Duration, String) {
+        (Duration::from_millis(1), text.into())
+    }
+
+    fn end(reason: &str) -> (Duration, String) {
+        soon(format!("event: end\nid: 0.9\ndata: {{\"reason\":\"{reason}\",\"kept_after\":\"0.8\"}}\n\n"))
+    }
+
+    async fn seen(fake: &Fake, after: Option<Number>) -> (Vec<u64>, Option<Ended>) {
+        let client = fake.client(&["a", "b"]);
+        let mut watch = client.watch(&EventsQuery { after, ..EventsQuery::default() }).await.unwrap();
+        let mut numbers = Vec::new();
+        while let Some(next) = watch.next().await {
+            match next {
+                Ok(event) => numbers.push(event.number.0.seq),
+                Err(ended) => {
+                    assert!(watch.next().await.is_none());
+                    return (numbers, Some(ended));
+                }
+            }
+        }
+        (numbers, None)
+    }
+
+    fn after(seq: u64) -> Option<Number> {
+        format!("0.{seq}").parse().ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_goes_on_elsewhere_behind_the_last_event_that_was_whole() {
+        let half = event(4)[..40].to_owned();
+        let fake = Fake::new([
+            Says::Streams(vec![soon(event(2)), soon(event(3) + &half)]),
+            Says::Refuses,
+            Says::Problem(Code::Unavailable),
+            Says::Streams(vec![soon(event(3)), soon(event(4)), soon(": heartbeat\nid: 0.7\n\n")]),
+            Says::Streams(vec![soon(event(8)), end("stopping")]),
+            Says::Streams(vec![end("unauthenticated")]),
+        ]);
+        assert_eq!(seen(&fake, after(1)).await, (vec![2, 3, 4, 8], Some(Ended::Unauthenticated)));
+        let positions: Vec<_> = fake.log().into_iter().filter_map(|asked| asked.last_event).collect();
+        assert_eq!(positions, ["0.1", "0.3", "0.3", "0.7", "0.9"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_without_a_heartbeat_is_dead() {
+        let silence = (Duration::from_secs(600), event(9));
+        let fake = Fake::new([
+            Says::Streams(vec![soon(event(2)), silence]),
+            Says::Streams(vec![soon(event(3)), end("position_too_old")]),
+        ]);
+        let ended = Ended::PositionTooOld { kept_after: after(8) };
+        assert_eq!(seen(&fake, after(1)).await, (vec![2, 3], Some(ended)));
+        let waited = fake.log()[1].after;
+        assert!(waited >= SILENCE && waited < SILENCE + Duration::from_secs(5), "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_never_had_a_position_does_not_pretend_to_go_on() {
+        let fake = Fake::new([Says::Streams(vec![])]);
+        assert_eq!(seen(&fake, None).await, (vec![], Some(Ended::NoPosition)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_position_that_is_refused_later_ends_the_stream_with_what_is_kept() {
+        let fake = Fake::new([Says::Streams(vec![soon(event(2))]), Says::Problem(Code::PositionTooOld)]);
+        assert_eq!(seen(&fake, after(1)).await.1, Some(Ended::PositionTooOld { kept_after: None }));
+        let fake = Fake::new([Says::Problem(Code::Forbidden)]);
+        let error = fake.client(&["a"]).watch(&EventsQuery::default()).await.unwrap_err();
+        assert_eq!(error.code(), Some(Code::Forbidden));
+    }
+}

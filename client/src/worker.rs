@@ -1,0 +1,377 @@
+//! A worker: takes the next items of a queue, has each worked on, and says what became of it.
+//!
+//! One heartbeat renews all of its leases. It works in a session of its own, so that the heartbeat keeps nothing alive that
+//! is not this worker's.
+
+mod desk;
+mod heartbeat;
+mod job;
+
+pub use job::{Failure, Job};
+
+use crate::client::random_name;
+use crate::config::Session;
+use crate::retry::backoff;
+use crate::{Answer, Client, Error, Moment};
+use api::Code;
+use api::claim::{COUNT_MAX, Dispatched, Next};
+use api::hold::Release;
+use api::names::Cursor;
+use api::words::{EmptyReason, Order, RunsIn};
+use api::worker::Register;
+use desk::Desk;
+use lease::names::{Label, Phase, QueueName};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// What running work gets to end by itself when the worker is to stop.
+const DRAIN_WITHIN: Duration = Duration::from_secs(30);
+/// What of the actor's leases is looked through for those that nobody works on.
+const CARRIED: usize = 1_000;
+/// A worker that is not heard of for so long is shown as quiet.
+const ALIVE_FOR: Duration = Duration::from_secs(60);
+
+/// Why a worker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was told to by its program.
+    Shutdown,
+    /// An operator wants it to take nothing new.
+    Drained,
+}
+
+/// A worker that does not run yet.
+#[derive(Clone, Debug)]
+#[must_use = "a worker does nothing until it runs"]
+pub struct Worker {
+    client: Client,
+    queue: QueueName,
+    next: Next,
+    register: Register,
+    concurrency: usize,
+    progress_within: Option<Duration>,
+    drain_within: Duration,
+    session: Session,
+}
+
+impl Worker {
+    pub fn new(client: &Client, queue: &QueueName) -> Self {
+        Self {
+            client: client.clone(),
+            queue: queue.clone(),
+            next: Next::default(),
+            register: Register {
+                capabilities: Vec::new(),
+                labels: Vec::new(),
+                mode: RunsIn::Any,
+                alive_for_ms: millis(ALIVE_FOR),
+            },
+            concurrency: 1,
+            progress_within: None,
+            drain_within: DRAIN_WITHIN,
+            session: Session::Random,
+        }
+    }
+
+    /// Items that are worked on at a time; 1 unless said.
+    pub fn concurrency(mut self, items: usize) -> Self {
+        self.concurrency = items.max(1);
+        self
+    }
+
+    /// What it can do: it is given only items that need no more.
+    pub fn capabilities(mut self, capabilities: impl IntoIterator<Item = Label>) -> Self {
+        self.register.capabilities = capabilities.into_iter().collect();
+        self
+    }
+
+    /// What it is called by operators.
+    pub fn labels(mut self, labels: impl IntoIterator<Item = Label>) -> Self {
+        self.register.labels = labels.into_iter().collect();
+        self
+    }
+
+    pub fn mode(mut self, mode: RunsIn) -> Self {
+        self.register.mode = mode;
+        self.next.mode = Some(mode);
+        self
+    }
+
+    /// The queue's default unless said. Short: a crash is noticed soon, and the heartbeat is one for all.
+    pub fn lease_for(mut self, span: Duration) -> Self {
+        self.next.lease_for_ms = Some(millis(span));
+        self
+    }
+
+    /// Only items with all of these.
+    pub fn with_labels(mut self, labels: impl IntoIterator<Item = Label>) -> Self {
+        self.next.labels = labels.into_iter().collect();
+        self
+    }
+
+    /// Only items in this phase.
+    pub fn phase(mut self, phase: Phase) -> Self {
+        self.next.phase = Some(phase);
+        self
+    }
+
+    pub fn order(mut self, order: Order) -> Self {
+        self.next.order = Some(order);
+        self
+    }
+
+    /// Work that does not call [`Job::progress`] for so long is renewed no more, and so stopped when its lease is over.
+    pub fn progress_within(mut self, span: Duration) -> Self {
+        self.progress_within = Some(span);
+        self
+    }
+
+    /// What running work gets to end by itself when the worker is to stop; then it is stopped and given back.
+    pub fn drain_within(mut self, span: Duration) -> Self {
+        self.drain_within = span;
+        self
+    }
+
+    /// A random one unless said. Whatever else is held in it is renewed with it.
+    pub fn in_session(mut self, session: Session) -> Self {
+        self.session = session;
+        self
+    }
+
+    /// Until SIGTERM or SIGINT comes, or an operator drains it.
+    ///
+    /// # Errors
+    /// When nodes do not take this worker: see [`Error::Refused`].
+    pub async fn run<W, F>(self, work: W) -> Result<Stopped, Error>
+    where
+        W: Fn(Job) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Option<String>, Failure>> + Send + 'static,
+    {
+        let invalid = |error: std::io::Error| Error::Invalid(format!("signals cannot be heard: {error}"));
+        let mut terminate = signal(SignalKind::terminate()).map_err(invalid)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(invalid)?;
+        let shutdown = CancellationToken::new();
+        let heard = shutdown.clone();
+        let _signals = AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            heard.cancel();
+        }));
+        self.run_until(shutdown, work).await
+    }
+
+    /// Until it is told, or an operator drains it.
+    ///
+    /// # Errors
+    /// When nodes do not take this worker: see [`Error::Refused`].
+    pub async fn run_until<W, F>(self, shutdown: CancellationToken, work: W) -> Result<Stopped, Error>
+    where
+        W: Fn(Job) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Option<String>, Failure>> + Send + 'static,
+    {
+        let client = self.client.in_session(self.session.clone())?;
+        let desk = Arc::new(Desk::new(client.clone(), self.progress_within));
+        if let Some(stopped) = self.begin(&client, &shutdown).await? {
+            return Ok(stopped);
+        }
+        let beat = heartbeat::run(desk.clone(), Duration::from_millis(self.register.alive_for_ms));
+        let beating = AbortOnDropHandle::new(tokio::spawn(beat));
+        let mut jobs = JoinSet::new();
+        let ended = self.take(&desk, &shutdown, &Arc::new(work), &mut jobs).await;
+        let finishing = async { while jobs.join_next().await.is_some() {} };
+        if timeout(self.drain_within, finishing).await.is_err() {
+            desk.kill.cancel();
+            while jobs.join_next().await.is_some() {}
+        }
+        drop(beating);
+        ended
+    }
+
+    /// Registers it, however long nobody answers: a worker may be there before its nodes are.
+    async fn begin(&self, client: &Client, shutdown: &CancellationToken) -> Result<Option<Stopped>, Error> {
+        let mut failed = 0;
+        loop {
+            let registered = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return Ok(Some(Stopped::Shutdown)),
+                registered = client.register_worker(&self.register) => registered,
+            };
+            match registered {
+                Ok(registered) => return Ok(registered.draining.then_some(Stopped::Drained)),
+                Err(error @ (Error::Unavailable { .. } | Error::Unknown { .. })) => {
+                    failed += 1;
+                    tracing::warn!(queue = %self.queue, %error, "a worker could not be registered yet");
+                    sleep(backoff(failed)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Asks for items for as long as there is room for them.
+    async fn take<W, F>(
+        &self,
+        desk: &Arc<Desk>,
+        shutdown: &CancellationToken,
+        work: &Arc<W>,
+        jobs: &mut JoinSet<()>,
+    ) -> Result<Stopped, Error>
+    where
+        W: Fn(Job) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Option<String>, Failure>> + Send + 'static,
+    {
+        let room = Arc::new(Semaphore::new(self.concurrency));
+        let mut cursor = None;
+        let mut failed = 0;
+        let mut open: Option<Asking> = None;
+        loop {
+            while jobs.try_join_next().is_some() {}
+            let is_room = async {
+                // Held until the question is answered: the semaphore is never closed.
+                drop(room.acquire().await);
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return Ok(Stopped::Shutdown),
+                () = desk.drain.cancelled() => return Ok(Stopped::Drained),
+                () = is_room => {}
+            }
+            let free = u32::try_from(room.available_permits()).unwrap_or(COUNT_MAX);
+            let mut asking = match open.take() {
+                Some(asking) => asking,
+                None => self.asking(desk, free, cursor.take())?,
+            };
+            let asked_at = Instant::now();
+            let answer = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return Ok(Stopped::Shutdown),
+                () = desk.drain.cancelled() => return Ok(Stopped::Drained),
+                answer = asking.ask() => answer,
+            };
+            match answer {
+                Ok((Dispatched::Granted { grants }, sent_at)) => {
+                    failed = 0;
+                    for grant in grants {
+                        let place = room.clone().try_acquire_owned();
+                        let job = desk.take(grant, sent_at);
+                        let (desk, work) = (desk.clone(), work.clone());
+                        jobs.spawn(async move {
+                            job::carry_out(&desk, job, &*work).await;
+                            drop(place);
+                        });
+                    }
+                    continue;
+                }
+                Ok((Dispatched::Empty { reason: EmptyReason::WorkerDraining, .. }, _)) => return Ok(Stopped::Drained),
+                Ok((Dispatched::Empty { cursor: Some(next), .. }, _)) => {
+                    cursor = Some(next);
+                    continue;
+                }
+                Ok((Dispatched::Empty { cursor: None, .. }, _)) => {
+                    // Parked until now, unless the node stops or the queue is closed.
+                    failed = if asked_at.elapsed() < Duration::from_secs(1) { failed + 1 } else { 0 };
+                }
+                Err(error) if error.code() == Some(Code::WorkerDraining) => return Ok(Stopped::Drained),
+                Err(error @ (Error::Refused(_) | Error::Invalid(_))) if !error.may_retry() => return Err(error),
+                Err(error) => {
+                    failed += 1;
+                    tracing::warn!(queue = %self.queue, %error, "a worker was given nothing");
+                    open = asking.is_open.then_some(asking);
+                }
+            }
+            if failed > 0 {
+                tokio::select! {
+                    () = shutdown.cancelled() => {}
+                    () = sleep(backoff(failed)) => {}
+                }
+            }
+        }
+    }
+
+    fn asking(&self, desk: &Arc<Desk>, free: u32, cursor: Option<Cursor>) -> Result<Asking, Error> {
+        Ok(Asking {
+            desk: desk.clone(),
+            queue: self.queue.clone(),
+            next: self.wish(free, cursor),
+            key: random_name()?,
+            is_open: false,
+            is_alone: self.session == Session::Random,
+        })
+    }
+
+    fn wish(&self, free: u32, cursor: Option<Cursor>) -> Next {
+        Next {
+            count: Some(free.clamp(1, COUNT_MAX)),
+            capabilities: Some(self.register.capabilities.clone()),
+            cursor,
+            wait_ms: Some(millis(crate::items::POLL_MAX)),
+            ..self.next.clone()
+        }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// A question for items that may have been given without anybody knowing. One that was not answered is repeated; dropped
+/// before its answer, what it was given is given back.
+struct Asking {
+    desk: Arc<Desk>,
+    queue: QueueName,
+    next: Next,
+    key: String,
+    is_open: bool,
+    /// Nothing else is held in the session.
+    is_alone: bool,
+}
+
+impl Asking {
+    async fn ask(&mut self) -> Result<(Dispatched, Moment), Error> {
+        let call = self.desk.client.next(&self.queue, &self.next).key(&self.key);
+        let call = if self.is_open { call.repeated() } else { call };
+        self.is_open = true;
+        let answer = call.answered().await;
+        self.is_open = matches!(answer, Err(Error::Unknown { .. }));
+        answer.map(|Answer { value, sent_at, .. }| (value, sent_at))
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_open && self.is_alone {
+            self.desk.client.shared.background.spawn_on(give_back(self.desk.clone()), &runtime);
+        }
+    }
+}
+
+/// What the session holds and nobody works on. Looked up, for to ask again might take another item.
+async fn give_back(desk: Arc<Desk>) {
+    let leased = match desk.client.carrying(Some(CARRIED)).await {
+        Ok(carrying) => carrying.leased,
+        Err(error) => {
+            tracing::debug!(%error, "what a worker was given meanwhile could not be found out");
+            return;
+        }
+    };
+    let own = leased.into_iter().filter_map(|item| Some((item.id, item.token?)));
+    for (item, token) in own.filter(|(_, token)| !desk.has(*token)) {
+        let release = Release { token: Some(token), keep_assignment: false };
+        if let Err(error) = desk.client.release(&item, &release).await {
+            tracing::debug!(%item, %error, "an item that nobody works on could not be given back");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

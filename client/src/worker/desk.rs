@@ -1,0 +1,90 @@
+//! What a worker has in hand.
+
+use super::job::Job;
+use crate::claim::hold::Hold;
+use crate::claim::{Claim, RenewedBy};
+use crate::clock::Moment;
+use crate::{Client, Lost};
+use api::claim::Grant;
+use lease::numbers::Token;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) client: Client,
+    progress_within: Option<Duration>,
+    /// By token.
+    kept: Mutex<BTreeMap<u64, Kept>>,
+    /// Something was taken.
+    pub(super) changed: Notify,
+    /// An operator wants it to take nothing new.
+    pub(super) drain: CancellationToken,
+    /// What still runs is to stop.
+    pub(super) kill: CancellationToken,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) hold: Arc<Hold>,
+    progress: Arc<Mutex<Moment>>,
+}
+
+impl Desk {
+    pub(super) fn new(client: Client, progress_within: Option<Duration>) -> Self {
+        Self {
+            client,
+            progress_within,
+            kept: Mutex::default(),
+            changed: Notify::new(),
+            drain: CancellationToken::new(),
+            kill: CancellationToken::new(),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<u64, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn take(&self, grant: Grant, sent_at: Moment) -> Job {
+        let claim = Claim::kept(&self.client, grant, sent_at, RenewedBy::Worker);
+        let progress = Arc::new(Mutex::new(self.client.clock().now()));
+        let kept = Kept { hold: claim.hold().clone(), progress: progress.clone() };
+        self.kept().insert(claim.token().0, kept);
+        self.changed.notify_one();
+        Job::new(claim, progress, self.client.clock().clone())
+    }
+
+    pub(super) fn put_away(&self, claim: &Claim) {
+        self.kept().remove(&claim.token().0);
+    }
+
+    pub(super) fn has(&self, token: Token) -> bool {
+        self.kept().contains_key(&token.0)
+    }
+
+    /// What is to be renewed: not what is lost, and not what makes no progress.
+    pub(super) fn alive(&self) -> Vec<Arc<Hold>> {
+        let now = self.client.clock().now();
+        let is_alive = |kept: &&Kept| kept.hold.lost().is_none() && !self.is_stalled(kept, now);
+        self.kept().values().filter(is_alive).map(|kept| kept.hold.clone()).collect()
+    }
+
+    /// Whether a renewal of everything in the session renews nothing that is not to be, and tells of each enough.
+    pub(super) fn is_of_one_kind(&self) -> bool {
+        let now = self.client.clock().now();
+        let differs = |kept: &Kept| {
+            let is_held = !matches!(kept.hold.lost(), Some(Lost::GivenBack));
+            is_held && (self.is_stalled(kept, now) || kept.hold.wind_down.is_cancelled())
+        };
+        !self.kept().values().any(differs)
+    }
+
+    fn is_stalled(&self, kept: &Kept, now: Moment) -> bool {
+        let last = *kept.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        self.progress_within.is_some_and(|within| last.after(within) <= now)
+    }
+}

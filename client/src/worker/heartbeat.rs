@@ -1,0 +1,102 @@
+//! One heartbeat for all leases of a worker. Tied to progress: what stands still is not renewed.
+
+use super::desk::Desk;
+use crate::Error;
+use crate::claim::hold::{Hold, Lost, Word};
+use crate::claim::keeper::{attempt_within, is_loss, loss, renew_once};
+use crate::retry::backoff;
+use api::hold::{Expected, RenewAll};
+use futures_util::future::join_all;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// As long as the machine may have slept before anybody looks at the clock.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Until nobody wants it any more.
+pub(super) async fn run(desk: Arc<Desk>, alive_for: Duration) {
+    let mut heard_at = desk.client.clock().now();
+    let mut failed = 0;
+    loop {
+        wait(&desk, heard_at, alive_for).await;
+        let sent_at = desk.client.clock().now();
+        match beat(&desk, alive_for).await {
+            Ok(()) => (failed, heard_at) = (0, sent_at),
+            Err(error) => {
+                failed += 1;
+                tracing::warn!(%error, "a worker's leases were not renewed yet");
+                sleep(backoff(failed)).await;
+            }
+        }
+    }
+}
+
+/// Until a lease wants to be renewed, or the worker would be thought quiet.
+async fn wait(desk: &Desk, heard_at: crate::Moment, alive_for: Duration) {
+    loop {
+        let quiet_at = heard_at.after(alive_for / 3);
+        let due_at = desk.alive().iter().map(|hold| hold.renew_at()).fold(quiet_at, Ord::min);
+        let left = desk.client.clock().now().until(due_at);
+        if left.is_zero() {
+            return;
+        }
+        tokio::select! {
+            () = sleep(left.min(LOOK)) => {}
+            () = desk.changed.notified() => {}
+        }
+    }
+}
+
+async fn beat(desk: &Desk, alive_for: Duration) -> Result<(), Error> {
+    let holds = desk.alive();
+    if desk.is_of_one_kind() { together(desk, &holds, alive_for).await } else { one_by_one(desk, &holds).await }
+}
+
+/// The whole session, in one request.
+async fn together(desk: &Desk, holds: &[Arc<Hold>], alive_for: Duration) -> Result<(), Error> {
+    let expected = |hold: &Arc<Hold>| Expected { item: hold.item.clone(), token: hold.token };
+    let all = RenewAll { lease_for_ms: None, expected: holds.iter().map(expected).collect() };
+    let left = holds.iter().map(|hold| hold.remaining()).fold(alive_for, Ord::min);
+    let call = desk.client.renew_all(&all).within(left).attempt_within(attempt_within(&desk.client, left));
+    let answer = call.answered().await?;
+    let renewed = answer.value;
+    for hold in holds {
+        if renewed.lost.contains(&hold.item) {
+            hold.lose(Lost::Ended);
+            continue;
+        }
+        let cancel_requested = renewed.cancel_requested.contains(&hold.item);
+        // The answer tells of the lease that ends first. One that winds down says nothing of the others: they are
+        // renewed by themselves at once.
+        if !renewed.cancel_requested.is_empty() && !cancel_requested {
+            continue;
+        }
+        hold.heard(Word {
+            sent_at: answer.sent_at,
+            expires_in_ms: renewed.expires_in_ms.unwrap_or(0),
+            renew_after_ms: renewed.renew_after_ms.unwrap_or(0),
+            cancel_requested,
+            line_length: None,
+        });
+    }
+    if renewed.drain {
+        desk.drain.cancel();
+    }
+    Ok(())
+}
+
+async fn one_by_one(desk: &Desk, holds: &[Arc<Hold>]) -> Result<(), Error> {
+    let now = desk.client.clock().now();
+    let due = holds.iter().filter(|hold| hold.renew_at() <= now);
+    let renewals = join_all(due.map(|hold| async { (hold.clone(), renew_once(&desk.client, hold).await) })).await;
+    let mut failed = Ok(());
+    for (hold, renewal) in renewals {
+        match renewal {
+            Err(error) if is_loss(&error) => hold.lose(loss(&error)),
+            Err(error) => failed = Err(error),
+            Ok(()) => {}
+        }
+    }
+    failed
+}

@@ -1,0 +1,12 @@
+//! The example of a guarded file: the unguarded twin is overwritten by a holder that lost its lease.
+
+#[path = "../examples/fenced_file.rs"]
+mod example;
+
+#[test]
+fn a_late_write_replaces_what_is_unguarded_and_is_kept_out_of_what_is_guarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (unguarded, guarded) = example::late_write(folder.path()).unwrap();
+    assert_eq!(unguarded, "ada's, who lost it");
+    assert_eq!(guarded, "bob's, who holds it");
+}

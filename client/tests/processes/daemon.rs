@@ -1,0 +1,117 @@
+//! A development node as a process of its own.
+
+use client::api::item::NewItem;
+use client::api::words::ActorKind;
+use client::names::{ActorId, ItemId, QueueName};
+use client::{Client, Config, Health, Identity};
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Daemon {
+    folder: TempDir,
+    pub(crate) address: SocketAddr,
+    process: Option<Child>,
+}
+
+fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("TENURED") {
+        return path.into();
+    }
+    let test = std::env::current_exe().unwrap();
+    let beside = test.parent().and_then(|folder| folder.parent()).map(|folder| folder.join("tenured"));
+    match beside.filter(|path| path.exists()) {
+        Some(path) => path,
+        None => panic!("there is no daemon: run `cargo build --package node --bin tenured`, or name one in TENURED"),
+    }
+}
+
+impl Daemon {
+    pub(crate) async fn start() -> Self {
+        // Free now, and taken by nobody else before the node has it, most likely.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut daemon = Self { folder: tempfile::tempdir().unwrap(), address, process: None };
+        daemon.again().await;
+        daemon
+    }
+
+    /// Starts it, with what it had before.
+    pub(crate) async fn again(&mut self) {
+        let mut command = Command::new(program());
+        command.arg("--dev").arg("--data").arg(self.folder.path().join("data"));
+        command.arg("--listen").arg(self.address.to_string()).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.process = Some(command.spawn().unwrap());
+        let client = self.client("operator");
+        let node = client.node(client.endpoints()[0].clone());
+        until("the node is ready", async || matches!(node.readiness().await, Ok(Health::Fine))).await;
+    }
+
+    /// As a power cut would.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn client(&self, actor: &str) -> Client {
+        client_at(self.address, actor)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) fn client_at(address: SocketAddr, actor: &str) -> Client {
+    let actor = ActorId::new(actor).unwrap();
+    let identity = Identity::SelfReported { actor, kind: ActorKind::Agent, parent: None };
+    Client::new(Config::new([format!("http://{address}")], identity)).unwrap()
+}
+
+pub(crate) fn item(name: &str) -> ItemId {
+    ItemId::new(name).unwrap()
+}
+
+pub(crate) fn queue() -> QueueName {
+    QueueName::new("ops").unwrap()
+}
+
+pub(crate) async fn create(client: &Client, name: &str) -> ItemId {
+    let new = NewItem {
+        id: item(name),
+        queue: queue(),
+        title: format!("the work on {name}"),
+        priority: None,
+        labels: Vec::new(),
+        needs: Vec::new(),
+        parent: None,
+        target: None,
+        depends_on: Vec::new(),
+        not_before: None,
+        delay_ms: None,
+        mode: None,
+        local_owner: None,
+        phase: None,
+        body: None,
+    };
+    assert!(client.create(&new).await.unwrap().created);
+    new.id
+}
+
+/// Waits for a condition, with a limit.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let by = Instant::now() + LIMIT;
+    while !is_so().await {
+        assert!(Instant::now() < by, "not within {LIMIT:?}: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! A network between a client and a node that does what it is told.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Passes,
+    /// It never arrives, and the connection is gone.
+    IsDropped,
+    /// It arrives, and its answer is lost with the connection.
+    LosesItsAnswer,
+    /// It arrives, and nothing ever comes back.
+    IsNotAnswered,
+}
+
+/// What the proxy says of each request: its first line, and what it did with it.
+pub(crate) type Seen = (String, Fate);
+type Decide = Arc<dyn Fn(&str) -> Fate + Send + Sync>;
+
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    pub(crate) seen: Mutex<mpsc::UnboundedReceiver<Seen>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Proxy {
+    /// `decide` is given the first line of each request.
+    pub(crate) async fn start(to: SocketAddr, decide: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, seen) = mpsc::unbounded_channel();
+        let decide: Decide = Arc::new(decide);
+        let task = tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let (decide, tell) = (decide.clone(), tell.clone());
+                tokio::spawn(async move {
+                    // The node may be down: then the connection simply ends.
+                    if let Ok(far) = TcpStream::connect(to).await {
+                        carry(near, far, decide, tell).await;
+                    }
+                });
+            }
+        });
+        Self { address, seen: Mutex::new(seen), _task: AbortOnDropHandle::new(task) }
+    }
+
+    /// The requests since it was asked last.
+    pub(crate) fn requests(&self) -> Vec<Seen> {
+        let mut seen = self.seen.lock().unwrap();
+        std::iter::from_fn(|| seen.try_recv().ok()).collect()
+    }
+}
+
+async fn carry(near: TcpStream, far: TcpStream, decide: Decide, tell: mpsc::UnboundedSender<Seen>) {
+    let (mut from_near, to_near) = near.into_split();
+    let (from_far, mut to_far) = far.into_split();
+    let fate = Arc::new(Mutex::new(Fate::Passes));
+    let back = tokio::spawn(back(from_far, to_near, fate.clone()));
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from_near.read(&mut bytes).await {
+        // The client sends one request at a time, its head in one piece.
+        let text = String::from_utf8_lossy(&bytes[..read]);
+        let first = text.lines().next().unwrap_or_default().to_owned();
+        if first.ends_with("HTTP/1.1") {
+            *fate.lock().unwrap() = decide(&first);
+            let _ = tell.send((first, *fate.lock().unwrap()));
+        }
+        if *fate.lock().unwrap() == Fate::IsDropped || to_far.write_all(&bytes[..read]).await.is_err() {
+            break;
+        }
+    }
+    let fate = *fate.lock().unwrap();
+    if fate != Fate::LosesItsAnswer && fate != Fate::IsNotAnswered {
+        back.abort();
+    }
+}
+
+async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, fate: Arc<Mutex<Fate>>) {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        let fate = *fate.lock().unwrap();
+        match fate {
+            Fate::LosesItsAnswer | Fate::IsDropped => return,
+            Fate::IsNotAnswered => std::future::pending().await,
+            Fate::Passes => {
+                if to.write_all(&bytes[..read]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
