@@ -121,3 +121,15 @@ pub struct NodeDraining {
     pub node: u64,
     pub draining: bool,
 }
+
+/// A new cluster that was made from a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Restored {
+    pub node: u64,
+    /// Its id, in hex.
+    pub cluster: String,
+    /// Of the cluster that the backup was taken from.
+    pub from_cluster: String,
+    /// The last entry that it holds.
+    pub applied: u64,
+}

@@ -12,7 +12,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let token = Identity::Bearer(std::env::var("TENURE_TOKEN")?);
+//!     let token = Identity::Bearer(std::env::var("TENURE_API_TOKEN")?);
 //!     let client = Client::new(Config::new(["http://node-1:7400", "http://node-2:7400"], token))?;
 //!     let worker = Worker::new(&client, &QueueName::new("thumbnails")?).concurrency(4);
 //!     worker

@@ -2,11 +2,16 @@
 
 use crate::call::{Call, Effect};
 use crate::endpoint::Endpoint;
-use crate::path::Path;
-use crate::{Client, Error};
-use api::cluster::{NodeDraining, Snapshotted};
+use crate::path::{Path, Query};
+use crate::{Client, Error, retry};
+use api::cluster::{NodeDraining, Restored, Snapshotted};
+use bytes::Bytes;
+use futures_util::{Stream, TryStreamExt as _};
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::Method;
+use hyper::body::Frame;
 use serde::Deserialize;
+use std::io;
 
 /// One node of those that the client knows, or any other.
 #[derive(Clone, Debug)]
@@ -94,8 +99,65 @@ impl Node {
         self.here(self.flip("/v1/cluster/undrain"))
     }
 
+    /// Sends a backup to a node that waits for one (`tenured --await-restore`): it becomes the first of a new cluster. Sent
+    /// once and never again by itself, for however long it takes.
+    ///
+    /// # Errors
+    /// See [`Error`]: after `Unknown` the node itself says whether it still waits.
+    pub async fn restore<S>(&self, backup: S, token_floor: Option<u64>) -> Result<Restored, Error>
+    where
+        S: Stream<Item = io::Result<Bytes>> + Send + 'static,
+    {
+        let path =
+            Path::new("/v1/cluster/restore").with(Query::default().say("token_floor", token_floor)).into_string();
+        let body = StreamBody::new(backup.map_ok(Frame::data)).boxed_unsync();
+        let body = retry::upload(&self.client, &self.endpoint, &path, body).await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            let why = format!("the answer is not understood: {error}");
+            Error::Unknown { why, request_id: String::new() }
+        })
+    }
+
     /// However often.
     fn flip(&self, path: &str) -> Call<NodeDraining> {
         Call::bare(&self.client, Method::POST, Path::new(path)).set(|ask| ask.effect = Effect::Same)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Fake, Says};
+    use api::Code;
+    use futures_util::stream;
+    use serde_json::json;
+
+    async fn restored(says: Says) -> (Result<Restored, Error>, usize) {
+        let fake = Fake::new([says]);
+        let client = fake.client(&["a", "b"]);
+        let node = client.node(client.endpoints()[1].clone());
+        let backup = stream::iter(["1", "23"].map(|piece| Ok(Bytes::from(piece))));
+        let restored = node.restore(backup, Some(7)).await;
+        let asked = fake.log();
+        if let Some(asked) = asked.first().filter(|asked| asked.what != "refused") {
+            assert_eq!((asked.host.as_str(), asked.body.as_u64()), ("b", Some(123)));
+            assert_eq!(asked.what, "POST /v1/cluster/restore?token_floor=7");
+        }
+        (restored, asked.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restore_is_sent_to_one_node_and_never_again() {
+        let says = json!({"node": 1, "cluster": "ab", "from_cluster": "cd", "applied": 9});
+        let (done, asked) = restored(Says::Ok(says)).await;
+        assert_eq!((done.unwrap().applied, asked), (9, 1));
+        let (refused, asked) = restored(Says::Problem(Code::RestoreRefused)).await;
+        assert_eq!((refused.unwrap_err().code(), asked), (Some(Code::RestoreRefused), 1));
+        let (away, asked) = restored(Says::Refuses).await;
+        assert!(matches!((away, asked), (Err(Error::Unavailable { .. }), 1)));
+        let (busy, asked) = restored(Says::Problem(Code::Unavailable)).await;
+        assert!(matches!((busy, asked), (Err(Error::Unavailable { .. }), 1)));
+        let (lost, asked) = restored(Says::Drops).await;
+        assert!(matches!((lost, asked), (Err(Error::Unknown { .. }), 1)));
     }
 }

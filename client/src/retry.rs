@@ -8,14 +8,14 @@ use crate::call::{Ask, Effect};
 use crate::client::random_name;
 use crate::clock::Moment;
 use crate::endpoint::Endpoint;
-use crate::transport::NoAnswer;
+use crate::transport::{NoAnswer, Upload};
 use crate::{Client, Error};
 use api::{Code, Problem};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -63,6 +63,37 @@ pub(crate) async fn open(client: &Client, ask: &Ask) -> Result<Opened, Error> {
         Body::Stream(body) => Ok(Opened { headers: answered.headers, body }),
         Body::Whole(_) => Err(Error::Invalid("a body was read that should not be".into())),
     }
+}
+
+/// Sends a body that comes as a stream, to one node and once: what was read is gone.
+pub(crate) async fn upload(client: &Client, at: &Endpoint, path: &str, body: Upload) -> Result<Bytes, Error> {
+    let mut request = Request::new(body);
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = at.uri(path)?;
+    *request.headers_mut() = (*client.headers).clone();
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    let key = random_name()?;
+    let value = HeaderValue::from_str(&key).map_err(|_| Error::Invalid(format!("{key:?} cannot be sent")))?;
+    request.headers_mut().insert(IDEMPOTENCY_KEY, value);
+    let answering = async {
+        let (head, body) = client.shared.transport.upload(request).await?.into_parts();
+        let body = Limited::new(body, BODY_MAX).collect().await;
+        let body = body.map_err(|error| NoAnswer::Lost(format!("the answer broke off: {error}")))?;
+        Ok((head.status, body.to_bytes()))
+    };
+    let verdict = match answering.await {
+        Ok((status, body)) if status.is_success() => return Ok(body),
+        Ok((status, body)) => of_answer(status, &Body::Whole(body)),
+        Err(no_answer) => of_silence(no_answer),
+    };
+    Err(match verdict {
+        Verdict::Over(error) | Verdict::TurnedAway(error) => error,
+        Verdict::Again { why, after } => {
+            let retry_after_ms = after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+            Error::Unavailable { why, retry_after_ms }
+        }
+        Verdict::InDoubt { why, .. } => Error::Unknown { why, request_id: key },
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use crate::Error;
 use crate::endpoint::Endpoint;
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::Client as Pool;
@@ -40,9 +41,12 @@ pub(crate) enum NoAnswer {
     Lost(String),
 }
 
+/// A body that is sent as it comes, once.
+pub(crate) type Upload = UnsyncBoxBody<Bytes, io::Error>;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
-    pool: Pool<Dialer, Full<Bytes>>,
+    pool: Pool<Dialer, Either<Full<Bytes>, Upload>>,
 }
 
 impl Transport {
@@ -62,6 +66,14 @@ impl Transport {
 
     /// Up to the head of the answer.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, NoAnswer> {
+        self.request(request.map(Either::Left)).await
+    }
+
+    pub(crate) async fn upload(&self, request: Request<Upload>) -> Result<Response<Incoming>, NoAnswer> {
+        self.request(request.map(Either::Right)).await
+    }
+
+    async fn request(&self, request: Request<Either<Full<Bytes>, Upload>>) -> Result<Response<Incoming>, NoAnswer> {
         self.pool.request(request).await.map_err(|error| {
             let why = chain(&error);
             if error.is_connect() { NoAnswer::NotSent(why) } else { NoAnswer::Lost(why) }

@@ -19,7 +19,7 @@ pub(crate) struct Daemon {
     process: Option<Child>,
 }
 
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("TENURED") {
         return path.into();
     }

@@ -1,0 +1,269 @@
+//! A command that runs under a lease: in a process group of its own, all of which is gone before the lease is.
+//!
+//! Who leaves the group (`setsid`) escapes, and nobody stops the group if this process is killed: against both there is only
+//! the fencing token.
+
+use super::global::Context;
+use super::hold::{ITEM, TOKEN};
+use super::out::say;
+use api::dates::Date;
+use client::{Claim, Clock, Moment};
+use lease::numbers::Wall;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// A timer does not count sleep: at most so long after the machine woke up, the clock is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// For a group that was killed to be gone.
+const KILL_BEFORE: Duration = Duration::from_secs(1);
+/// What is left to a command whose lease was taken away: another holder may be at work.
+const TAKEN_AWAY: Duration = Duration::from_secs(2);
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    ByItself(ExitStatus),
+    /// It was stopped: the right to work was over, or could not be kept.
+    Stopped(String),
+}
+
+/// When a command has to be told to stop, reckoned from the end of its lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopping {
+    /// So long before, it is asked to.
+    term_before: Duration,
+    /// So long before, all that is left of its group is killed.
+    kill_before: Duration,
+}
+
+impl Stopping {
+    /// A third of the lease at most, so that there is time to renew it, and at most what was asked for.
+    pub(crate) fn new(asked: Duration, lease_for: Duration) -> Self {
+        let term_before = asked.min(lease_for / 3);
+        Self { term_before, kill_before: (term_before / 2).min(KILL_BEFORE) }
+    }
+}
+
+/// A process group. Dropped, all of it is killed.
+struct Group {
+    child: Option<Child>,
+    pid: Pid,
+}
+
+impl Group {
+    fn start(mut command: Command) -> io::Result<Self> {
+        let child = command.process_group(0).spawn()?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("a process without a number"))?;
+        Ok(Self { child: Some(child), pid })
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Nobody there to hear it is fine. The number is the group's for as long as its first process was not waited for.
+        if self.child.is_some() {
+            let _ = kill_process_group(self.pid, signal);
+        }
+    }
+
+    /// Until its first process has ended, which keeps its number: nobody waited for it yet.
+    fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let pid = self.pid;
+        let waiting = tokio::task::spawn_blocking(move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while waitid(WaitId::Pid(pid), options).is_err_and(|error| error == rustix::io::Errno::INTR) {}
+        });
+        async {
+            let _ = waiting.await;
+        }
+    }
+
+    /// Kills what its first process left behind.
+    fn finish(mut self) -> io::Result<ExitStatus> {
+        self.signal(Signal::KILL);
+        match self.child.take() {
+            Some(mut child) => child.wait(),
+            None => Err(io::Error::other("it was waited for twice")),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        if let Some(mut child) = self.child.take() {
+            std::thread::spawn(move || child.wait());
+        }
+    }
+}
+
+/// The command with what it has to know of its lease in its environment.
+pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command.env(ITEM, claim.item().as_str()).env(TOKEN, claim.token().to_string());
+    command.env("TENURE_VALID_UNTIL", date(context.client.clock(), claim.valid_until()).to_string());
+    command.env("TENURE_LEASE_MS", claim.grant().lease_for_ms.to_string());
+    if let Some(snapshot) = &claim.grant().snapshot {
+        command.env("TENURE_QUEUE", snapshot.queue.as_str()).env("TENURE_REVISION", snapshot.revision.to_string());
+        command.env("TENURE_ATTEMPTS", snapshot.attempts.to_string());
+    }
+    // So that `tenure` within it speaks to the same nodes, as the same holder.
+    command.env("TENURE_ENDPOINT", context.endpoints.join(","));
+    if let Some(actor) = &context.actor {
+        command.env("TENURE_ACTOR", actor.as_str());
+    }
+    if let Some(space) = &context.space {
+        command.env("TENURE_SPACE", space.as_str());
+    }
+    // Behind a terminal's back it would only be stopped.
+    if io::stdin().is_terminal() {
+        command.stdin(Stdio::null());
+    }
+    command
+}
+
+/// A moment of this machine as a date.
+fn date(clock: &Clock, moment: Moment) -> Date {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at = (now + clock.now().until(moment)).as_millis();
+    Date(Wall(u64::try_from(at).unwrap_or(u64::MAX)))
+}
+
+/// Signals that are passed on to a command.
+#[derive(Debug)]
+pub(crate) struct Signals(mpsc::Receiver<Signal>);
+
+impl Signals {
+    /// From now on they end nothing by themselves.
+    pub(crate) fn heard() -> io::Result<Self> {
+        let (sender, receiver) = mpsc::channel(8);
+        for (kind, passed_on) in [
+            (SignalKind::terminate(), Signal::TERM),
+            (SignalKind::interrupt(), Signal::INT),
+            (SignalKind::hangup(), Signal::HUP),
+            (SignalKind::quit(), Signal::QUIT),
+            (SignalKind::user_defined1(), Signal::USR1),
+            (SignalKind::user_defined2(), Signal::USR2),
+        ] {
+            let mut signals = signal(kind)?;
+            let sender = sender.clone();
+            tokio::spawn(
+                async move { while signals.recv().await.is_some() && sender.send(passed_on).await.is_ok() {} },
+            );
+        }
+        Ok(Self(receiver))
+    }
+
+    async fn next(&mut self) -> Signal {
+        match self.0.recv().await {
+            Some(signal) => signal,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Runs a command for as long as the lease is certainly held, and not a moment longer. Dropped, it kills the command.
+///
+/// # Errors
+/// When the command cannot be started.
+pub(crate) async fn run(
+    mut command: Command,
+    input: Option<Vec<u8>>,
+    claim: &Claim,
+    clock: &Clock,
+    stopping: Stopping,
+    mut signals: Option<&mut Signals>,
+) -> io::Result<Ended> {
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let mut group = Group::start(command)?;
+    if let (Some(input), Some(mut pipe)) = (input, group.child.as_mut().and_then(|child| child.stdin.take())) {
+        // It may read it slowly, or never.
+        std::thread::spawn(move || pipe.write_all(&input));
+    }
+    let (gone, wind_down) = (claim.cancelled(), claim.wind_down());
+    // Why it was told to stop, and when that is over.
+    let mut told: Option<(String, Option<Moment>)> = None;
+    let mut is_killed = false;
+    let ended = group.ended();
+    tokio::pin!(ended);
+    loop {
+        let now = clock.now();
+        let valid_until = claim.valid_until();
+        if told.is_none() {
+            told = reason(claim, clock, now, stopping, (gone.is_cancelled(), wind_down.is_cancelled()));
+            if let Some((why, _)) = &told {
+                say(format_args!("tenure: {}", super::out::clean(why)));
+                group.signal(Signal::TERM);
+            }
+        }
+        // Whatever else: nothing runs on to the end of the lease.
+        let by = Moment(valid_until.0.saturating_sub(stopping.kill_before));
+        let by = told.as_ref().and_then(|(_, by)| *by).map_or(by, |earlier| earlier.min(by));
+        if now >= by && !is_killed {
+            group.signal(Signal::KILL);
+            is_killed = true;
+        }
+        let next = match (&told, is_killed) {
+            (_, true) => LOOK,
+            (None, false) => now.until(Moment(valid_until.0.saturating_sub(stopping.term_before))),
+            (Some(_), false) => now.until(by),
+        };
+        let is_free = told.is_none();
+        tokio::select! {
+            () = &mut ended => break,
+            () = tokio::time::sleep(next.clamp(Duration::from_millis(1), LOOK)) => {}
+            () = gone.cancelled(), if is_free => {}
+            () = wind_down.cancelled(), if is_free => {}
+            signal = heard(&mut signals) => group.signal(signal),
+        }
+    }
+    let status = group.finish()?;
+    Ok(match told {
+        Some((why, _)) => Ended::Stopped(why),
+        None => Ended::ByItself(status),
+    })
+}
+
+/// Why the command has to stop now, if it has to, and by when at the latest if that is before the end of its lease.
+fn reason(
+    claim: &Claim,
+    clock: &Clock,
+    now: Moment,
+    stopping: Stopping,
+    (is_gone, is_to_wind_down): (bool, bool),
+) -> Option<(String, Option<Moment>)> {
+    let item = claim.item();
+    if is_gone {
+        let why = claim.lost().map(|lost| format!(": {lost}")).unwrap_or_default();
+        return Some((format!("the lease on {item} is lost{why}"), Some(now.after(TAKEN_AWAY))));
+    }
+    if is_to_wind_down {
+        return Some((format!("{item} is to be cancelled: stopping"), None));
+    }
+    let valid_until = claim.valid_until();
+    (now.after(stopping.term_before) >= valid_until).then(|| {
+        let until = date(clock, valid_until);
+        (format!("the lease on {item} could not be renewed in time: stopping, valid until {until}"), None)
+    })
+}
+
+async fn heard(signals: &mut Option<&mut Signals>) -> Signal {
+    match signals {
+        Some(signals) => signals.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// As shells have it: its own code, or 128 and the number of the signal that ended it.
+pub(crate) fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(super::failure::ERROR)
+}

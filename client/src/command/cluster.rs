@@ -1,0 +1,196 @@
+//! The cluster: its members, its leader, its backup. For admins.
+
+use super::backup::{Backup, Restore};
+use super::failure::Failure;
+use super::global::Context;
+use super::out::{Out, Paint, Table, grouped, say};
+use api::cluster::{ClusterStatus, Done, NewMember, NodeDraining};
+use clap::{Args, Subcommand};
+use client::{Endpoint, Node};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Show the members, who leads, and how far each is
+    Status,
+    /// Add a node as a learner; one started with --join does this by itself
+    Add(Add),
+    /// Give a learner its vote
+    Promote(Member),
+    /// Take a node out of the cluster; its number never comes back
+    Remove(Member),
+    /// Make another node lead
+    Transfer(Transfer),
+    /// Let a node take a snapshot of its state
+    Snapshot(At),
+    Backup(Backup),
+    Restore(Restore),
+    /// Let a restored cluster grant again, once nobody works by leases of the old one
+    Activate,
+    /// Let a node hand leadership over and take no more commands
+    Drain(At),
+    /// Let a node take commands again
+    Undrain(At),
+    /// Raise the rules that are in force, once every member knows them
+    Rules(Rules),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Add {
+    /// Its number, never given to another directory before
+    #[arg(long, value_name = "N")]
+    node: u64,
+    /// Where other nodes reach it
+    #[arg(long, value_name = "HOST:PORT")]
+    peer_address: String,
+    /// Where callers reach it
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    api_address: String,
+    /// Of its directory, as the node's own log names it
+    #[arg(long, value_name = "N")]
+    instance: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Member {
+    /// The node's number
+    #[arg(value_name = "NODE")]
+    node: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Transfer {
+    /// To this node; to the one that is furthest unless said
+    #[arg(long, value_name = "NODE")]
+    to: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Rules {
+    /// To this version
+    #[arg(value_name = "VERSION")]
+    raise_to: u32,
+}
+
+/// One node.
+#[derive(Args, Debug)]
+pub(crate) struct At {
+    /// Which node, by its address; not needed when only one is known
+    #[arg(long, value_name = "URL")]
+    at: Option<Endpoint>,
+}
+
+impl At {
+    pub(crate) fn node(self, context: &Context) -> Result<Node, Failure> {
+        match (self.at, context.client.endpoints()) {
+            (Some(endpoint), _) => Ok(context.client.node(endpoint)),
+            (None, [only]) => Ok(context.client.node(only.clone())),
+            (None, _) => Err(Failure::Usage("several nodes are known: say which with --at".into())),
+        }
+    }
+}
+
+impl Verb {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let (client, out) = (&context.client, &context.out);
+        match self {
+            Self::Status => out.answer(&context.ask(client.cluster()).await?, status),
+            Self::Add(add) => {
+                let Add { node, peer_address, api_address, instance } = add;
+                let member = NewMember { node, peer_address, api_address, instance };
+                let done = context.ask(client.add_member(&member)).await?;
+                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} learns")))
+            }
+            Self::Promote(Member { node }) => {
+                let done = context.ask(client.promote_member(node)).await?;
+                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} votes")))
+            }
+            Self::Remove(Member { node }) => {
+                let done = context.ask(client.remove_member(node)).await?;
+                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} is out of the cluster")))
+            }
+            Self::Transfer(Transfer { to }) => {
+                let done = context.ask(client.transfer_leader(to)).await?;
+                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} leads")))
+            }
+            Self::Snapshot(at) => {
+                let taken = context.ask(at.node(context)?.snapshot()).await?;
+                out.answer(&taken, |out, taken| {
+                    out.line(format_args!("node {} took a snapshot up to entry {}", taken.node, taken.applied))
+                })
+            }
+            Self::Backup(backup) => backup.run(context).await,
+            Self::Restore(restore) => restore.run(context).await,
+            Self::Activate => {
+                let activated = context.ask(client.activate()).await?;
+                out.answer(&activated, |out, _| out.line("the cluster grants"))
+            }
+            Self::Drain(at) => out.answer(&context.ask(at.node(context)?.drain()).await?, drained),
+            Self::Undrain(at) => out.answer(&context.ask(at.node(context)?.undrain()).await?, drained),
+            Self::Rules(Rules { raise_to }) => {
+                let raised = context.ask(client.raise_rules(raise_to)).await?;
+                out.answer(&raised, |out, raised| out.line(format_args!("rules {} are in force", raised.version)))
+            }
+        }
+    }
+}
+
+fn drained(out: &Out, draining: &NodeDraining) -> Result<(), Failure> {
+    let so = if draining.draining { "takes no commands" } else { "takes commands" };
+    out.line(format_args!("node {} {so}", draining.node))
+}
+
+fn status(out: &Out, status: &ClusterStatus) -> Result<(), Failure> {
+    let mut table = Table::default();
+    table.pair("cluster", &status.cluster);
+    table.pair(
+        "leader",
+        status.leader.map_or_else(|| "none".into(), |leader| format!("node {leader}, term {}", status.term)),
+    );
+    table.pair("rules", status.rules_version);
+    if !status.activated {
+        table.row([("grants".into(), Paint::Dim), ("not before `tenure cluster activate`".into(), Paint::Warn)]);
+    }
+    match status.hashes_agree {
+        Some(true) => table.row([("states".into(), Paint::Dim), ("agree".into(), Paint::Good)]),
+        Some(false) => table.row([("states".into(), Paint::Dim), ("DISAGREE".into(), Paint::Bad)]),
+        None => {}
+    }
+    out.table(&table)?;
+    out.line("")?;
+    out.table(&members(status))?;
+    for failure in status.members.iter().filter_map(|member| {
+        let why = member.report.as_ref().and_then(|report| report.failure.clone());
+        why.or(member.unreachable.clone()).map(|why| format!("node {}: {why}", member.id))
+    }) {
+        say(super::out::clean(&failure));
+    }
+    Ok(())
+}
+
+/// The nodes, one in a row.
+pub(crate) fn members(status: &ClusterStatus) -> Table {
+    let mut table = Table::new(&["NODE", "ROLE", "VOTES", "APPLIED", "LAG", "VERSION", "CALLERS", "PEERS"]);
+    for member in &status.members {
+        let plain = |text: String| (text, Paint::Plain);
+        let report = member.report.as_ref();
+        let role = match report {
+            None => ("unreachable".to_owned(), Paint::Bad),
+            Some(report) if report.failure.is_some() => ("failed".into(), Paint::Bad),
+            Some(report) if report.draining => (format!("{}, draining", report.role), Paint::Warn),
+            Some(report) if report.role == "leader" => (report.role.clone(), Paint::Good),
+            Some(report) => (report.role.clone(), Paint::Plain),
+        };
+        let number = |number: Option<u64>| number.map(grouped).unwrap_or_default();
+        table.row([
+            plain(member.id.to_string()),
+            role,
+            plain(if member.votes { "yes" } else { "learns" }.into()),
+            plain(number(report.and_then(|report| report.applied))),
+            plain(number(report.and_then(|report| report.lag))),
+            plain(report.map(|report| report.version.clone()).unwrap_or_default()),
+            plain(member.api_address.clone()),
+            (member.peer_address.clone(), Paint::Dim),
+        ]);
+    }
+    table
+}

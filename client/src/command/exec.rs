@@ -1,0 +1,158 @@
+//! A command under a lease.
+
+use super::child::{self, Ended, Signals, Stopping};
+use super::failure::Failure;
+use super::global::Context;
+use super::out::{clean, say};
+use super::parse;
+use super::span::Span;
+use api::Code;
+use clap::Args;
+use client::names::ItemId;
+use client::{Claim, Error};
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+use tokio::signal::ctrl_c;
+
+/// The command could not be started, or there is none: as shells have it.
+const NOT_STARTED: u8 = 126;
+const NO_COMMAND: u8 = 127;
+/// It ended well, but what was to follow did not happen.
+const NOT_FOLLOWED: u8 = 125;
+
+/// Hold an item while a command runs
+///
+/// The lease is renewed for as long as the command runs, and given back when it ends. The command finds TENURE_ITEM,
+/// TENURE_TOKEN (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; `tenure` within it speaks
+/// for the same holder. It runs in a process group of its own, without the terminal's input. When the lease is lost or cannot be
+/// renewed, the whole group is sent SIGTERM, and SIGKILL before the lease is over. Its exit code is passed on.
+#[derive(Args, Debug)]
+pub(crate) struct Exec {
+    /// The item
+    #[arg(value_name = "ITEM", value_parser = parse::item)]
+    item: ItemId,
+    /// For how long at a time; as the queue has it unless said
+    #[arg(long = "for", value_name = "DURATION")]
+    lease_for: Option<Span>,
+    /// Wait in line until it is granted, or for so long at most
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
+    wait: Option<Option<Span>>,
+    /// Do not join a line that is already so long
+    #[arg(long, value_name = "N", requires = "wait")]
+    line_max: Option<u32>,
+    /// End the lease that another session of yours has on it
+    #[arg(long)]
+    takeover: bool,
+    /// What you are doing, for others to see
+    #[arg(long, value_name = "TEXT")]
+    action: Option<String>,
+    /// Complete the item when the command ends with 0
+    #[arg(long)]
+    complete: bool,
+    /// Fail the item when the command ends with anything else
+    #[arg(long)]
+    fail_on_error: bool,
+    /// How long before the end of a lease that cannot be renewed the command is told to stop; a third of it at most
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    stop_before: Span,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+impl Exec {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let claim = self.claimed(context).await?;
+        let lease_for = Duration::from_millis(claim.grant().lease_for_ms);
+        let mut command = child::command(context, &claim, &self.command);
+        if let Some(session) = context.client.session() {
+            command.env("TENURE_SESSION", session.as_str());
+        }
+        let mut signals =
+            Signals::heard().map_err(|error| Failure::other(format!("signals cannot be heard: {error}")))?;
+        let stopping = Stopping::new(self.stop_before.0, lease_for);
+        let ended = child::run(command, None, &claim, context.client.clock(), stopping, Some(&mut signals)).await;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                let _ = claim.release().await;
+                let code = if error.kind() == io::ErrorKind::NotFound { NO_COMMAND } else { NOT_STARTED };
+                say(format_args!("tenure: {}: {error}", clean(&self.command[0].to_string_lossy())));
+                return Err(Failure::Said(code));
+            }
+        };
+        match ended {
+            Ended::Stopped(_) => {
+                // If the lease is still there, nobody needs to wait for its end.
+                drop(claim);
+                let _ = tokio::time::timeout(Duration::from_secs(2), context.client.settled()).await;
+                Err(Failure::Said(super::failure::LOST))
+            }
+            Ended::ByItself(status) => {
+                let code = child::code(status);
+                let followed = self.follow(&claim, code).await;
+                if let Err(error) = followed {
+                    say(format_args!("tenure: {}: {}", claim.item(), clean(&error.to_string())));
+                    return Err(Failure::Said(if code == 0 { NOT_FOLLOWED } else { code }));
+                }
+                if code == 0 { Ok(()) } else { Err(Failure::Said(code)) }
+            }
+        }
+    }
+
+    async fn claimed(&self, context: &Context) -> Result<Claim, Failure> {
+        let mut claiming = context.client.claim(&self.item);
+        if let Some(span) = self.lease_for {
+            claiming = claiming.lease_for(span.0);
+        }
+        if let Some(action) = &self.action {
+            claiming = claiming.action(action);
+        }
+        if self.takeover {
+            claiming = claiming.takeover();
+        }
+        if let Some(length) = self.line_max {
+            claiming = claiming.line_max(length);
+        }
+        if let Some(span) = self.wait.flatten() {
+            claiming = claiming.within(span.0);
+        }
+        let claim = async {
+            match self.wait {
+                None => claiming.try_claim().await,
+                Some(_) => claiming.claim().await,
+            }
+        };
+        let claimed = tokio::select! {
+            claim = claim => Some(claim?),
+            _ = ctrl_c() => None,
+        };
+        match claimed {
+            Some(claim) => Ok(claim),
+            None => {
+                // What was given up is taken back in the background.
+                context.client.settled().await;
+                Err(Failure::Interrupted)
+            }
+        }
+    }
+
+    /// What is to become of the item.
+    async fn follow(&self, claim: &Claim, code: u8) -> Result<(), Error> {
+        let end = async || match code {
+            0 if self.complete => claim.complete(None).await.map(|_| ()),
+            0 => claim.release().await.map(|_| ()),
+            _ if self.fail_on_error => claim.fail(Some(format!("exit code {code}")), false).await.map(|_| ()),
+            _ => claim.release().await.map(|_| ()),
+        };
+        match end().await {
+            // The command itself wrote to the item.
+            Err(error) if error.code() == Some(Code::StaleWrite) => {
+                claim.look().await?;
+                end().await
+            }
+            ended => ended,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The next items of a queue: taken, or only looked at.
+
+use super::claim::granted;
+use super::failure::Failure;
+use super::global::Context;
+use super::item;
+use super::out::{Table, word};
+use super::parse;
+use super::span::Span;
+use api::claim::{Dispatched, Next as Wish};
+use api::words::{Order, RunsIn};
+use clap::Args;
+use client::names::{ItemId, Label, Phase, QueueName};
+use client::{Consistency, POLL_MAX, PeekQuery};
+use std::time::{Duration, Instant};
+use tokio::signal::ctrl_c;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Filter {
+    /// Which one first; the highest priority, then the oldest, unless said
+    #[arg(long, value_name = "ORDER", value_parser = parse::words::<Order>(parse::ORDERS))]
+    order: Option<Order>,
+    /// Only items with this label; several times: with all of them
+    #[arg(long, value_name = "LABEL", value_parser = parse::label)]
+    label: Vec<Label>,
+    /// What the caller can do; what its worker was registered with unless said
+    #[arg(long, value_name = "LABEL", value_parser = parse::label)]
+    capability: Vec<Label>,
+    /// Only items in this phase
+    #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
+    phase: Option<Phase>,
+    /// Where the work runs
+    #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    mode: Option<RunsIn>,
+    /// Only children of this item
+    #[arg(long, value_name = "ITEM", value_parser = parse::item)]
+    parent: Option<ItemId>,
+    /// Only items below this one
+    #[arg(long, value_name = "ITEM", value_parser = parse::item)]
+    ancestor: Option<ItemId>,
+    /// Only of this priority or a higher one
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    priority_min: Option<u8>,
+    /// Only of this priority or a lower one
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    priority_max: Option<u8>,
+}
+
+impl Filter {
+    fn capabilities(&self) -> Option<Vec<Label>> {
+        Some(self.capability.clone()).filter(|capabilities| !capabilities.is_empty())
+    }
+
+    pub(crate) fn wish(&self) -> Wish {
+        Wish {
+            order: self.order,
+            labels: self.label.clone(),
+            capabilities: self.capabilities(),
+            phase: self.phase.clone(),
+            mode: self.mode,
+            parent: self.parent.clone(),
+            ancestor: self.ancestor.clone(),
+            priority_min: self.priority_min,
+            priority_max: self.priority_max,
+            ..Wish::default()
+        }
+    }
+}
+
+/// Take the next item of a queue: found and granted in one step
+///
+/// The lease stays when the command ends: complete the item with its token, or give it back.
+#[derive(Args, Debug)]
+pub(crate) struct Next {
+    /// The queue
+    #[arg(value_name = "QUEUE", value_parser = parse::queue)]
+    queue: QueueName,
+    /// For how long; as the queue has it unless said
+    #[arg(long = "for", value_name = "DURATION")]
+    lease_for: Option<Span>,
+    /// How many at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    count: Option<u32>,
+    /// Wait until something comes, or for so long at most
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
+    wait: Option<Option<Span>>,
+    /// What you are doing, for others to see
+    #[arg(long, value_name = "TEXT")]
+    action: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+impl Next {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let wish = Wish {
+            lease_for_ms: self.lease_for.map(Span::ms),
+            count: self.count,
+            action: self.action,
+            ..self.filter.wish()
+        };
+        let by = match self.wait {
+            None => Some(Instant::now()),
+            Some(None) => None,
+            Some(Some(span)) => Some(Instant::now() + span.0),
+        };
+        let dispatched = tokio::select! {
+            dispatched = until(context, &self.queue, wish, by) => dispatched?,
+            _ = ctrl_c() => return Err(Failure::Interrupted),
+        };
+        match &dispatched {
+            Dispatched::Granted { grants } => context.out.answer(&dispatched, |out, _| {
+                for (nth, grant) in grants.iter().enumerate() {
+                    if nth > 0 {
+                        out.line("")?;
+                    }
+                    granted(out, grant)?;
+                }
+                Ok(())
+            }),
+            Dispatched::Empty { reason, .. } => {
+                if context.out.is_json {
+                    context.out.json(&dispatched)?;
+                }
+                Err(Failure::Nothing(format!("{} has nothing to hand out: {}", self.queue, word(reason))))
+            }
+        }
+    }
+}
+
+/// Asks until something comes, or the time is over.
+async fn until(
+    context: &Context,
+    queue: &QueueName,
+    mut wish: Wish,
+    by: Option<Instant>,
+) -> Result<Dispatched, Failure> {
+    loop {
+        let left = by.map_or(POLL_MAX, |by| by.saturating_duration_since(Instant::now()).min(POLL_MAX));
+        wish.wait_ms = u64::try_from(left.as_millis()).ok().filter(|ms| *ms > 0);
+        let asked_at = Instant::now();
+        let dispatched = context.ask(context.client.next(queue, &wish)).await?;
+        match &dispatched {
+            Dispatched::Granted { .. } => return Ok(dispatched),
+            Dispatched::Empty { cursor: Some(cursor), .. } => wish.cursor = Some(*cursor),
+            Dispatched::Empty { .. } if by.is_some_and(|by| by <= Instant::now()) => return Ok(dispatched),
+            Dispatched::Empty { retry_after_ms, .. } => {
+                wish.cursor = None;
+                // A paused queue, or a node that stops, answers at once.
+                if asked_at.elapsed() < Duration::from_secs(1) {
+                    let pause = Duration::from_millis((*retry_after_ms).clamp(50, 1_000));
+                    let left = by.map_or(pause, |by| by.saturating_duration_since(Instant::now()));
+                    tokio::time::sleep(pause.min(left)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Show what `next` would hand out, without taking it
+#[derive(Args, Debug)]
+pub(crate) struct Peek {
+    /// The queue
+    #[arg(value_name = "QUEUE", value_parser = parse::queue)]
+    queue: QueueName,
+    /// How many at most; 1 unless said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    count: Option<u32>,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+impl Peek {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let capabilities = self.filter.capabilities();
+        let query = PeekQuery {
+            count: self.count,
+            order: self.filter.order,
+            labels: self.filter.label,
+            capabilities,
+            phase: self.filter.phase,
+            mode: self.filter.mode,
+            parent: self.filter.parent,
+            ancestor: self.filter.ancestor,
+            priority_min: self.filter.priority_min,
+            priority_max: self.filter.priority_max,
+            consistency: Consistency::Linearizable,
+        };
+        let page = context.ask(context.client.peek(&self.queue, &query)).await?;
+        context.out.answer(&page, |out, page| {
+            let mut table: Table = item::table();
+            page.items.iter().for_each(|item| item::row(&mut table, item));
+            if page.items.is_empty() { Ok(()) } else { out.table(&table) }
+        })?;
+        match page.items.is_empty() {
+            true => Err(Failure::Nothing(format!("{} has nothing to hand out", self.queue))),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Values of the command line, read into the types of the interface.
+
+use super::failure::Failure;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use client::Token;
+use client::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId, SpaceName};
+use serde::de::DeserializeOwned;
+use std::io::Read as _;
+
+macro_rules! names {
+    ($($name:ident: $type:ty;)+) => {
+        $(pub(crate) fn $name(text: &str) -> Result<$type, String> {
+            <$type>::new(text).map_err(|bad| bad.to_string())
+        })+
+    };
+}
+
+names! {
+    item: ItemId;
+    queue: QueueName;
+    actor: ActorId;
+    session: SessionId;
+    space: SpaceName;
+    label: Label;
+    phase: Phase;
+}
+
+pub(crate) fn token(text: &str) -> Result<Token, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(Token(number)),
+        _ => Err("a fencing token is a number, as the claim told it".into()),
+    }
+}
+
+/// A word of a closed set, as it stands in JSON.
+pub(crate) fn words<T>(all: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(all).try_map(|text| serde_json::from_value::<T>(serde_json::Value::String(text)))
+}
+
+pub(crate) const STATES: &[&str] = &[
+    "pending",
+    "queued",
+    "active",
+    "awaiting_input",
+    "stale",
+    "reserved",
+    "blocked",
+    "complete",
+    "error",
+    "cancelled",
+];
+pub(crate) const CLAIM_STATUS: &[&str] = &["claimed", "unclaimed", "expired"];
+pub(crate) const ORDERS: &[&str] = &["priority", "oldest", "newest"];
+pub(crate) const MODES: &[&str] = &["any", "cloud", "local"];
+pub(crate) const ACTIVITIES: &[&str] =
+    &["progress", "plan_updated", "external_url_updated", "awaiting_input", "completed", "failed", "policy_decision"];
+
+/// A text as it is, or with `@file` what stands in that file, `@-` standard input.
+pub(crate) fn text(said: String) -> Result<String, Failure> {
+    let Some(path) = said.strip_prefix('@') else { return Ok(said) };
+    if path == "-" {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.map_err(|error| Failure::other(format!("standard input: {error}")))?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path).map_err(|error| Failure::other(format!("{path}: {error}")))
+}
+
+pub(crate) fn text_if(said: Option<String>) -> Result<Option<String>, Failure> {
+    said.map(text).transpose()
+}

@@ -1,0 +1,260 @@
+//! Profiles: where clusters are and who one is there, in one file of the user's.
+
+use super::failure::Failure;
+use super::global::{Global, refuse_if_others_read};
+use super::out::{Out, Table, say};
+use clap::Subcommand;
+use client::names::{ActorId, SpaceName};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// List the profiles; a star stands at the current one
+    List,
+    /// Make a profile, or change it: what is said with --endpoint, --token, --token-file, --actor, --space, --ca
+    Set {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Make a profile the current one
+    Use {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Show a profile, the current one unless said; never its token
+    Show {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Remove a profile
+    Remove {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+/// Where a cluster is, and who one is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) endpoints: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) actor: Option<ActorId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) space: Option<SpaceName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Profiles {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    current: Option<String>,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
+}
+
+/// The profile of that name, else the current one, if there is one.
+pub(crate) fn chosen(name: Option<&str>) -> Result<Option<Profile>, Failure> {
+    let mut all = read()?;
+    match name.or(all.current.as_deref()).map(ToOwned::to_owned) {
+        None => Ok(None),
+        Some(name) => all.profiles.remove(&name).map(Some).ok_or_else(|| unknown(&name)),
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::Usage(format!("there is no profile {name}: `tenure profile list` shows those that there are"))
+}
+
+/// As it is shown: without the token.
+#[derive(Serialize)]
+struct Shown<'p> {
+    name: &'p str,
+    current: bool,
+    endpoints: &'p [String],
+    identity: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    space: &'p Option<SpaceName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ca: &'p Option<PathBuf>,
+}
+
+fn shown<'p>(all: &Profiles, name: &'p str, profile: &'p Profile) -> Shown<'p> {
+    let identity = match profile {
+        Profile { token: Some(_), .. } => "a token in the profile".into(),
+        Profile { token_file: Some(path), .. } => format!("the token in {}", path.display()),
+        Profile { actor: Some(actor), .. } => format!("actor {actor}"),
+        _ => "the user's name".into(),
+    };
+    Shown {
+        name,
+        current: all.current.as_deref() == Some(name),
+        endpoints: &profile.endpoints,
+        identity,
+        space: &profile.space,
+        ca: &profile.ca,
+    }
+}
+
+/// `is_said`: whether an option stood on the command line, and not only in the environment.
+pub(crate) fn run(verb: Verb, global: &Global, is_said: &dyn Fn(&str) -> bool) -> Result<(), Failure> {
+    let out = Out::new(global.json);
+    let mut all = read()?;
+    match verb {
+        Verb::List => {
+            let mut table = Table::new(&["", "NAME", "ENDPOINTS", "IDENTITY", "SPACE"]);
+            for (name, profile) in &all.profiles {
+                let shown = shown(&all, name, profile);
+                if out.is_json {
+                    out.json(&shown)?;
+                } else {
+                    let star = if shown.current { "*" } else { "" };
+                    let space = profile.space.as_ref().map(ToString::to_string).unwrap_or_default();
+                    table.plain([star, name, &shown.endpoints.join(" "), &shown.identity, &space]);
+                }
+            }
+            if !out.is_json { out.table(&table) } else { Ok(()) }
+        }
+        Verb::Set { name } => {
+            let profile = all.profiles.entry(name.clone()).or_default();
+            change(profile, global, is_said)?;
+            if all.current.is_none() {
+                all.current = Some(name.clone());
+            }
+            write(&all)?;
+            say(format_args!("profile {name} is set"));
+            Ok(())
+        }
+        Verb::Use { name } => {
+            if !all.profiles.contains_key(&name) {
+                return Err(unknown(&name));
+            }
+            all.current = Some(name.clone());
+            write(&all)?;
+            say(format_args!("profile {name} is the current one"));
+            Ok(())
+        }
+        Verb::Show { name } => {
+            let name = name.or_else(|| all.current.clone());
+            let name = name.ok_or_else(|| Failure::Nothing("there is no current profile".into()))?;
+            let profile = all.profiles.get(&name).ok_or_else(|| unknown(&name))?;
+            out.answer(&shown(&all, &name, profile), |out, shown| {
+                let mut table = Table::default();
+                table.pair("name", shown.name);
+                table.pair("endpoints", shown.endpoints.join(" "));
+                table.pair("identity", &shown.identity);
+                table.pair_if("space", shown.space.as_ref());
+                table.pair_if("ca", shown.ca.as_ref().map(|path| path.display()));
+                out.table(&table)
+            })
+        }
+        Verb::Remove { name } => {
+            all.profiles.remove(&name).ok_or_else(|| unknown(&name))?;
+            all.current = all.current.filter(|current| *current != name);
+            write(&all)?;
+            say(format_args!("profile {name} is removed"));
+            Ok(())
+        }
+    }
+}
+
+fn change(profile: &mut Profile, global: &Global, is_said: &dyn Fn(&str) -> bool) -> Result<(), Failure> {
+    let absolute =
+        |path: &Path| std::path::absolute(path).map_err(|error| Failure::other(format!("{}: {error}", path.display())));
+    if is_said("endpoint") {
+        profile.endpoints = global.endpoint.iter().map(ToString::to_string).collect();
+    }
+    // Who one is: the last word replaces the earlier one.
+    if is_said("token") || is_said("token_file") || is_said("actor") {
+        (profile.token, profile.token_file, profile.actor) = (None, None, None);
+    }
+    if is_said("token") {
+        profile.token = match global.token.as_deref() {
+            Some("-") => Some(first_line()?),
+            token => token.map(ToOwned::to_owned),
+        };
+    }
+    if let Some(path) = global.token_file.as_deref().filter(|_| is_said("token_file")) {
+        profile.token_file = Some(absolute(path)?);
+    }
+    if is_said("actor") {
+        profile.actor.clone_from(&global.actor);
+    }
+    if is_said("space") {
+        profile.space.clone_from(&global.space);
+    }
+    if let Some(path) = global.ca.as_deref().filter(|_| is_said("ca")) {
+        profile.ca = Some(absolute(path)?);
+    }
+    Ok(())
+}
+
+fn first_line() -> Result<String, Failure> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(|error| Failure::other(format!("standard input: {error}")))?;
+    Ok(line.trim().to_owned())
+}
+
+fn path() -> Result<PathBuf, Failure> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    let folder = folder.or_else(|| set("HOME").map(|home| home.join(".config")));
+    let folder =
+        folder.ok_or_else(|| Failure::Usage("neither XDG_CONFIG_HOME nor HOME says where profiles are".into()))?;
+    Ok(folder.join("tenure").join("profiles.toml"))
+}
+
+fn read() -> Result<Profiles, Failure> {
+    let Ok(path) = path() else { return Ok(Profiles::default()) };
+    let failed = |error: io::Error| Failure::other(format!("{}: {error}", path.display()));
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Profiles::default()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    let all: Profiles = toml::from_str(&text).map_err(|error| {
+        Failure::hinted(format!("{}: {}", path.display(), error.message()), "mend it, or begin anew without it")
+    })?;
+    if all.profiles.values().any(|profile| profile.token.is_some()) {
+        refuse_if_others_read(&path, &file)?;
+    }
+    Ok(all)
+}
+
+/// In one piece, for its owner's eyes only.
+fn write(all: &Profiles) -> Result<(), Failure> {
+    let path = path()?;
+    let text = toml::to_string(all).map_err(|error| Failure::other(error.to_string()))?;
+    let written = || {
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let beside = path.with_extension(format!("toml.{}", std::process::id()));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        let done =
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, &path));
+        if done.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        done
+    };
+    written().map_err(|error| Failure::other(format!("{}: {error}", path.display())))
+}

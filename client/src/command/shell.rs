@@ -1,0 +1,43 @@
+//! For shells and readers of manuals.
+
+use super::Cli;
+use super::failure::Failure;
+use super::out::{Out, say};
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+use std::fs;
+use std::path::PathBuf;
+
+/// Print completions for a shell
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(self, out: &Out) -> Result<(), Failure> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "tenure", &mut text);
+        out.raw(&String::from_utf8_lossy(&text))
+    }
+}
+
+/// Write manual pages into a folder
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Where to; made if it is not there
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+}
+
+impl Man {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::other(format!("{}: {error}", self.folder.display()));
+        fs::create_dir_all(&self.folder).map_err(failed)?;
+        clap_mangen::generate_to(Cli::command(), &self.folder).map_err(failed)?;
+        say(format_args!("manual pages are in {}", self.folder.display()));
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! The space: its counts and its policy.
+
+use super::failure::Failure;
+use super::global::Context;
+use super::out::{Table, bytes, grouped, word};
+use super::parse;
+use api::words::IdentityPolicy;
+use clap::{Args, Subcommand};
+
+const IDENTITIES: &[&str] = &["accept_self_reported", "accept_cached", "require_checked"];
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Show the space: what it holds and may hold
+    Show,
+    /// Change the policy of the space; what is not named stays. For operators
+    Policy(Policy),
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Policy {
+    /// Live items at a time; 0: unlimited
+    #[arg(long, value_name = "N")]
+    items_max: Option<u64>,
+    /// Bytes of the bodies of live items; 0: unlimited
+    #[arg(long, value_name = "BYTES")]
+    body_bytes_max: Option<u64>,
+    /// Whose commands are taken
+    #[arg(long, value_name = "WHOSE", value_parser = parse::words::<IdentityPolicy>(IDENTITIES))]
+    identity: Option<IdentityPolicy>,
+}
+
+impl Verb {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let (client, out) = (&context.client, &context.out);
+        match self {
+            Self::Show => out.answer(&context.ask(client.space()).await?, |out, space| {
+                let limit = |number: u64, text: String| if number == 0 { "unlimited".into() } else { text };
+                let mut table = Table::default();
+                table.pair("space", &space.space);
+                table.pair("live items", grouped(space.live));
+                table.pair("ended items", grouped(space.terminal));
+                table.pair("created", grouped(space.created));
+                table.pair("purged", grouped(space.purged));
+                table.pair("bodies", bytes(space.body_bytes));
+                table.pair("queues", grouped(space.queues));
+                table.pair("workers", grouped(space.workers));
+                table.pair("policy version", space.version);
+                table.pair("items max", limit(space.policy.items_max, grouped(space.policy.items_max)));
+                let bodies = limit(space.policy.body_bytes_max, bytes(space.policy.body_bytes_max));
+                table.pair("bodies max", bodies);
+                table.pair("identity", word(space.policy.identity));
+                out.table(&table)
+            }),
+            Self::Policy(change) => {
+                // It is set as a whole.
+                let mut policy = client.space().await?.policy;
+                policy.items_max = change.items_max.unwrap_or(policy.items_max);
+                policy.body_bytes_max = change.body_bytes_max.unwrap_or(policy.body_bytes_max);
+                policy.identity = change.identity.unwrap_or(policy.identity);
+                let set = context.ask(client.set_space_policy(&policy)).await?;
+                out.answer(&set, |out, set| out.line(format_args!("policy of the space: version {}", set.version)))
+            }
+        }
+    }
+}

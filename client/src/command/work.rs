@@ -1,0 +1,119 @@
+//! A worker that runs a command for each item of a queue.
+
+use super::child::{self, Ended, Stopping};
+use super::failure::Failure;
+use super::global::Context;
+use super::out::say;
+use super::parse;
+use super::span::Span;
+use api::words::{Order, RunsIn};
+use clap::Args;
+use client::names::{Label, Phase, QueueName};
+use client::{Job, Session, Stopped, Worker};
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Work on a queue: run a command for each of its items
+///
+/// The command gets the item as JSON on standard input, and TENURE_ITEM, TENURE_TOKEN and more in its environment, as with
+/// `tenure exec`. 0 completes the item, anything else fails it, and it is tried again as the queue's policy says. SIGTERM or
+/// SIGINT drains: nothing new is taken, and what runs may end.
+#[derive(Args, Debug)]
+pub(crate) struct Work {
+    /// The queue
+    #[arg(value_name = "QUEUE", value_parser = parse::queue)]
+    queue: QueueName,
+    /// Items at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    concurrency: u32,
+    /// For how long at a time; as the queue has it unless said. Short: a crash is noticed soon
+    #[arg(long = "for", value_name = "DURATION")]
+    lease_for: Option<Span>,
+    /// What this worker can do
+    #[arg(long, value_name = "LABEL", value_parser = parse::label)]
+    capability: Vec<Label>,
+    /// Only items with this label; several times: with all of them
+    #[arg(long, value_name = "LABEL", value_parser = parse::label)]
+    label: Vec<Label>,
+    /// Only items in this phase
+    #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
+    phase: Option<Phase>,
+    /// Where it runs
+    #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    mode: Option<RunsIn>,
+    /// Which one first
+    #[arg(long, value_name = "ORDER", value_parser = parse::words::<Order>(parse::ORDERS))]
+    order: Option<Order>,
+    /// What running commands get to end by themselves when this is to stop; then they are killed and their items given back
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    drain_within: Span,
+    /// How long before the end of a lease that cannot be renewed a command is told to stop; a third of it at most
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    stop_before: Span,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+impl Work {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let mut worker = Worker::new(&context.client, &self.queue)
+            .concurrency(usize::try_from(self.concurrency).unwrap_or(1))
+            .capabilities(self.capability)
+            .with_labels(self.label)
+            .drain_within(self.drain_within.0)
+            .in_session(context.client.session().cloned().map_or(Session::Random, Session::Named));
+        if let Some(span) = self.lease_for {
+            worker = worker.lease_for(span.0);
+        }
+        if let Some(phase) = self.phase {
+            worker = worker.phase(phase);
+        }
+        if let Some(mode) = self.mode {
+            worker = worker.mode(mode);
+        }
+        if let Some(order) = self.order {
+            worker = worker.order(order);
+        }
+        let (command, stop_before) = (Arc::new(self.command), self.stop_before.0);
+        let shared = Arc::new(context.clone());
+        let stopped = worker
+            .run(move |job| {
+                let (context, command) = (shared.clone(), command.clone());
+                async move { carry_out(&context, &job, &command, stop_before).await }
+            })
+            .await?;
+        context.client.settled().await;
+        say(match stopped {
+            Stopped::Shutdown => "stopped",
+            Stopped::Drained => "drained by an operator",
+        });
+        Ok(())
+    }
+}
+
+async fn carry_out(
+    context: &Context,
+    job: &Job,
+    words: &[OsString],
+    stop_before: Duration,
+) -> Result<Option<String>, client::Failure> {
+    let mut grant = job.grant().clone();
+    if grant.snapshot.is_none() {
+        grant.snapshot = Some(job.snapshot().await?);
+    }
+    let mut input = serde_json::to_vec(&grant)?;
+    input.push(b'\n');
+    let mut command = child::command(context, job, words);
+    if let Some(session) = context.client.session() {
+        command.env("TENURE_SESSION", session.as_str());
+    }
+    let stopping = Stopping::new(stop_before, Duration::from_millis(grant.lease_for_ms));
+    let ended = child::run(command, Some(input), job, context.client.clock(), stopping, None).await;
+    match ended.map_err(|error| client::Failure::retry(format!("{}: {error}", words[0].to_string_lossy())))? {
+        Ended::ByItself(status) if status.success() => Ok(None),
+        Ended::ByItself(status) => Err(client::Failure::retry(format!("exit code {}", child::code(status)))),
+        Ended::Stopped(why) => Err(client::Failure::retry(why)),
+    }
+}

@@ -1,0 +1,297 @@
+//! Writing to an item, and the ends of work.
+
+use super::failure::Failure;
+use super::global::Context;
+use super::hold::Lease;
+use super::item::moved;
+use super::parse;
+use api::dates::Date;
+use api::names::Number;
+use api::words::{ActivityKind, RunsIn};
+use api::write::BodyChange;
+use clap::Args;
+use client::names::{ItemId, Label, Phase};
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ReadAt {
+    /// The revision that you have read: refused if the item changed since
+    #[arg(long, value_name = "REVISION")]
+    read_at: Option<Number>,
+}
+
+/// Parts of a body.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+#[command(next_help_heading = "Body: TEXT, @file or @- for standard input")]
+pub(crate) struct Parts {
+    /// What is asked for
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// How it is to be done; trusted, only a dispatcher sets it
+    #[arg(long, value_name = "TEXT")]
+    instructions: Option<String>,
+    /// What else is known; untrusted
+    #[arg(long, value_name = "TEXT")]
+    context: Option<String>,
+    /// Anything for a program
+    #[arg(long, value_name = "TEXT")]
+    data: Option<String>,
+}
+
+impl Parts {
+    pub(crate) fn read(self) -> Result<Option<api::item::Body>, Failure> {
+        let body = api::item::Body {
+            prompt: parse::text_if(self.prompt)?,
+            instructions: parse::text_if(self.instructions)?,
+            context: parse::text_if(self.context)?,
+            data: parse::text_if(self.data)?,
+            ..api::item::Body::default()
+        };
+        Ok(Some(body).filter(|body| *body != api::item::Body::default()))
+    }
+}
+
+/// Change an item: under a lease with its token, else as it is now
+///
+/// What is not named stays; an empty text takes a value away. Without a token and --read-at the item is read first, and
+/// changed only if nobody changes it in between.
+#[derive(Args, Debug)]
+pub(crate) struct Update {
+    #[command(flatten)]
+    lease: Lease,
+    #[command(flatten)]
+    read_at: ReadAt,
+    /// Set it to in-progress, which is a claim
+    #[arg(long)]
+    start: bool,
+    /// What it is called
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// The highest first
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    priority: Option<u8>,
+    /// All its labels, with commas between
+    #[arg(long, value_name = "LABELS")]
+    labels: Option<String>,
+    /// All that a worker must be able to do, with commas between
+    #[arg(long, value_name = "LABELS")]
+    needs: Option<String>,
+    /// The item that it is a part of
+    #[arg(long, value_name = "ITEM")]
+    parent: Option<String>,
+    /// The item whose phase follows this one's steps
+    #[arg(long, value_name = "ITEM")]
+    target: Option<String>,
+    /// Not before this date, 2026-12-24T18:00:00Z
+    #[arg(long, value_name = "DATE")]
+    not_before: Option<String>,
+    /// Where it runs
+    #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    mode: Option<RunsIn>,
+    /// The phase that it is in
+    #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
+    phase: Option<Phase>,
+    #[command(flatten)]
+    parts: Parts,
+    /// How the holder goes about it
+    #[arg(long, value_name = "TEXT", help_heading = "Body: TEXT, @file or @- for standard input")]
+    plan: Option<String>,
+    /// Where the work can be seen
+    #[arg(long, value_name = "TEXT", help_heading = "Body: TEXT, @file or @- for standard input")]
+    external_url: Option<String>,
+}
+
+impl Update {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let item = self.lease.item()?;
+        let token = self.lease.token()?;
+        let body = BodyChange {
+            prompt: part(self.parts.prompt)?,
+            instructions: part(self.parts.instructions)?,
+            context: part(self.parts.context)?,
+            data: part(self.parts.data)?,
+            plan: part(self.plan)?,
+            external_url: part(self.external_url)?,
+            error: None,
+            result: None,
+        };
+        let mut update = api::write::Update {
+            token,
+            read_at: self.read_at.read_at,
+            start: self.start,
+            title: self.title,
+            priority: self.priority,
+            labels: self.labels.as_deref().map(labels).transpose()?,
+            needs: self.needs.as_deref().map(labels).transpose()?,
+            parent: self.parent.as_deref().map(item_or_none).transpose()?,
+            target: self.target.as_deref().map(item_or_none).transpose()?,
+            not_before: self.not_before.as_deref().map(date_or_none).transpose()?,
+            mode: self.mode,
+            local_owner: None,
+            phase: self.phase,
+            body: Some(body).filter(|body| *body != BodyChange::default()),
+        };
+        if update.token.is_none() && update.read_at.is_none() {
+            update.read_at = Some(context.client.item(&item).await?.revision);
+        }
+        let updated = context.ask(context.client.update(&item, &update)).await?;
+        context.out.answer(&updated, |out, updated| {
+            out.line(format_args!("{} is at revision {}", updated.item, updated.revision))?;
+            match &updated.grant {
+                None => Ok(()),
+                Some(grant) => super::claim::granted(out, grant),
+            }
+        })
+    }
+}
+
+/// An empty text takes the value away.
+fn part(said: Option<String>) -> Result<Option<Option<String>>, Failure> {
+    let text = parse::text_if(said)?;
+    Ok(text.map(|text| Some(text).filter(|text| !text.is_empty())))
+}
+
+fn labels(said: &str) -> Result<Vec<Label>, Failure> {
+    let parts = said.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(parse::label).collect::<Result<_, _>>().map_err(Failure::Usage)
+}
+
+fn item_or_none(said: &str) -> Result<Option<ItemId>, Failure> {
+    if said.is_empty() { Ok(None) } else { parse::item(said).map(Some).map_err(Failure::Usage) }
+}
+
+fn date_or_none(said: &str) -> Result<Option<Date>, Failure> {
+    if said.is_empty() {
+        Ok(None)
+    } else {
+        said.parse().map(Some).map_err(|why| Failure::Usage(format!("{said} {why}")))
+    }
+}
+
+/// Complete an item: the work is done
+#[derive(Args, Debug)]
+pub(crate) struct Complete {
+    #[command(flatten)]
+    lease: Lease,
+    /// What came of it: TEXT, @file or @-
+    #[arg(long, value_name = "TEXT")]
+    result: Option<String>,
+    #[command(flatten)]
+    read_at: ReadAt,
+}
+
+impl Complete {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let result = parse::text_if(self.result)?;
+        let complete = api::write::Complete { token: self.lease.token()?, read_at: self.read_at.read_at, result };
+        let now = context.ask(context.client.complete(&self.lease.item()?, &complete)).await?;
+        context.out.answer(&now, moved)
+    }
+}
+
+/// Fail an item: it is tried again after its backoff, unless this was the last attempt
+#[derive(Args, Debug)]
+pub(crate) struct Fail {
+    #[command(flatten)]
+    lease: Lease,
+    /// What went wrong: TEXT, @file or @-
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// No further attempt makes sense
+    #[arg(long = "final")]
+    is_final: bool,
+    #[command(flatten)]
+    read_at: ReadAt,
+}
+
+impl Fail {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let error = parse::text_if(self.error)?;
+        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let fail = api::write::Fail { token, read_at, error, is_final: self.is_final };
+        let now = context.ask(context.client.fail(&self.lease.item()?, &fail)).await?;
+        context.out.answer(&now, moved)
+    }
+}
+
+/// Tell observers how the work goes
+#[derive(Args, Debug)]
+pub(crate) struct Activity {
+    #[command(flatten)]
+    lease: Lease,
+    /// What kind of news it is
+    #[arg(long, value_name = "KIND", default_value = "progress", value_parser = parse::words::<ActivityKind>(parse::ACTIVITIES))]
+    kind: ActivityKind,
+    /// What there is to say: TEXT, @file or @-; the new text for plan_updated and external_url_updated
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+    #[command(flatten)]
+    read_at: ReadAt,
+}
+
+impl Activity {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let activity = api::write::Activity { token, read_at, kind: self.kind, note: parse::text(self.note)? };
+        let now = context.ask(context.client.activity(&self.lease.item()?, &activity)).await?;
+        context.out.answer(&now, moved)
+    }
+}
+
+/// Say that the work needs somebody's word before it can go on; the lease goes on
+#[derive(Args, Debug)]
+pub(crate) struct AwaitInput {
+    #[command(flatten)]
+    lease: Lease,
+    /// What is to be answered
+    #[arg(long, value_name = "TEXT")]
+    question: String,
+    #[command(flatten)]
+    read_at: ReadAt,
+}
+
+impl AwaitInput {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let await_input = api::write::AwaitInput { token, read_at, question: parse::text(self.question)? };
+        let now = context.ask(context.client.await_input(&self.lease.item()?, &await_input)).await?;
+        context.out.answer(&now, moved)
+    }
+}
+
+/// Go on after waiting for somebody's word
+#[derive(Args, Debug)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    lease: Lease,
+    #[command(flatten)]
+    read_at: ReadAt,
+}
+
+impl Resume {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let resume = api::write::Resume { token: self.lease.token()?, read_at: self.read_at.read_at };
+        let now = context.ask(context.client.resume(&self.lease.item()?, &resume)).await?;
+        context.out.answer(&now, moved)
+    }
+}
+
+/// Hand an item on: the lease ends, and the item is queued in that phase
+#[derive(Args, Debug)]
+pub(crate) struct HandOn {
+    #[command(flatten)]
+    lease: Lease,
+    /// The next phase
+    #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
+    phase: Phase,
+    #[command(flatten)]
+    read_at: ReadAt,
+}
+
+impl HandOn {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let hand_on = api::write::HandOn { token, read_at, phase: self.phase };
+        let now = context.ask(context.client.hand_on(&self.lease.item()?, &hand_on)).await?;
+        context.out.answer(&now, moved)
+    }
+}

@@ -1,0 +1,140 @@
+//! A command under a lease: what it knows, how it ends, and that nothing of it outlives the lease.
+
+use crate::daemon::until;
+use crate::world::{Cluster, Said, World};
+use client::api::dates::Date;
+use expect_test::expect;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_command_knows_its_item_its_token_and_its_holder() {
+    let world = World::start().await;
+    world.adds("disk");
+    world.claims("disk");
+    world.says("release disk");
+    let script = r#"echo "$TENURE_ITEM $TENURE_TOKEN $TENURE_QUEUE $TENURE_LEASE_MS"; date -d "$TENURE_VALID_UNTIL" > /dev/null && "$TENURE" renew --for 1m"#;
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let words = ["exec", "disk", "--for", "30s", "--", "sh", "-c", script];
+    let said = world.tenure(words).env("TENURE", tenure).said().ends_with(0);
+    said.reads(&expect![[r#"
+        disk 2 ops 30000
+        disk is yours for 1m, token 2
+    "#]]);
+    assert_eq!(world.state("disk"), "queued");
+}
+
+#[tokio::test]
+async fn the_exit_code_of_a_command_is_passed_on() {
+    let world = World::start().await;
+    world.adds("disk");
+    world.tenure(["exec", "disk", "--", "sh", "-c", "exit 42"]).said().ends_with(42);
+    world.tenure(["exec", "disk", "--", "sh", "-c", "kill -9 $$"]).said().ends_with(137);
+    world.tenure(["exec", "disk", "--", "/no/such/command"]).said().ends_with(127);
+    world.tenure(["exec", "disk", "--", "/"]).said().ends_with(126);
+    assert_eq!(world.state("disk"), "queued");
+    world.tenure(["exec", "none", "--", "true"]).said().ends_with(4);
+    world.claims("disk");
+    let bob = world.tenure_as("bob", ["exec", "disk", "--", "touch", "ran"]).said().ends_with(3);
+    assert!(bob.err.contains("held by ada"), "{bob:?}");
+    assert!(!world.home.path().join("ran").exists());
+}
+
+#[tokio::test]
+async fn what_becomes_of_the_item_is_the_callers_choice() {
+    let world = World::start().await;
+    ["disk", "cable"].iter().for_each(|item| world.adds(item));
+    let script = r#""$TENURE" activity --note half"#;
+    let words = ["exec", "disk", "--complete", "--fail-on-error", "--", "sh", "-c", script];
+    world.tenure(words).env("TENURE", env!("CARGO_BIN_EXE_tenure")).said().ends_with(0);
+    assert_eq!(world.state("disk"), "complete");
+    world.tenure(["exec", "cable", "--complete", "--fail-on-error", "--", "false"]).said().ends_with(1);
+    assert_eq!(world.state("cable"), "pending");
+}
+
+#[tokio::test]
+async fn a_command_waits_in_line_for_its_item() {
+    let world = World::start().await;
+    world.adds("disk");
+    world.claims("disk");
+    let bob = world.tenure_as("bob", ["exec", "disk", "--wait", "--", "echo", "granted"]).begins();
+    until("bob waits", async || world.says("line disk --json").out.contains("bob")).await;
+    world.says("release disk");
+    assert_eq!(Said::new(bob.wait_with_output().unwrap()).ends_with(0).out, "granted\n");
+}
+
+#[tokio::test]
+async fn a_signal_is_passed_on_to_the_command() {
+    let world = World::start().await;
+    world.adds("disk");
+    let script = "trap 'exit 7' TERM; : > began; while :; do sleep 0.02; done";
+    let child = world.tenure(["exec", "disk", "--", "sh", "-c", script]).begins();
+    until("it began", async || world.home.path().join("began").exists()).await;
+    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    Said::new(child.wait_with_output().unwrap()).ends_with(7);
+    assert_eq!(world.state("disk"), "queued");
+}
+
+#[tokio::test]
+async fn a_command_whose_lease_is_taken_away_is_stopped() {
+    let world = World::start().await;
+    world.adds("disk");
+    let script = ": > began; while :; do sleep 0.02; done";
+    let child = world.tenure(["exec", "disk", "--for", "3s", "--", "sh", "-c", script]).begins();
+    until("it began", async || world.home.path().join("began").exists()).await;
+    world.tenure_as("boss", ["revoke", "disk", "--reason", "maintenance"]).said().ends_with(0);
+    let said = Said::new(child.wait_with_output().unwrap()).ends_with(5);
+    assert!(said.err.contains("lost"), "{said:?}");
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_behind_does_not_outlive_the_lease() {
+    let world = World::start().await;
+    world.adds("disk");
+    let script = "(trap '' TERM HUP; for i in $(seq 3000); do sleep 0.02; done) > /dev/null 2>&1 & echo $! > left";
+    world.tenure(["exec", "disk", "--", "sh", "-c", script]).said().ends_with(0);
+    let left = read(world.home.path(), "left");
+    until("it is gone", async || !runs(left.trim())).await;
+}
+
+/// Whether a process runs. One that nobody has waited for does not.
+fn runs(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+/// When a process last showed that it lives, in milliseconds since 1970.
+fn last_beat(folder: &Path, name: &str) -> u64 {
+    let beats = read(folder, name);
+    // The last line may be cut off.
+    beats.lines().rev().find(|line| line.len() == 13).map(|line| line.parse().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn nothing_of_a_command_runs_on_to_the_end_of_a_lease_that_nobody_renews() {
+    let mut cluster = Cluster::start().await;
+    cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
+    // The command and a child of it, both of which ignore the request to stop, say every moment that they live. Not for
+    // ever, and with nobody's pipe in their hands, so that a failure of this test is one.
+    let beats = r#"beats() { for i in $(seq 3000); do date +%s%3N >> "$1"; sleep 0.01; done; }; trap '' TERM HUP; "#;
+    let script =
+        format!("exec > /dev/null 2>&1; {beats} (trap '' TERM HUP; beats grandchild) & echo $! > pid; beats child");
+    let exec = cluster.tenure(["exec", "disk", "--for", "4s", "--", "bash", "-c", &script]).begins();
+    let folder = cluster.folder().to_owned();
+    until("both live", async || !read(&folder, "child").is_empty() && !read(&folder, "grandchild").is_empty()).await;
+    cluster.kill_all();
+    let said = Said::new(exec.wait_with_output().unwrap()).ends_with(5);
+    assert!(!runs(read(&folder, "pid").trim()), "the grandchild is there: {said:?}");
+    let told = said.err.lines().find(|line| line.contains("could not be renewed")).unwrap();
+    let valid_until: Date = told.rsplit(' ').next().unwrap().parse().unwrap();
+    for name in ["child", "grandchild"] {
+        let last = last_beat(&folder, name);
+        assert!(last < valid_until.0.0, "{name} at {last}, the lease until {}: {said:?}", valid_until.0.0);
+    }
+}

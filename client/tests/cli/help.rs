@@ -1,0 +1,59 @@
+//! What help says, all of it: a change of the command line is seen in `help.txt`. Written anew with UPDATE_EXPECT=1.
+
+use crate::world::Tenure;
+use expect_test::expect_file;
+use std::path::Path;
+
+/// Options of every command are shown once.
+const COMMON: &str = "\nOptions of every command:\n";
+
+fn help(home: &Path, words: &[String]) -> String {
+    let said = Tenure::new(home, words.iter().map(String::as_str).chain(["-h"])).said().ends_with(0);
+    assert_eq!(said.err, "");
+    said.out
+}
+
+/// What stands under `Commands:`.
+fn verbs(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(ToOwned::to_owned).collect()
+}
+
+fn tell(home: &Path, words: &mut Vec<String>, text: &mut String) {
+    let help = help(home, words);
+    let (own, common) = help.split_once(COMMON).unwrap_or((&help, ""));
+    *text += &format!("$ tenure {}\n{own}\n", [words.join(" ").as_str(), "-h"].join(" ").trim_start());
+    if words.is_empty() {
+        *text += &format!("{COMMON}{common}\n");
+    } else if !common.is_empty() {
+        assert!(text.contains(common.trim_end()), "options of every command are the same: {words:?}");
+    }
+    for verb in verbs(&help) {
+        words.push(verb);
+        tell(home, words, text);
+        words.pop();
+    }
+}
+
+#[test]
+fn every_command_says_how_it_is_used() {
+    let home = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    tell(home.path(), &mut Vec::new(), &mut text);
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    expect_file!["help.txt"].assert_eq(&(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn the_exit_codes_are_explained() {
+    let home = tempfile::tempdir().unwrap();
+    let asked = Tenure::new(home.path(), ["help", "exit-codes"]).said().ends_with(0);
+    let named = Tenure::new(home.path(), ["exit-codes"]).said().ends_with(0);
+    assert_eq!(asked.out.trim_end(), named.out.trim_end());
+    for line in ["0    done", "3    refused", "5    lost", "7    unknown"] {
+        assert!(named.out.contains(line), "{named:?}");
+    }
+    Tenure::new(home.path(), ["frobnicate"]).said().ends_with(2);
+    Tenure::new(home.path(), [] as [&str; 0]).said().ends_with(2);
+}

@@ -1,0 +1,96 @@
+//! Profiles, tokens, and who one is without either.
+
+use crate::world::{Tenure, World};
+use expect_test::expect;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+fn without_environment(world: &World, words: &[&str]) -> Tenure {
+    world.tenure(words).without("TENURE_ENDPOINT").without("TENURE_ACTOR")
+}
+
+#[tokio::test]
+async fn a_profile_says_where_and_who() {
+    let world = World::start().await;
+    let endpoint = format!("http://{}", world.daemon.address);
+    let tenure = |words: &[&str]| without_environment(&world, words).said();
+    tenure(&["profile", "set", "dev", "--endpoint", &endpoint, "--actor", "bob", "--space", "lab"]).ends_with(0);
+    tenure(&["profile", "set", "prod", "--endpoint", "https://a:7400,https://b:7400", "--token", "tenure_s3cret"])
+        .ends_with(0);
+    let listed = tenure(&["profile", "list"]).ends_with(0);
+    assert!(listed.out.contains("*  dev") && !listed.out.contains("s3cret"), "{listed:?}");
+    tenure(&["profile", "show", "prod"]).ends_with(0).reads(&expect![[r#"
+        name       prod
+        endpoints  https://a:7400 https://b:7400
+        identity   a token in the profile
+    "#]]);
+    let shown = tenure(&["profile", "show", "--json"]).ends_with(0).value();
+    assert_eq!(
+        (&shown["name"], &shown["identity"], &shown["space"]),
+        (&"dev".into(), &"actor bob".into(), &"lab".into())
+    );
+    let file = world.home.path().join("config/tenure/profiles.toml");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    tenure(&["add", "disk", "--queue", "ops"]).ends_with(0);
+    let claimed = tenure(&["claim", "disk"]).ends_with(0);
+    assert!(claimed.out.contains("disk"), "{claimed:?}");
+    assert_eq!(tenure(&["show", "disk", "--json"]).ends_with(0).value()["holder"]["actor"], "bob");
+    // What is said goes before the profile.
+    tenure(&["--actor", "eve", "claim", "disk"]).ends_with(3);
+
+    tenure(&["profile", "use", "prod"]).ends_with(0);
+    tenure(&["profile", "remove", "prod"]).ends_with(0);
+    tenure(&["profile", "show"]).ends_with(4);
+    tenure(&["profile", "use", "prod"]).ends_with(2).complains(&expect![[r#"
+        tenure: there is no profile prod: `tenure profile list` shows those that there are
+                `tenure help` lists what can be said
+    "#]]);
+    tenure(&["--profile", "prod", "list"]).ends_with(2);
+}
+
+#[tokio::test]
+async fn a_token_that_others_can_read_is_not_used() {
+    let world = World::start().await;
+    let token = world.home.path().join("token");
+    fs::write(&token, "tenure_s3cret\n").unwrap();
+    fs::set_permissions(&token, Permissions::from_mode(0o640)).unwrap();
+    let said = world.tenure(["--token-file", "token", "list"]).said().ends_with(1);
+    said.complains(&expect![[r#"
+        tenure: token holds a token, and others may read it (mode 640): it is not used
+                chmod 600 token, and think of whether the token needs to be replaced
+    "#]]);
+    fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    // A development node knows no tokens.
+    let said = world.tenure(["--token-file", "token", "list"]).said();
+    assert!(!said.err.contains("others may read"), "{said:?}");
+
+    let tenure = |words: &[&str]| without_environment(&world, words).said();
+    tenure(&["profile", "set", "dev", "--token", "tenure_s3cret"]).ends_with(0);
+    let file = world.home.path().join("config/tenure/profiles.toml");
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let said = tenure(&["list"]).ends_with(1);
+    assert!(said.err.contains("others may read"), "{said:?}");
+}
+
+#[tokio::test]
+async fn without_a_word_one_is_the_user_on_the_node_of_this_machine() {
+    let world = World::start().await;
+    let endpoint = format!("http://{}", world.daemon.address);
+    without_environment(&world, &["--endpoint", &endpoint, "add", "disk", "--queue", "ops"]).said().ends_with(0);
+    without_environment(&world, &["--endpoint", &endpoint, "claim", "disk"]).said().ends_with(0);
+    let shown = world.says("show disk --json").value();
+    assert_eq!(shown["holder"]["actor"], "zoe");
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    let home = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = Tenure::new(home.path(), ["completions", shell]).said().ends_with(0);
+        assert!(said.out.contains("hand-on"), "{shell}");
+    }
+    Tenure::new(home.path(), ["man", "pages"]).said().ends_with(0);
+    let page = fs::read_to_string(home.path().join("pages/tenure-exec.1")).unwrap();
+    assert!(page.contains("TENURE_TOKEN"), "{page}");
+}

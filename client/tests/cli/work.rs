@@ -1,0 +1,53 @@
+//! A worker that runs a command for each item.
+
+use crate::daemon::until;
+use crate::world::{Said, World};
+use api::claim::Grant;
+use client::api;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+
+#[tokio::test]
+async fn each_item_is_worked_on_once_and_a_failure_is_tried_again() {
+    let world = World::start().await;
+    let lines: String =
+        (0..6).map(|nth| format!("{{\"id\": \"item-{nth}\", \"body\": {{\"prompt\": \"{nth}\"}}}}\n")).collect();
+    world.says("queue policy ops --backoff-first 10ms");
+    world.tenure(["add", "--queue", "ops"]).input(&lines).said().ends_with(0);
+    // The third fails the first time.
+    let script =
+        r#"cat > "$TENURE_ITEM.$TENURE_TOKEN"; [ "$TENURE_ITEM" != item-2 ] || [ -e tried ] || { : > tried; exit 9; }"#;
+    let worker = world.tenure(["work", "ops", "--concurrency", "3", "--", "sh", "-c", script]).begins();
+    until("all are complete", async || {
+        world.says("list --state complete --queue ops --json").value()["items"].as_array().unwrap().len() == 6
+    })
+    .await;
+    kill_process(Pid::from_raw(worker.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    let worker = Said::new(worker.wait_with_output().unwrap()).ends_with(0);
+    assert!(worker.err.contains("exit code 9"), "{worker:?}");
+    let mut runs = 0;
+    for entry in fs::read_dir(world.home.path()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let Some((item, token)) = name.split_once('.').filter(|(item, _)| item.starts_with("item-")) else { continue };
+        let grant: Grant = serde_json::from_slice(&fs::read(entry.path()).unwrap()).unwrap();
+        assert_eq!((grant.item.as_str(), grant.token.to_string().as_str()), (item, token));
+        assert!(grant.snapshot.unwrap().content.body.unwrap().prompt.is_some());
+        runs += 1;
+    }
+    assert_eq!(runs, 7, "six items, one of them twice");
+}
+
+#[tokio::test]
+async fn a_worker_that_is_told_to_stop_lets_running_commands_end() {
+    let world = World::start().await;
+    world.adds("slow");
+    world.adds("never");
+    let script = r#": > began; until [ -e go ]; do sleep 0.02; done"#;
+    let worker = world.tenure(["work", "ops", "--", "sh", "-c", script]).begins();
+    until("it began", async || world.home.path().join("began").exists()).await;
+    kill_process(Pid::from_raw(worker.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    fs::write(world.home.path().join("go"), "").unwrap();
+    Said::new(worker.wait_with_output().unwrap()).ends_with(0);
+    assert_eq!((world.state("slow").as_str(), world.state("never").as_str()), ("complete", "queued"));
+}
