@@ -3,11 +3,12 @@
 use crate::daemon::EdgeSettings;
 use crate::edge::answer::{Failure, Reply, finished};
 use crate::edge::extract::{Query, RequestName, identify};
-use crate::edge::rest::cluster::{RestoreQuery, RestoredFrom};
+use crate::edge::rest::cluster::RestoreQuery;
 use crate::edge::server::{EdgeServer, ServerLimits};
 use crate::identity::Authenticator;
 use crate::restore;
 use crate::trace;
+use api::cluster::Restored;
 use api::{Code, Problem};
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::StatusCode;
@@ -67,7 +68,7 @@ async fn not_ready() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "ok": false, "why": WAITS }))).into_response()
 }
 
-async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -> Reply<RestoredFrom> {
+async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -> Reply<Restored> {
     let (mut parts, body) = request.into_parts();
     let (identity, _) = identify(&awaiting.authenticator, &parts)?;
     if !identity.is_admin() {
@@ -85,7 +86,7 @@ async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -
     let node = target.node;
     let restored = restore::from_stream(body.into_data_stream(), target).await.map_err(not_restored)?;
     awaiting.is_restored.send_replace(true);
-    Ok(Json(RestoredFrom {
+    Ok(Json(Restored {
         node,
         cluster: format!("{:032x}", restored.cluster),
         from_cluster: format!("{:032x}", restored.backup.cluster),

@@ -150,6 +150,8 @@ struct Watch {
     heartbeat_at: Instant,
     sent_at: Instant,
     is_over: bool,
+    /// The reader does not know where it begins, and is to go on from there if it is cut off before anything happens.
+    is_to_be_told: bool,
     _place: Parked,
     _open: Open,
 }
@@ -158,7 +160,7 @@ struct Watch {
 ///
 /// # Errors
 /// When too many streams are open.
-pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Result<Response, Failure> {
+pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: bool) -> Result<Response, Failure> {
     let place = call.park(Parking::Stream)?;
     let open = call.edge.node.metrics().stream_opened();
     // Before the first look at the disk: nothing falls between.
@@ -173,6 +175,7 @@ pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Result<Response
         heartbeat_at: now + HEARTBEAT,
         sent_at: now,
         is_over: false,
+        is_to_be_told,
         _place: place,
         _open: open,
     };
@@ -202,6 +205,9 @@ impl Watch {
     async fn next(&mut self) -> Option<String> {
         if self.is_over {
             return None;
+        }
+        if std::mem::take(&mut self.is_to_be_told) {
+            return Some(format!("id: {}\n\n", self.position));
         }
         if self.sent_at.elapsed() > PATIENCE + HEARTBEAT {
             return Some(self.end("slow_reader", "nothing was taken for a minute: come back with the last id"));

@@ -1,6 +1,5 @@
 //! The cluster: its members, its leader, its backup. For admins, on any node.
 
-use crate::admin::status::ClusterStatus;
 use crate::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
@@ -8,6 +7,9 @@ use crate::edge::call::{Call, failed_disk, unfitting};
 use crate::edge::extract::{Body, NodePath, Query};
 use crate::members::ChangeError;
 use crate::propose::NoOutcome;
+use api::cluster::{
+    Activated, ClusterStatus, Done, NewMember, NodeDraining, RaiseRules, Restored, RulesRaised, Snapshotted, Transfer,
+};
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::Request;
@@ -16,9 +18,9 @@ use axum::response::{IntoResponse, Response};
 use lease::Command;
 use lease::outcome::Outcome;
 use raft_store::types::Member;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::time::Duration;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 /// For a backup to find out what it has to hold.
 const BACKUP_WITHIN: Duration = Duration::from_secs(10);
@@ -32,27 +34,6 @@ pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
     call.check_admin()?;
     let value = call.edge.admin.status().await.map_err(failed_disk)?;
     Ok(Viewed { value, age: None, revision: None })
-}
-
-/// A node that is to follow.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewMember {
-    /// Never given to another directory before.
-    node: u64,
-    /// Where other nodes reach it.
-    peer_address: String,
-    /// Where callers reach it.
-    #[serde(default)]
-    api_address: String,
-    /// Of its directory, as the node's own log names it.
-    instance: u64,
-}
-
-/// It is so now.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Done {
-    node: u64,
 }
 
 /// Add a node as a learner
@@ -101,14 +82,6 @@ pub async fn remove(call: Call, NodePath(node): NodePath) -> Reply<Done> {
     Ok(Json(Done { node }))
 }
 
-/// Who is to lead.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Transfer {
-    /// The one that is furthest, unless said.
-    to: Option<u64>,
-}
-
 /// Make another node lead
 #[utoipa::path(post, path = "/v1/cluster/transfer", operation_id = "transfer_leader", tag = "cluster",
     request_body = Transfer, responses((status = 200, body = Done)))]
@@ -116,14 +89,6 @@ pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done>
     call.check_admin()?;
     let node = call.edge.admin.transfer(transfer.to).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
-}
-
-/// A snapshot that was taken.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Snapshotted {
-    node: u64,
-    /// The last entry that it holds.
-    applied: u64,
 }
 
 /// Take a snapshot of this node's state
@@ -170,18 +135,6 @@ pub struct RestoreQuery {
     pub(crate) token_floor: Option<u64>,
 }
 
-/// A node was made of a backup, and begins a new cluster.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct RestoredFrom {
-    pub(crate) node: u64,
-    /// The new cluster.
-    pub(crate) cluster: String,
-    /// The one that was backed up.
-    pub(crate) from_cluster: String,
-    /// The last entry that the backup holds.
-    pub(crate) applied: u64,
-}
-
 /// Restore a backup
 ///
 /// Into a node that was started with `--await-restore` and an empty directory, and does nothing else until then: it
@@ -189,18 +142,12 @@ pub struct RestoredFrom {
 /// is ever restored over it.
 #[utoipa::path(post, path = "/v1/cluster/restore", operation_id = "restore", tag = "cluster", params(RestoreQuery),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, body = RestoredFrom)))]
-pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request) -> Reply<RestoredFrom> {
+    responses((status = 200, body = Restored)))]
+pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request) -> Reply<Restored> {
     call.check_admin()?;
     let_go(&mut request.into_body()).await;
     let why = "this node has data: start one with --await-restore and an empty directory, and send the backup there";
     Err(Problem::new(Code::ChangeRefused).with_detail(why).into())
-}
-
-/// Leases are granted.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Activated {
-    activated: bool,
 }
 
 /// Let a restored cluster grant again
@@ -216,19 +163,6 @@ pub async fn activate(call: Call) -> Reply<Activated> {
     }
 }
 
-/// The rules that are to be in force.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RaiseRules {
-    version: u32,
-}
-
-/// The rules that are in force.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct RulesRaised {
-    version: u32,
-}
-
 /// Raise the rules
 ///
 /// Once every member's build knows them; who does not is named.
@@ -242,13 +176,6 @@ pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<Rul
         Outcome::Refused(refusal) => Err(call.refused(refusal)),
         other => Err(unfitting(&other)),
     }
-}
-
-/// Whether this node takes commands.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct NodeDraining {
-    node: u64,
-    draining: bool,
 }
 
 /// Drain this node
