@@ -12,7 +12,9 @@ fn every_test_that_the_guarantees_name_exists() {
         let tests = format!("{}/../{krate}/tests", env!("CARGO_MANIFEST_DIR"));
         let folders = ["", "scenarios/", "cluster/", "processes/", "edge/", "log/", "peers/", "state/"];
         let places = folders.map(|folder| format!("{tests}/{folder}{file}.rs"));
-        let source: String = places.iter().filter_map(|place| std::fs::read_to_string(place).ok()).collect();
+        let beside_code = format!("{}/../{krate}/src/{file}/tests.rs", env!("CARGO_MANIFEST_DIR"));
+        let source: String =
+            places.iter().chain([&beside_code]).filter_map(|place| std::fs::read_to_string(place).ok()).collect();
         let is_there = source.contains(&format!("    {test}:\n")) || source.contains(&format!("fn {test}()"));
         assert!(is_there, "docs/GUARANTEES.md names {name}, and no test has that name");
         named += 1;

@@ -218,6 +218,28 @@ fn a_state_says_its_epoch_its_newest_date_and_the_numbers_of_its_spaces() {
 }
 
 #[test]
+fn a_state_says_where_the_events_of_a_space_end_and_which_rules_it_knows() {
+    let mut story = Story::new();
+    let seq = |story: &Story| story.state.last_event(&space()).seq;
+    assert_eq!(seq(&story), 0);
+    story.create("disk", |_| {});
+    story.create("tape", |_| {});
+    assert_eq!((seq(&story), story.events.last().unwrap().number.seq), (2, 2));
+    assert_eq!(story.state.known_rules(), lease::bounds::RULES_VERSION);
+    assert_eq!(story.state.knowing(9).known_rules(), 9);
+}
+
+#[test]
+fn only_who_may_see_holders_sees_all_of_a_queue() {
+    for (policy, workers_see) in [(Disclosure::Open, true), (Disclosure::Fleet, false), (Disclosure::CrossOrg, false)] {
+        let (story, _) = canaries(policy);
+        let sees = |viewer: &Caller, name: &str| story.state.sees_all_of(viewer, &space(), &queue(name));
+        assert_eq!(sees(&worker("eve"), "ops"), workers_see, "{policy:?}");
+        assert!(sees(&op(), "ops") && !sees(&op(), "no-such-queue"));
+    }
+}
+
+#[test]
 fn an_item_in_the_archive_is_still_seen() {
     let mut story = Story::new();
     story.create("done", |_| {});

@@ -56,6 +56,10 @@ pub struct Options {
     #[arg(long, env = "TENURED_BOOTSTRAP", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub bootstrap: Option<bool>,
 
+    /// Begin a new cluster with a backup that is sent to POST /v1/cluster/restore; without effect once it has begun
+    #[arg(long, env = "TENURED_AWAIT_RESTORE", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub await_restore: Option<bool>,
+
     /// Join the cluster that nodes at these addresses belong to; without effect once it has joined
     #[arg(long, env = "TENURED_JOIN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
@@ -185,6 +189,7 @@ impl Options {
             peer_listen: self.peer_listen.or(file.peer_listen),
             peer_address: self.peer_address.or(file.peer_address),
             bootstrap: self.bootstrap.or(file.bootstrap),
+            await_restore: self.await_restore.or(file.await_restore),
             join: self.join.or(file.join),
             events_kept_for: self.events_kept_for.or(file.events_kept_for),
             peer_ca: self.peer_ca.or(file.peer_ca),
@@ -237,20 +242,7 @@ impl Options {
                 "--peer-address is missing: {peer_listen} is every address of this machine; say at which one the others reach it"
             ));
         }
-        let start = match (&self.join, self.bootstrap.unwrap_or(dev)) {
-            (Some(seeds), false) if seeds.is_empty() => return wrong("--join: no address"),
-            (Some(seeds), false) => {
-                for seed in seeds {
-                    split("--join", seed)?;
-                }
-                Start::Join(seeds.clone())
-            }
-            (None, true) => Start::Bootstrap,
-            (None, false) => Start::Again,
-            (Some(_), true) => {
-                return wrong("--bootstrap begins a new cluster and --join enters another one: say one of them");
-            }
-        };
+        let start = self.start(dev)?;
         let hours = self.events_kept_for.unwrap_or(EVENTS_KEPT_HOURS);
         if hours == 0 {
             return wrong("--events-kept-for must be above 0");
@@ -270,6 +262,33 @@ impl Options {
             log: LogOptions::default(),
             known_rules: RULES_VERSION,
         })
+    }
+
+    /// How a node with an empty directory begins.
+    fn start(&self, dev: bool) -> Result<Start, ConfigError> {
+        let awaits = self.await_restore.unwrap_or(false);
+        let begins = self.bootstrap.unwrap_or(dev && !awaits);
+        match &self.join {
+            _ if awaits && (begins || self.join.is_some()) => {
+                wrong("--await-restore begins with a backup: it goes with neither --bootstrap nor --join")
+            }
+            _ if awaits && self.listen.is_none() && !dev => {
+                wrong("--await-restore wants --listen: say where the backup can be sent to")
+            }
+            _ if awaits => Ok(Start::Restore),
+            Some(_) if begins => {
+                wrong("--bootstrap begins a new cluster and --join enters another one: say one of them")
+            }
+            Some(seeds) if seeds.is_empty() => wrong("--join: no address"),
+            Some(seeds) => {
+                for seed in seeds {
+                    split("--join", seed)?;
+                }
+                Ok(Start::Join(seeds.clone()))
+            }
+            None if begins => Ok(Start::Bootstrap),
+            None => Ok(Start::Again),
+        }
     }
 
     /// Where spans go, if anywhere.
@@ -404,6 +423,7 @@ fn split<'a>(option: &str, address: &'a str) -> Result<(&'a str, u16), ConfigErr
 pub fn describe(settings: &Settings) -> String {
     let start = match &settings.start {
         Start::Bootstrap => "begins a new cluster if its directory is empty".to_owned(),
+        Start::Restore => "waits for a backup if its directory is empty".to_owned(),
         Start::Join(seeds) => format!("joins the cluster of {} if its directory is empty", seeds.join(", ")),
         Start::Again => "starts only with a directory that it has used before".to_owned(),
     };
@@ -465,6 +485,8 @@ mod tests {
         assert!(refusal("node_id = 1\ndata = 'd'").contains("--peer-address"));
         let there = "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\n";
         assert!(refusal(&format!("{there}bootstrap = true\njoin = ['a:1']")).contains("say one of them"));
+        assert!(refusal(&format!("{there}bootstrap = true\nawait_restore = true")).contains("with neither"));
+        assert!(refusal(&format!("{there}await_restore = true")).contains("--await-restore wants --listen"));
         assert!(refusal(&format!("{there}join = ['a']")).contains("no host:port"));
         assert!(refusal(&format!("{there}events_kept_for = 0")).contains("--events-kept-for"));
         assert!(refusal(&format!("{there}peer_ca = 'x'")).contains("belong together"));

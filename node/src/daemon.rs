@@ -5,7 +5,7 @@ use crate::certificates;
 use crate::edge::gate::{Gate, GateLimits};
 use crate::edge::server::{EdgeServer, ServerLimits};
 use crate::edge::tls::EdgeTls;
-use crate::edge::{Edge, Shared, rest};
+use crate::edge::{Edge, Shared, awaiting, rest};
 use crate::identity::{Authenticator, Tokens};
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
@@ -23,7 +23,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::IdentityRecord;
 use raft_store::directory::{Directory, DirectoryError, Found};
 use raft_store::log::{LogMonitor, LogOptions, LogStore};
-use raft_store::restore::{self, RestoreError};
+use raft_store::restore::{self, RestoreError, Target};
 use raft_store::state::StateStore;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::{Group, Member, NodeId, OnTokio};
@@ -81,6 +81,8 @@ pub struct EdgeSettings {
 pub enum Start {
     /// As the first of a new cluster.
     Bootstrap,
+    /// As the first of a new cluster that is made of a backup, which a caller sends.
+    Restore,
     /// With whom of these answers.
     Join(Vec<String>),
     /// Not at all: only a used directory will do.
@@ -156,7 +158,11 @@ impl Daemon {
     ///
     /// # Errors
     /// When it must not run, with words that say what to do.
-    pub async fn start(settings: Settings) -> Result<Self, DaemonError> {
+    pub async fn start(mut settings: Settings) -> Result<Self, DaemonError> {
+        if settings.start == Start::Restore {
+            await_backup(&settings).await?;
+            settings.start = Start::Bootstrap;
+        }
         let listener = TcpListener::bind(&settings.peer_listen).await;
         let listener = listener.map_err(doing(format!("cannot listen at {}", settings.peer_listen)))?;
         let bound = listener.local_addr().map_err(doing("cannot tell where it listens"))?;
@@ -298,6 +304,17 @@ impl Daemon {
     }
 }
 
+/// Without effect once a backup has been restored.
+async fn await_backup(settings: &Settings) -> Result<(), DaemonError> {
+    if let Found::Used(_) = Directory::find(&settings.directory)? {
+        return Ok(());
+    }
+    let Some(edge) = &settings.edge else { return Err(DaemonError::NothingToStart(settings.directory.clone())) };
+    let target = Target { directory: settings.directory.clone(), node: settings.node, token_floor: None };
+    let waiting = awaiting::backup_has_come(edge, target).await;
+    waiting.map_err(doing(format!("cannot listen at {}", edge.listen)))
+}
+
 /// Serves callers, and keeps up with the files that say who they are and what they are shown.
 fn serve(
     settings: EdgeSettings,
@@ -373,7 +390,7 @@ async fn make_directory(settings: &Settings, member: &Member) -> Result<Director
     let (cluster, salt) = match &settings.start {
         Start::Bootstrap => (random_u128()?, Salt([random_u64()?, random_u64()?])),
         Start::Join(seeds) => join(settings, member, seeds).await?,
-        Start::Again => return Err(DaemonError::NothingToStart(settings.directory.clone())),
+        Start::Again | Start::Restore => return Err(DaemonError::NothingToStart(settings.directory.clone())),
     };
     let identity = IdentityRecord { cluster, salt, node: settings.node, instance: member.instance };
     Directory::make(&settings.directory, identity, |log, state| {

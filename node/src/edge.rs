@@ -2,6 +2,7 @@
 //! decides who holds what, and none reads the state to find out.
 
 pub mod answer;
+pub mod awaiting;
 pub mod body;
 pub mod call;
 pub mod document;

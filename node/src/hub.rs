@@ -1,5 +1,6 @@
 //! Where what was applied is told: how far the state is, and who waited for this very event.
 
+use crate::followers::{Follower, Followers, Interest};
 use lease::caller::Holder;
 use lease::event::{Event, What};
 use lease::names::{ItemId, QueueName, SpaceName};
@@ -10,10 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{broadcast, oneshot, watch};
-
-/// Chunks of events that a stream may fall behind before it has to read from disk what it missed.
-const TOLD_CHUNKS: usize = 1_024;
+use tokio::sync::{oneshot, watch};
 
 /// What a caller on this node may wait for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +28,7 @@ pub enum Topic {
 #[derive(Debug)]
 pub struct Hub {
     progress: watch::Sender<Progress>,
-    events: broadcast::Sender<Told>,
+    followers: Arc<Followers>,
     waiters: Mutex<Waiters>,
     counts: Counts,
 }
@@ -70,15 +68,6 @@ impl Counts {
     }
 }
 
-/// What those who follow events hear of a chunk.
-#[derive(Clone, Debug)]
-pub enum Told {
-    /// In order.
-    Events(Arc<[Event]>),
-    /// A snapshot skipped what happened: it stands on disk.
-    Jump,
-}
-
 #[derive(Debug, Default)]
 struct Waiters {
     last: u64,
@@ -93,7 +82,7 @@ impl Hub {
     pub fn new(progress: Progress) -> Arc<Self> {
         Arc::new(Self {
             progress: watch::Sender::new(progress),
-            events: broadcast::Sender::new(TOLD_CHUNKS),
+            followers: Arc::default(),
             waiters: Mutex::default(),
             counts: Counts::new(),
         })
@@ -125,9 +114,9 @@ impl Hub {
         Waiter { hub: self.clone(), topic, number, woken }
     }
 
-    /// Everything that is applied from now on.
-    pub fn events(&self) -> broadcast::Receiver<Told> {
-        self.events.subscribe()
+    /// Every event of this kind that is applied from now on.
+    pub fn follow(&self, interest: Interest) -> Follower {
+        self.followers.follow(interest)
     }
 
     /// How many callers wait here.
@@ -250,13 +239,10 @@ impl Observer for Hub {
             self.counts.snapshots_installed.fetch_add(1, Ordering::Relaxed);
             tracing::info!(index = chunk.progress.applied.map(|last| last.index), "a snapshot was installed");
         }
-        if self.events.receiver_count() > 0 {
-            // Nobody listening is no failure.
-            if chunk.is_jump {
-                let _ = self.events.send(Told::Jump);
-            } else if !chunk.events.is_empty() {
-                let _ = self.events.send(Told::Events(chunk.events.into()));
-            }
+        if chunk.is_jump {
+            self.followers.jump();
+        } else if !chunk.events.is_empty() {
+            self.followers.tell(chunk.events);
         }
         {
             let mut waiters = self.lock();

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod daemon;
 pub mod edge;
+pub mod followers;
 pub mod hub;
 pub mod identity;
 pub mod logs;

@@ -18,11 +18,23 @@ mod http;
 #[path = "edge/people.rs"]
 mod people;
 
+#[path = "edge/backup.rs"]
+mod backup;
 #[path = "edge/disclosure.rs"]
 mod disclosure;
 #[path = "edge/document.rs"]
 mod document;
 #[path = "edge/every_call.rs"]
 mod every_call;
+#[path = "edge/failover.rs"]
+mod failover;
+#[path = "edge/refusals.rs"]
+mod refusals;
 #[path = "edge/regressions.rs"]
 mod regressions;
+#[path = "edge/roles.rs"]
+mod roles;
+#[path = "edge/streams.rs"]
+mod streams;
+#[path = "edge/waiting.rs"]
+mod waiting;

@@ -84,6 +84,17 @@ scenarios! {
          1s   granted: ada/s2 holds disk, token 2, until 901s, first at 0s
      "#]];
 
+    a_priority_that_is_just_enough_is_enough:
+    "0s   ada creates many in ops: a, priority 3; b, priority 6
+     0s   bob takes next of ops, priority from 6
+     0s   bob takes next of ops, priority from 4
+     0s   bob takes next of ops, priority to 3" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued
+         0s   granted: bob holds b, token 1, until 15m
+         0s   empty: nothing eligible, retry after 1s
+         0s   granted: bob holds a, token 2, until 15m
+     "#]];
+
     filters_by_label_phase_priority_and_needs:
     "0s   ada creates many in ops: a, labels red; b, labels red+big, priority 2; c, phase review; d, needs gpu, priority 9
      0s   bob takes next of ops, labels red+big

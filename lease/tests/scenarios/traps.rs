@@ -249,6 +249,31 @@ scenarios! {
          30s  expired: ada/s1's a, token 1, an attempt
      "#]];
 
+    a_lock_delay_that_ends_ends_no_backoff:
+    "0s   op sets ops, lock_delay 30s, backoff 60s 100 60s
+     0s   ada creates many in ops: a; b
+     0s   ada claims a for 10s
+     0s   ada claims b for 10s
+     10s  tick
+     12s  ada fails a with token 1
+     12s  op revokes b, because gone, giving it to cid
+     40s  tick
+     41s  bob claims a
+     41s  bob claims b
+     72s  tick" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued
+         0s   granted: ada holds a, token 1, until 10s
+         0s   granted: ada holds b, token 2, until 10s
+         10s  expired: ada's a, token 1, an attempt; expired: ada's b, token 2, an attempt
+         12s  now: a pending; failed: ada's a, token 1, late
+         12s  held by nobody: b, stale; revoked: b, by op: gone; assigned: b, cid, by op
+         40s  nothing
+         41s  refused: not_ready, retry after 31s
+         41s  granted: bob holds b, token 3, until 941s
+         72s  queued: a
+     "#]];
+
     a_line_whose_head_cannot_be_granted_is_not_forgotten:
     "0s   op sets ops, concurrency 1, lock_delay 15s
      0s   ada creates many in ops: a; b

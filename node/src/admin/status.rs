@@ -2,72 +2,18 @@
 
 use super::Admin;
 use crate::peers::wire::{NodeQuestion, NodeReply, ReportReply, Role};
+use api::cluster::{ClusterStatus, MemberReport, MemberStatus};
 use futures_util::future::join_all;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use raft_store::codec::records::HashMark;
 use raft_store::types::{Member, NodeId, Types};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
-use utoipa::ToSchema;
 
 /// A member that takes longer is shown as one that did not answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct ClusterStatus {
-    /// Its id, in hex.
-    pub cluster: String,
-    /// The node that says this.
-    pub node: NodeId,
-    /// As far as that node knows.
-    pub leader: Option<NodeId>,
-    pub term: u64,
-    /// That the state of that node works under.
-    pub rules_version: u32,
-    /// Whether leases are granted: not between a restore and its activation.
-    pub activated: bool,
-    /// The newest entry at which the state hashes of the most members can be compared.
-    pub hashes_at: Option<u64>,
-    /// Whether they are the same; nothing while fewer than two can be compared.
-    pub hashes_agree: Option<bool>,
-    /// Every one, in the order of their ids.
-    pub members: Vec<MemberStatus>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct MemberStatus {
-    pub id: NodeId,
-    pub peer_address: String,
-    pub api_address: String,
-    /// Or learns.
-    pub votes: bool,
-    /// What it said itself; nothing if it did not answer.
-    pub report: Option<MemberReport>,
-    /// Why there is no report.
-    pub unreachable: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct MemberReport {
-    pub role: &'static str,
-    pub term: u64,
-    /// The last entry that its state holds.
-    pub applied: Option<u64>,
-    /// Entries of the leader's log that its state does not hold; nothing if the leader did not answer.
-    pub lag: Option<u64>,
-    /// At [`ClusterStatus::hashes_at`], in hex.
-    pub hash: Option<String>,
-    /// Of its software.
-    pub version: String,
-    /// Up to which version its build knows the rules.
-    pub known_rules: u32,
-    pub draining: bool,
-    /// Why it must stop, if it must.
-    pub failure: Option<String>,
-}
 
 impl Admin {
     /// Asks every member at once. Works without a leader, and with members that are gone.
@@ -152,7 +98,8 @@ fn report(said: &ReportReply, hashes_at: Option<u64>, last: Option<u64>) -> Memb
             Role::Candidate => "candidate",
             Role::Leader => "leader",
             Role::Stopped => "stopped",
-        },
+        }
+        .to_owned(),
         term: said.term,
         applied: said.applied,
         lag: last.map(|last| last.saturating_sub(said.applied.unwrap_or(0))),

@@ -4,7 +4,7 @@ use crate::edge::extract::RequestName;
 use crate::edge::{Edge, document, rest};
 use crate::metrics;
 use crate::metrics::CommandName;
-use crate::trace;
+use crate::trace::{self, TraceContext};
 use api::{Code, Problem};
 use axum::Json;
 use axum::body::Body;
@@ -110,16 +110,24 @@ pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) 
     drop(in_flight);
     let code = response.extensions().get::<Told>().map(|told| told.0.code);
     if let Some(operation) = operation {
-        edge.node.metrics().call(CommandName::other(operation), code.map_or(metrics::OK, Code::name), began.elapsed());
+        let outcome = code.map_or(metrics::OK, Code::name);
+        span.record("command", operation).record("outcome", outcome);
+        edge.node.metrics().call(CommandName::other(operation), outcome, began.elapsed());
     }
     if code == Some(Code::Internal) {
         span.in_scope(|| tracing::error!(operation, "a request failed"));
     }
+    finished(&mut response, &name, &trace);
+    response
+}
+
+/// Writes what went wrong, and names the request and its trace.
+pub(crate) fn finished(response: &mut Response, name: &RequestName, trace: &TraceContext) {
     if let Some(mut told) = response.extensions_mut().remove::<Told>() {
         if let Some(id) = name.as_str() {
             told.0.request_id = Some(id.to_owned());
         }
-        write(&mut response, &told.0);
+        write(response, &told.0);
         response.extensions_mut().insert(told);
     }
     for (header, value) in [(REQUEST_ID, name.as_str()), (TRACE, Some(trace.header().as_str()))] {
@@ -127,7 +135,6 @@ pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) 
             response.headers_mut().insert(header, value);
         }
     }
-    response
 }
 
 /// Which call of the document it is.

@@ -23,6 +23,11 @@ use tower::{Layer, Service};
 /// Told to a caller for whose body there is no room. Bodies are gone within milliseconds, or [`BodyLimits::within`].
 const ROOM_AGAIN: Duration = Duration::from_millis(500);
 
+/// A body that is too large is still read, and dropped, up to here: a caller that is cut off while it sends would not get
+/// to read why.
+const DROPPED_MAX: u64 = 16 * 1024 * 1024;
+const DROPPED_WITHIN: Duration = Duration::from_secs(1);
+
 /// What bodies may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
@@ -113,13 +118,13 @@ impl WholeBody {
         self
     }
 
-    async fn take(&self, mut body: Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
+    async fn take(&self, body: &mut Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
         let BodyLimits { bytes_max, within, .. } = self.limits;
         let claimed = body.size_hint().lower();
         if claimed > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
             return Err(BodyRefusal::TooLarge { bytes_max });
         }
-        timeout(within, self.read(&mut body)).await.unwrap_or(Err(BodyRefusal::TooSlow { within }))
+        timeout(within, self.read(body)).await.unwrap_or(Err(BodyRefusal::TooSlow { within }))
     }
 
     async fn read(&self, body: &mut Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
@@ -153,6 +158,24 @@ impl WholeBody {
             }
         }
         Ok((if whole.is_empty() { first } else { whole.freeze() }, room))
+    }
+}
+
+/// Reads on for a while, so that a caller that still sends gets to read the answer.
+pub(crate) async fn let_go(body: &mut Body) {
+    let _ = timeout(DROPPED_WITHIN, drop_rest(body)).await;
+}
+
+async fn drop_rest(body: &mut Body) {
+    if body.size_hint().lower() > DROPPED_MAX {
+        return;
+    }
+    let mut dropped = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        dropped += frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        if dropped > DROPPED_MAX {
+            return;
+        }
     }
 }
 
@@ -193,10 +216,16 @@ where
         }
         let of = self.of.clone();
         Box::pin(async move {
-            let (head, body) = request.into_parts();
-            match of.take(body).await {
+            let (head, mut body) = request.into_parts();
+            match of.take(&mut body).await {
                 Ok((bytes, _room)) => inner.call(Request::from_parts(head, Body::from(bytes))).await,
-                Err(refusal) => Ok((of.refuse)(refusal)),
+                Err(refusal) => {
+                    let waits_to_be_asked = head.headers.contains_key(header::EXPECT);
+                    if matches!(refusal, BodyRefusal::TooLarge { .. }) && !waits_to_be_asked {
+                        let_go(&mut body).await;
+                    }
+                    Ok((of.refuse)(refusal))
+                }
             }
         })
     }

@@ -139,11 +139,11 @@ impl Call {
         let request = self.request(command);
         lease::validate(&request).map_err(|refusal| self.refused(refusal))?;
         let (class, commands) = (class_of(&request.command), commands_in(&request.command));
-        let admitted = self.admit(class, commands)?;
+        let admitted = self.admit(class, commands).map_err(|failure| self.in_doubt(failure))?;
         // One who waits in line does no work meanwhile.
         if is_waiting(&request.command) {
             admitted.done();
-            let _place = self.park(Parking::Waiter)?;
+            let _place = self.park(Parking::Waiter).map_err(|failure| self.in_doubt(failure))?;
             return self.answered(request, within).await;
         }
         let answered = self.answered(request, within).await;
@@ -201,6 +201,17 @@ impl Call {
         let mut problem = Problem::new(code).with_detail(shed.reason.replace('_', " "));
         let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
         problem.retry_after_ms = Some(millis.max(1));
+        problem.into()
+    }
+
+    /// A repeated command that was sent away did nothing; the attempt before it may have.
+    fn in_doubt(&self, Failure(sent_away): Failure) -> Failure {
+        if !self.asking.is_retry {
+            return Failure(sent_away);
+        }
+        let mut problem = Problem::new(Code::Unknown);
+        problem.detail = sent_away.detail;
+        problem.retry_after_ms = sent_away.retry_after_ms;
         problem.into()
     }
 
@@ -307,7 +318,12 @@ impl Call {
 
     #[must_use]
     pub fn refused(&self, refusal: Refusal) -> Failure {
-        Problem::of(refusal, self.calendar()).into()
+        let mut problem = Problem::of(refusal, self.calendar());
+        let holder = problem.holder.as_ref().and_then(|holder| holder.actor.as_ref());
+        if problem.code == Code::AlreadyClaimed && holder == Some(self.actor()) && problem.detail.is_none() {
+            problem.detail = Some("by yourself: name the token of your lease".into());
+        }
+        problem.into()
     }
 }
 

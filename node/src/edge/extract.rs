@@ -97,7 +97,7 @@ impl FromRequestParts<Edge> for Asking {
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let headers = &parts.headers;
-        let (identity, token) = identify(edge, parts)?;
+        let (identity, token) = identify(&edge.authenticator, parts)?;
         let space = named(headers, &SPACE, SpaceName::new)?.unwrap_or_else(|| identity.usual_space());
         let session = named(headers, &SESSION, SessionId::new)?;
         header(headers, &IDEMPOTENCY_KEY)?;
@@ -136,10 +136,14 @@ pub async fn who(State(edge): State<Edge>, request: Request, next: Next) -> Resu
     Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
-fn identify(edge: &Edge, parts: &Parts) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
+/// Who asks, by what the node goes by.
+pub(crate) fn identify(
+    authenticator: &Authenticator,
+    parts: &Parts,
+) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
     let unauthenticated = |why: &str| Failure::from(Problem::new(Code::Unauthenticated).with_detail(why));
     let headers = &parts.headers;
-    match &edge.authenticator {
+    match authenticator {
         Authenticator::Tokens(tokens) => {
             let given = header(headers, &header::AUTHORIZATION)?;
             let given = given.ok_or_else(|| unauthenticated("send Authorization: Bearer and your token"))?;
@@ -261,10 +265,10 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
 #[derive(Debug)]
 pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<Edge> for Query<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Edge) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = form_urlencoded::parse(query.as_bytes());
         let deserializer = serde_html_form::Deserializer::new(pairs);

@@ -40,6 +40,7 @@ pub fn router(edge: Edge) -> Router {
     let calls = Router::from(single())
         .layer(whole_body.clone())
         .merge(Router::from(batches()).layer(whole_body.with_bytes_max(BATCH_BYTES)))
+        .merge(Router::from(streamed()))
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(edge.clone(), who));
     // What is compressed already, or is read as it comes, stays as it is.
@@ -56,7 +57,7 @@ pub fn router(edge: Edge) -> Router {
 /// The document that describes them.
 #[must_use]
 pub fn document() -> OpenApi {
-    document::complete(OpenApiRouter::new().merge(single()).merge(batches()).into_openapi())
+    document::complete(OpenApiRouter::new().merge(single()).merge(batches()).merge(streamed()).into_openapi())
 }
 
 fn not_taken(refusal: BodyRefusal) -> Failure {
@@ -79,6 +80,11 @@ fn not_taken(refusal: BodyRefusal) -> Failure {
 
 fn batches() -> OpenApiRouter<Edge> {
     OpenApiRouter::new().routes(routes!(items::create_many)).routes(routes!(claims::claim_many))
+}
+
+/// What is not read whole.
+fn streamed() -> OpenApiRouter<Edge> {
+    OpenApiRouter::new().routes(routes!(cluster::restore))
 }
 
 fn single() -> OpenApiRouter<Edge> {

@@ -5,7 +5,7 @@ use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
 use crate::edge::gate::{Parked, Parking};
 use crate::edge::server::Stopping;
-use crate::hub::Told;
+use crate::followers::{Follower, Interest, Told};
 use crate::identity::Authenticator;
 use crate::metrics::Open;
 use api::event::Event;
@@ -17,12 +17,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use lease::disclose;
 use lease::event::Event as CoreEvent;
-use lease::names::{ActorId, ItemId, QueueName};
+use lease::names::{ActorId, ItemId, QueueName, SpaceName};
 use lease::numbers::EventNumber;
 use raft_store::state::history::EventsAfter;
 use std::convert::Infallible;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
@@ -43,6 +42,15 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// What it is woken by: no more than can be told without looking at each event.
+    fn interest(&self, space: SpaceName) -> Interest {
+        match (&self.item, &self.queue) {
+            (Some(item), _) => Interest::Item(space, item.clone()),
+            (None, Some(queue)) => Interest::Queue(space, queue.clone()),
+            (None, None) => Interest::Space(space),
+        }
+    }
+
     fn takes(&self, event: &Event) -> bool {
         self.queue.as_ref().is_none_or(|queue| event.queue.as_ref() == Some(queue))
             && self.item.as_ref().is_none_or(|item| event.item.as_ref() == Some(item))
@@ -136,12 +144,14 @@ struct Watch {
     wanted: Wanted,
     /// Everything up to here was sent, or is not the reader's.
     position: EventNumber,
-    told: broadcast::Receiver<Told>,
+    told: Follower,
     /// What was applied may stand on disk only.
     is_behind: bool,
     heartbeat_at: Instant,
     sent_at: Instant,
     is_over: bool,
+    /// The reader does not know where it begins, and is to go on from there if it is cut off before anything happens.
+    is_to_be_told: bool,
     _place: Parked,
     _open: Open,
 }
@@ -150,11 +160,11 @@ struct Watch {
 ///
 /// # Errors
 /// When too many streams are open.
-pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Result<Response, Failure> {
+pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: bool) -> Result<Response, Failure> {
     let place = call.park(Parking::Stream)?;
     let open = call.edge.node.metrics().stream_opened();
     // Before the first look at the disk: nothing falls between.
-    let told = call.edge.node.hub().events();
+    let told = call.edge.node.hub().follow(wanted.interest(call.asking.space.clone()));
     let now = Instant::now();
     let watch = Watch {
         call,
@@ -165,6 +175,7 @@ pub fn stream(call: Call, wanted: Wanted, after: EventNumber) -> Result<Response
         heartbeat_at: now + HEARTBEAT,
         sent_at: now,
         is_over: false,
+        is_to_be_told,
         _place: place,
         _open: open,
     };
@@ -195,6 +206,9 @@ impl Watch {
         if self.is_over {
             return None;
         }
+        if std::mem::take(&mut self.is_to_be_told) {
+            return Some(format!("id: {}\n\n", self.position));
+        }
         if self.sent_at.elapsed() > PATIENCE + HEARTBEAT {
             return Some(self.end("slow_reader", "nothing was taken for a minute: come back with the last id"));
         }
@@ -223,7 +237,7 @@ impl Watch {
             }
             let stopping = self.call.stopping.clone();
             let heard = tokio::select! {
-                heard = timeout_at(self.heartbeat_at, self.told.recv()) => heard,
+                heard = timeout_at(self.heartbeat_at, self.told.next()) => heard,
                 () = begun(stopping) => continue,
             };
             match heard {
@@ -232,6 +246,8 @@ impl Watch {
                     if !self.is_still_known() {
                         return Some(self.end("unauthenticated", "the token is no longer known"));
                     }
+                    let heard = self.told.has_heard_all_up_to(&self.call.asking.space);
+                    self.position = self.position.max(heard.unwrap_or_default());
                     // The id alone tells a reader whose filter lets little through how far it is.
                     return Some(format!(": heartbeat\nid: {}\n\n", self.position));
                 }
@@ -252,19 +268,9 @@ impl Watch {
 
     /// Of what was applied, what follows the position without a gap.
     fn take(&mut self, events: &[CoreEvent]) -> Result<Vec<Event>, Failure> {
-        let space = &self.call.asking.space;
-        let mut fresh = Vec::new();
-        for event in events.iter().filter(|event| event.space == *space) {
-            if event.number <= self.position {
-                continue;
-            }
-            if event.number.seq != self.position.seq + 1 {
-                self.is_behind = true;
-                break;
-            }
-            self.position = event.number;
-            fresh.push(event.clone());
-        }
+        // What the disk has shown already is told once more.
+        let fresh: Vec<CoreEvent> = events.iter().filter(|event| event.number > self.position).cloned().collect();
+        self.position = fresh.last().map_or(self.position, |last| last.number);
         if fresh.is_empty() { Ok(Vec::new()) } else { shown(&self.call, &self.wanted, &fresh) }
     }
 

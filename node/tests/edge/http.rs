@@ -3,6 +3,7 @@
 
 use crate::client::within;
 use crate::contract::Contract;
+use crate::people::token;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -48,8 +49,22 @@ impl Caller {
         self.with("tenure-space", space)
     }
 
+    pub(crate) fn is_in(&self, space: &str) -> bool {
+        self.headers.iter().any(|(name, value)| *name == "tenure-space" && value == space)
+    }
+
     pub(crate) fn key(&self, key: &str) -> Self {
         self.with("idempotency-key", key)
+    }
+
+    pub(crate) fn with_token(&self, actor: &str) -> Self {
+        self.with("authorization", &format!("Bearer {}", token(actor)))
+    }
+
+    /// Bytes that are no JSON.
+    pub(crate) fn upload(&self, path: impl Into<String>, bytes: Bytes) -> Ask {
+        let (caller, body) = (self.clone(), Some(bytes.to_vec()));
+        Ask { caller, method: "POST", path: path.into(), kind: "application/octet-stream", body }
     }
 
     pub(crate) fn get(&self, path: impl Into<String>) -> Ask {
@@ -74,7 +89,7 @@ impl Caller {
 
     pub(crate) fn ask(&self, method: &'static str, path: impl Into<String>, body: Option<Value>) -> Ask {
         let body = body.map(|body| body.to_string().into_bytes());
-        Ask { caller: self.clone(), method, path: path.into(), body }
+        Ask { caller: self.clone(), method, path: path.into(), kind: "application/json", body }
     }
 }
 
@@ -83,6 +98,7 @@ pub(crate) struct Ask {
     caller: Caller,
     method: &'static str,
     path: String,
+    kind: &'static str,
     body: Option<Vec<u8>>,
 }
 
@@ -104,6 +120,11 @@ pub(crate) struct Answer {
 }
 
 impl Ask {
+    /// With a body of another kind than it is.
+    pub(crate) fn typed(self, kind: &'static str) -> Self {
+        Self { kind, ..self }
+    }
+
     pub(crate) async fn send(self) -> Sent {
         let (response, _connection) = match self.open().await {
             Ok(opened) => opened,
@@ -152,7 +173,7 @@ impl Ask {
             request = request.header(*name, value);
         }
         if self.body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, self.kind);
         }
         let body = Full::new(Bytes::from(self.body.clone().unwrap_or_default()));
         let sending = sender.send_request(request.body(body).unwrap());
@@ -180,11 +201,22 @@ impl Ask {
 
     /// Opens a stream of events.
     pub(crate) async fn follow(self) -> Events {
-        let (response, connection) = self.open().await.unwrap_or_else(|sent| panic!("{}: {sent:?}", self.path));
+        let path = self.path.clone();
+        self.try_follow().await.unwrap_or_else(|sent| panic!("{path}: {sent:?}"))
+    }
+
+    /// As [`Ask::follow`], where there may be nobody to open it.
+    pub(crate) async fn try_follow(self) -> Result<Events, Sent> {
+        let (response, connection) = self.open().await?;
         let (parts, body) = response.into_parts();
-        assert_eq!(parts.status, 200, "{}", self.path);
+        if parts.status != 200 {
+            let Ok(body) = within("the whole answer", body.collect()).await else { return Err(Sent::Lost) };
+            let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, bytes: body.to_bytes() };
+            self.check(&answer);
+            return Err(Sent::Answered(answer));
+        }
         self.check(&Answer { status: 200, headers: parts.headers, bytes: Bytes::new() });
-        Events { body, text: String::new(), raw: String::new(), _connection: connection }
+        Ok(Events { body, text: String::new(), raw: String::new(), _connection: connection })
     }
 }
 

@@ -40,22 +40,27 @@ pub(crate) fn usual() -> Vec<String> {
     vec![person("root", "*", ALL), hand("ada"), hand("bob"), hand("cy")]
 }
 
-fn token(actor: &str) -> String {
+pub(crate) fn token(actor: &str) -> String {
     format!("the-token-of-{actor}")
 }
 
 impl Edge {
     /// A cluster of three that all are ready.
     pub(crate) async fn start(people: &[String]) -> Self {
+        Self::begun(people, async |world| world.start_three().await).await
+    }
+
+    /// Nodes that were started so, and are ready.
+    pub(crate) async fn begun(people: &[String], begin: impl AsyncFnOnce(&mut World)) -> Self {
         let mut world = World::empty();
         write_tokens(&world, people);
         world.serves = true;
         world.options = vec!["--tokens".into(), world.folder().join("tokens.toml").display().to_string()];
-        world.start_three().await;
+        begin(&mut world).await;
         let addresses: BTreeMap<u64, String> = (1..=4).map(|node| (node, world.edge_address(node))).collect();
         let nothing = Contract::unread();
         let mut edge = Self { world, contract: Arc::new(nothing), addresses: Arc::new(addresses) };
-        for node in 1..=3 {
+        for node in edge.world.running() {
             edge.is_ready(node).await;
         }
         let document: Value = edge.nobody().get("/openapi.json").answer().await.json();
@@ -82,7 +87,7 @@ impl Edge {
 
     /// One with a token, at node 1.
     pub(crate) fn caller(&self, actor: &str) -> Caller {
-        self.nobody().with("authorization", &format!("Bearer {}", token(actor)))
+        self.nobody().with_token(actor)
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) options: Vec<String>,
     /// Whether the nodes serve callers.
     pub(crate) serves: bool,
+    /// How the first node begins.
+    pub(crate) first: &'static str,
     /// Nodes whose data lies elsewhere.
     data: BTreeMap<NodeId, PathBuf>,
     nodes: BTreeSet<NodeId>,
@@ -58,6 +60,7 @@ impl World {
             network: free_network(),
             options: Vec::new(),
             serves: false,
+            first: "--bootstrap",
             data: BTreeMap::new(),
             nodes: BTreeSet::new(),
             processes: BTreeMap::new(),
@@ -85,7 +88,7 @@ impl World {
         command.args(["--node-id", &node.to_string(), "--peer-listen", &self.address(node)]);
         command.arg("--data").arg(self.data(node));
         if node == 1 {
-            command.arg("--bootstrap");
+            command.arg(self.first);
         } else {
             command.args(["--join", &format!("{},{}", self.address(1), self.address(2))]);
         }

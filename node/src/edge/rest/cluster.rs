@@ -1,22 +1,26 @@
 //! The cluster: its members, its leader, its backup. For admins, on any node.
 
-use crate::admin::status::ClusterStatus;
 use crate::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
+use crate::edge::body::let_go;
 use crate::edge::call::{Call, failed_disk, unfitting};
-use crate::edge::extract::{Body, NodePath};
+use crate::edge::extract::{Body, NodePath, Query};
 use crate::members::ChangeError;
 use crate::propose::NoOutcome;
+use api::cluster::{
+    Activated, ClusterStatus, Done, NewMember, NodeDraining, RaiseRules, Restored, RulesRaised, Snapshotted, Transfer,
+};
 use api::{Code, Problem};
 use axum::Json;
+use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use lease::Command;
 use lease::outcome::Outcome;
 use raft_store::types::Member;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::time::Duration;
-use utoipa::ToSchema;
+use utoipa::IntoParams;
 
 /// For a backup to find out what it has to hold.
 const BACKUP_WITHIN: Duration = Duration::from_secs(10);
@@ -30,27 +34,6 @@ pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
     call.check_admin()?;
     let value = call.edge.admin.status().await.map_err(failed_disk)?;
     Ok(Viewed { value, age: None, revision: None })
-}
-
-/// A node that is to follow.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewMember {
-    /// Never given to another directory before.
-    node: u64,
-    /// Where other nodes reach it.
-    peer_address: String,
-    /// Where callers reach it.
-    #[serde(default)]
-    api_address: String,
-    /// Of its directory, as the node's own log names it.
-    instance: u64,
-}
-
-/// It is so now.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Done {
-    node: u64,
 }
 
 /// Add a node as a learner
@@ -99,14 +82,6 @@ pub async fn remove(call: Call, NodePath(node): NodePath) -> Reply<Done> {
     Ok(Json(Done { node }))
 }
 
-/// Who is to lead.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Transfer {
-    /// The one that is furthest, unless said.
-    to: Option<u64>,
-}
-
 /// Make another node lead
 #[utoipa::path(post, path = "/v1/cluster/transfer", operation_id = "transfer_leader", tag = "cluster",
     request_body = Transfer, responses((status = 200, body = Done)))]
@@ -114,14 +89,6 @@ pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done>
     call.check_admin()?;
     let node = call.edge.admin.transfer(transfer.to).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
-}
-
-/// A snapshot that was taken.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Snapshotted {
-    node: u64,
-    /// The last entry that it holds.
-    applied: u64,
 }
 
 /// Take a snapshot of this node's state
@@ -135,8 +102,8 @@ pub async fn snapshot(call: Call) -> Reply<Snapshotted> {
 
 /// Back the whole store up
 ///
-/// A consistent stream of everything that was acknowledged before the call, while the node serves. `tenured restore`
-/// makes the first node of a new cluster of it; a stream that was cut off is found out there.
+/// A consistent stream of everything that was acknowledged before the call, while the node serves. A restore makes the
+/// first node of a new cluster of it; a stream that was cut off is found out there.
 #[utoipa::path(get, path = "/v1/cluster/backup", operation_id = "backup", tag = "cluster",
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>)))]
 pub async fn backup(call: Call) -> Result<Response, Failure> {
@@ -159,10 +126,28 @@ pub async fn backup(call: Call) -> Result<Response, Failure> {
     Ok(response)
 }
 
-/// Leases are granted.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Activated {
-    activated: bool,
+/// How a backup is to be restored.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreQuery {
+    /// Give only tokens above this one: when others than the backup's cluster gave some, or its clock was ahead.
+    pub(crate) token_floor: Option<u64>,
+}
+
+/// Restore a backup
+///
+/// Into a node that was started with `--await-restore` and an empty directory, and does nothing else until then: it
+/// becomes the first of a new cluster, which grants nothing until it is activated. A node that has data refuses: nothing
+/// is ever restored over it.
+#[utoipa::path(post, path = "/v1/cluster/restore", operation_id = "restore", tag = "cluster", params(RestoreQuery),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, body = Restored)))]
+pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request) -> Reply<Restored> {
+    call.check_admin()?;
+    let_go(&mut request.into_body()).await;
+    let why = "this node has data: start one with --await-restore and an empty directory, and send the backup there";
+    Err(Problem::new(Code::ChangeRefused).with_detail(why).into())
 }
 
 /// Let a restored cluster grant again
@@ -178,19 +163,6 @@ pub async fn activate(call: Call) -> Reply<Activated> {
     }
 }
 
-/// The rules that are to be in force.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RaiseRules {
-    version: u32,
-}
-
-/// The rules that are in force.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct RulesRaised {
-    version: u32,
-}
-
 /// Raise the rules
 ///
 /// Once every member's build knows them; who does not is named.
@@ -204,13 +176,6 @@ pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<Rul
         Outcome::Refused(refusal) => Err(call.refused(refusal)),
         other => Err(unfitting(&other)),
     }
-}
-
-/// Whether this node takes commands.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct NodeDraining {
-    node: u64,
-    draining: bool,
 }
 
 /// Drain this node

@@ -89,7 +89,8 @@ pub async fn stream(call: Call, headers: HeaderMap, Query(query): Query<StreamQu
         Some(id) => Some(id.parse::<Number>().map_err(|why| Problem::invalid("Last-Event-ID", why))?),
     };
     let last = watch::last_event(&call).await?;
-    let after: EventNumber = match resumed.or(query.after) {
+    let said = resumed.or(query.after);
+    let after: EventNumber = match said {
         Some(Number(after)) => {
             watch::check_position(after, last)?;
             after
@@ -99,5 +100,5 @@ pub async fn stream(call: Call, headers: HeaderMap, Query(query): Query<StreamQu
     let wanted = Wanted { queue: query.queue, item: query.item, actor: query.actor };
     // So that a position that is no longer kept is refused and not only the end of a stream.
     watch::page(&call, &wanted, after, 1)?;
-    watch::stream(call, wanted, after)
+    watch::stream(call, wanted, after, said.is_none())
 }

@@ -1,0 +1,119 @@
+//! A node that waits for a backup: it has nothing yet, and serves the one call that gives it something.
+
+use crate::daemon::EdgeSettings;
+use crate::edge::answer::{Failure, Reply, finished};
+use crate::edge::extract::{Query, RequestName, identify};
+use crate::edge::rest::cluster::RestoreQuery;
+use crate::edge::server::{EdgeServer, ServerLimits};
+use crate::identity::Authenticator;
+use crate::restore;
+use crate::trace;
+use api::cluster::Restored;
+use api::{Code, Problem};
+use axum::extract::{FromRequestParts as _, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use lease::numbers::Token;
+use raft_store::restore::{RestoreError, Target};
+use serde_json::json;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
+use tracing::Instrument as _;
+
+/// For the answer of the restore to reach its caller.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+struct Awaiting {
+    authenticator: Authenticator,
+    target: Target,
+    /// Held by the restore that is under way.
+    turn: Mutex<()>,
+    is_restored: watch::Sender<bool>,
+}
+
+/// Serves until a backup has come and its directory is there.
+///
+/// # Errors
+/// When it cannot listen.
+pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Result<()> {
+    let listener = TcpListener::bind(&settings.listen).await?;
+    let (is_restored, mut restored) = watch::channel(false);
+    let directory = target.directory.display().to_string();
+    let authenticator = settings.authenticator.clone();
+    let awaiting = Arc::new(Awaiting { authenticator, target, turn: Mutex::default(), is_restored });
+    let router = Router::new()
+        .route("/healthz", get(|| async { Json(json!({ "ok": true })) }))
+        .route("/readyz", get(not_ready))
+        .route("/v1/cluster/restore", post(restore_from))
+        .fallback(|| async { Failure::from(Problem::new(Code::Unavailable).with_detail(WAITS)) })
+        .layer(from_fn(named))
+        .with_state(awaiting);
+    let server = EdgeServer::start(listener, settings.tls.clone(), router, ServerLimits::default())?;
+    tracing::info!(callers = %server.address(), directory, "waiting for a backup: POST it to /v1/cluster/restore");
+    // Fails only if the sender is gone, which the server holds.
+    let _ = restored.wait_for(|restored| *restored).await;
+    server.shutdown(END_WITHIN).await;
+    Ok(())
+}
+
+const WAITS: &str = "this node waits for a backup: POST one to /v1/cluster/restore";
+
+async fn not_ready() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "ok": false, "why": WAITS }))).into_response()
+}
+
+async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -> Reply<Restored> {
+    let (mut parts, body) = request.into_parts();
+    let (identity, _) = identify(&awaiting.authenticator, &parts)?;
+    if !identity.is_admin() {
+        let mut problem = Problem::new(Code::Forbidden);
+        problem.needs = Some(api::words::Role::Admin);
+        return Err(problem.into());
+    }
+    let Query(asked) = Query::<RestoreQuery>::from_request_parts(&mut parts, &()).await?;
+    let busy = || Problem::new(Code::ChangeRefused).with_detail("another restore into this node is under way");
+    let _turn = awaiting.turn.try_lock().map_err(|_| busy())?;
+    if *awaiting.is_restored.borrow() {
+        return Err(Problem::new(Code::ChangeRefused).with_detail("this node has been restored already").into());
+    }
+    let target = Target { token_floor: asked.token_floor.map(Token), ..awaiting.target.clone() };
+    let node = target.node;
+    let restored = restore::from_stream(body.into_data_stream(), target).await.map_err(not_restored)?;
+    awaiting.is_restored.send_replace(true);
+    Ok(Json(Restored {
+        node,
+        cluster: format!("{:032x}", restored.cluster),
+        from_cluster: format!("{:032x}", restored.backup.cluster),
+        applied: restored.backup.snapshot.last.map_or(0, |last| last.index),
+    }))
+}
+
+fn not_restored(error: RestoreError) -> Failure {
+    tracing::warn!(%error, "not restored");
+    let code = match &error {
+        RestoreError::Backup(_) | RestoreError::NoState(_) => {
+            return Problem::invalid("body", error.to_string()).into();
+        }
+        RestoreError::Used(_) | RestoreError::Busy(_) | RestoreError::Rules(_) => Code::ChangeRefused,
+        RestoreError::Refused(_) => Code::RestoreRefused,
+        RestoreError::Directory(_) | RestoreError::Disk { .. } => Code::Internal,
+    };
+    Problem::new(code).with_detail(error.to_string()).into()
+}
+
+/// As on any other node, an answer names its request.
+async fn named(mut request: Request, next: Next) -> Response {
+    let name = RequestName::of(request.headers());
+    let header = request.headers().get(trace::HEADER).and_then(|header| header.to_str().ok());
+    let (span, trace) = trace::request_span(header, name.as_str().unwrap_or_default());
+    request.extensions_mut().insert(name.clone());
+    let mut response = next.run(request).instrument(span).await;
+    finished(&mut response, &name, &trace);
+    response
+}

@@ -1,0 +1,204 @@
+//! Those who follow events, each by what it wants to hear of: an event that concerns nobody wakes nobody, however many
+//! follow others.
+
+use lease::event::Event;
+use lease::names::{ItemId, QueueName, SpaceName};
+use lease::numbers::EventNumber;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, Receiver, Sender};
+
+/// What one may follow.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Interest {
+    Space(SpaceName),
+    Queue(SpaceName, QueueName),
+    Item(SpaceName, ItemId),
+}
+
+impl Interest {
+    /// Chunks of events that a follower may fall behind before it has to read from disk what it missed. Room for them is
+    /// made at once, and there may be as many items followed as there are streams.
+    fn chunks_kept(&self) -> usize {
+        match self {
+            Self::Space(_) => 1_024,
+            Self::Queue(..) => 64,
+            Self::Item(..) => 8,
+        }
+    }
+
+    fn of(event: &Event) -> impl Iterator<Item = Self> {
+        let queue = event.queue.clone().map(|queue| Self::Queue(event.space.clone(), queue));
+        let item = event.item.clone().map(|item| Self::Item(event.space.clone(), item));
+        [Some(Self::Space(event.space.clone())), queue, item].into_iter().flatten()
+    }
+}
+
+/// What a follower hears of a chunk.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// In order.
+    Events(Arc<[Event]>),
+    /// A snapshot skipped what happened: it stands on disk.
+    Jump,
+}
+
+#[derive(Debug, Default)]
+pub struct Followers(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    by_interest: BTreeMap<Interest, Sender<Told>>,
+    /// The last event of each space that was told since somebody followed.
+    told: BTreeMap<SpaceName, EventNumber>,
+}
+
+impl Followers {
+    /// Hears everything of this kind that is applied from now on.
+    pub fn follow(self: &Arc<Self>, interest: Interest) -> Follower {
+        let mut state = self.lock();
+        let sender = state.by_interest.entry(interest.clone());
+        let heard = sender.or_insert_with_key(|interest| broadcast::channel(interest.chunks_kept()).0).subscribe();
+        Follower { followers: self.clone(), interest, heard: Some(heard) }
+    }
+
+    pub fn tell(&self, events: &[Event]) {
+        let mut state = self.lock();
+        if state.by_interest.is_empty() {
+            return;
+        }
+        let mut wanted: BTreeMap<Interest, Vec<Event>> = BTreeMap::new();
+        for event in events {
+            for interest in Interest::of(event).filter(|interest| state.by_interest.contains_key(interest)) {
+                wanted.entry(interest).or_default().push(event.clone());
+            }
+        }
+        for (interest, events) in wanted {
+            // One who has just left is no failure.
+            let _ = state.by_interest[&interest].send(Told::Events(events.into()));
+        }
+        // Behind all that was sent: who has heard all has come as far as this.
+        for event in events {
+            state.told.insert(event.space.clone(), event.number);
+        }
+    }
+
+    pub fn jump(&self) {
+        let mut state = self.lock();
+        state.told.clear();
+        for sender in state.by_interest.values() {
+            let _ = sender.send(Told::Jump);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One who follows. Dropped, it hears no more.
+#[derive(Debug)]
+pub struct Follower {
+    followers: Arc<Followers>,
+    interest: Interest,
+    /// None only while it is dropped.
+    heard: Option<Receiver<Told>>,
+}
+
+impl Follower {
+    /// What comes next.
+    ///
+    /// # Errors
+    /// When it is too far behind, and has to read from disk.
+    pub async fn next(&mut self) -> Result<Told, RecvError> {
+        match &mut self.heard {
+            Some(heard) => heard.recv().await,
+            None => Err(RecvError::Closed),
+        }
+    }
+
+    /// Up to which event of the space it has heard all that it follows, if it has.
+    pub fn has_heard_all_up_to(&self, space: &SpaceName) -> Option<EventNumber> {
+        let state = self.followers.lock();
+        let is_through = self.heard.as_ref().is_some_and(Receiver::is_empty);
+        state.told.get(space).copied().filter(|_| is_through)
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.heard = None;
+        let mut state = self.followers.lock();
+        if state.by_interest.get(&self.interest).is_some_and(|sender| sender.receiver_count() == 0) {
+            state.by_interest.remove(&self.interest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lease::event::What;
+    use lease::numbers::{Epoch, Time, Wall};
+
+    fn space() -> SpaceName {
+        SpaceName::fallback()
+    }
+
+    fn created(seq: u64, queue: &str, item: &str) -> Event {
+        Event {
+            space: space(),
+            number: EventNumber { epoch: Epoch(0), seq },
+            at: Time(0),
+            wall: Wall(0),
+            by: None,
+            queue: Some(QueueName::new(queue).unwrap()),
+            item: Some(ItemId::new(item).unwrap()),
+            local_to: None,
+            what: What::Created,
+        }
+    }
+
+    async fn seqs(follower: &mut Follower) -> Vec<u64> {
+        match follower.next().await.unwrap() {
+            Told::Events(events) => events.iter().map(|event| event.number.seq).collect(),
+            Told::Jump => vec![],
+        }
+    }
+
+    #[tokio::test]
+    async fn each_hears_what_it_follows_and_is_woken_by_nothing_else() {
+        let followers = Arc::new(Followers::default());
+        let queue = |name: &str| Interest::Queue(space(), QueueName::new(name).unwrap());
+        let mut all = followers.follow(Interest::Space(space()));
+        let mut ops = followers.follow(queue("ops"));
+        let mut disk = followers.follow(Interest::Item(space(), ItemId::new("disk").unwrap()));
+        let quiet = followers.follow(queue("quiet"));
+        followers.tell(&[created(1, "ops", "disk"), created(2, "build", "x"), created(3, "ops", "tape")]);
+        assert_eq!(seqs(&mut all).await, [1, 2, 3]);
+        assert_eq!(seqs(&mut ops).await, [1, 3]);
+        assert_eq!(disk.has_heard_all_up_to(&space()), None, "it has not listened yet");
+        assert_eq!(seqs(&mut disk).await, [1]);
+        let last = |follower: &Follower| follower.has_heard_all_up_to(&space()).map(|number| number.seq);
+        assert_eq!([last(&disk), last(&quiet)], [Some(3), Some(3)]);
+        followers.jump();
+        assert!(matches!(ops.next().await, Ok(Told::Jump)));
+        assert_eq!(last(&ops), None, "what was skipped was not told");
+    }
+
+    #[tokio::test]
+    async fn whom_nobody_follows_is_forgotten_and_who_is_too_slow_is_told() {
+        let followers = Arc::new(Followers::default());
+        let interest = Interest::Item(space(), ItemId::new("disk").unwrap());
+        let (mut first, second) = (followers.follow(interest.clone()), followers.follow(interest));
+        drop(second);
+        assert_eq!(followers.lock().by_interest.len(), 1);
+        for seq in 1..=20 {
+            followers.tell(&[created(seq, "ops", "disk")]);
+        }
+        assert!(matches!(first.next().await, Err(RecvError::Lagged(_))));
+        drop(first);
+        assert_eq!(followers.lock().by_interest.len(), 0);
+    }
+}
