@@ -1,7 +1,7 @@
 //! Three nodes: members, leadership, draining, failover, backup.
 
 use crate::daemon::until;
-use crate::world::{Cluster, Tenure, can_await_restore};
+use crate::world::{Cluster, Tenure};
 use api::cluster::{ClusterStatus, Done, NodeDraining, Restored, Snapshotted};
 use client::api;
 use expect_test::expect;
@@ -114,9 +114,6 @@ async fn a_backup_is_a_whole_file_and_replaces_nothing() {
 
 #[tokio::test]
 async fn a_backup_becomes_a_new_cluster_that_grants_once_it_is_activated() {
-    if !can_await_restore() {
-        return;
-    }
     let mut cluster = Cluster::start().await;
     cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
     cluster.tenure(["claim", "disk"]).said().ends_with(0);
