@@ -200,7 +200,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
         *codes.entry(crowd.await.unwrap().as_str().unwrap().to_owned()).or_default() += 1;
     }
     eprintln!("the crowd: {codes:?}; {asked:?}");
-    assert!(codes.contains_key("overloaded") && codes.contains_key("rate_limited"), "{codes:?}");
+    assert!(codes.contains_key("overloaded"), "more than the node has room for: {codes:?}");
     let in_log = asked.iter().any(|(id, code)| id.starts_with("early") && code == "unknown");
     assert!(in_log || codes.contains_key("unknown"), "what the leader took is in doubt: {codes:?}, {asked:?}");
     assert!(codes.keys().all(|code| ["overloaded", "rate_limited", "unknown", "unavailable"].contains(&code.as_str())));
