@@ -1,8 +1,16 @@
 //! The command `tenure` against real nodes: what people read, what programs read, and how it ends.
 
-#[expect(dead_code, reason = "shared with the tests of the library, which make items themselves")]
+#[expect(dead_code, reason = "shared with other tests")]
+#[path = "processes/cluster.rs"]
+mod cluster;
 #[path = "processes/daemon.rs"]
 mod daemon;
+#[path = "processes/proxy.rs"]
+mod proxy;
+#[path = "cli/resource.rs"]
+mod resource;
+#[path = "cli/timeless.rs"]
+mod timeless;
 #[path = "cli/world.rs"]
 mod world;
 
@@ -16,12 +24,18 @@ mod clusters;
 mod exec;
 #[path = "cli/help.rs"]
 mod help;
+#[path = "cli/killed.rs"]
+mod killed;
 #[path = "cli/looking.rs"]
 mod looking;
 #[path = "cli/operating.rs"]
 mod operating;
+#[path = "cli/partition.rs"]
+mod partition;
 #[path = "cli/profiles.rs"]
 mod profiles;
+#[path = "cli/slept.rs"]
+mod slept;
 #[path = "cli/work.rs"]
 mod work;
 #[path = "cli/writing.rs"]

@@ -43,6 +43,10 @@ async fn renew(client: &Client, hold: &Hold) {
     let mut failed = 0;
     loop {
         hold.due().await;
+        // After a sleep both are due: the moment to renew, and the end.
+        if hold.remaining().is_zero() {
+            return hold.lose(Lost::Lapsed);
+        }
         match renew_once(client, hold).await {
             Ok(()) => failed = 0,
             Err(error) if is_loss(&error) => return hold.lose(loss(&error)),

@@ -124,6 +124,19 @@ async fn a_machine_that_slept_through_its_lease_notices_when_it_wakes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_that_slept_through_its_lease_does_not_renew_it() {
+    // The clock is looked at each second for the end of the lease, and after 19.7 s for the second renewal: that comes first.
+    let fake = Fake::with([granted(30_000)], |_| renewed(29_100, false));
+    let claim = held(&fake).await;
+    sleep(Duration::from_millis(19_500)).await;
+    fake.sleep_machine(secs(3_600));
+    claim.cancelled().cancelled().await;
+    assert_eq!(claim.lost(), Some(Lost::Lapsed));
+    assert_eq!(claim.client.clock().now(), Moment(secs(3_600) + Duration::from_millis(19_700)));
+    assert_eq!(fake.asked().iter().filter(|asked| asked.contains("renew")).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_is_gone_stops_the_work_at_once_and_says_why() {
     for (state, claimed, why) in
         [("cancelled", false, Lost::Cancelled), ("queued", false, Lost::Revoked), ("active", true, Lost::Replaced)]

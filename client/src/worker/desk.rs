@@ -6,6 +6,7 @@ use crate::claim::{Claim, RenewedBy};
 use crate::clock::Moment;
 use crate::{Client, Lost};
 use api::claim::Grant;
+use lease::names::ItemId;
 use lease::numbers::Token;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,10 @@ pub(super) struct Desk {
     progress_within: Option<Duration>,
     /// By token.
     kept: Mutex<BTreeMap<u64, Kept>>,
-    /// Something was taken.
+    /// Leases that are over by this machine's clock and may not be by the cluster's, which stands still without a quorum.
+    /// Nobody works under them: a renewal of the whole session would keep them for ever.
+    adrift: Mutex<BTreeMap<u64, ItemId>>,
+    /// Something was taken, or is adrift.
     pub(super) changed: Notify,
     /// An operator wants it to take nothing new.
     pub(super) drain: CancellationToken,
@@ -39,6 +43,7 @@ impl Desk {
             client,
             progress_within,
             kept: Mutex::default(),
+            adrift: Mutex::default(),
             changed: Notify::new(),
             drain: CancellationToken::new(),
             kill: CancellationToken::new(),
@@ -59,7 +64,24 @@ impl Desk {
     }
 
     pub(super) fn put_away(&self, claim: &Claim) {
+        if claim.lost() == Some(Lost::Lapsed) {
+            self.lock_adrift().insert(claim.token().0, claim.item().clone());
+            self.changed.notify_one();
+        }
         self.kept().remove(&claim.token().0);
+    }
+
+    fn lock_adrift(&self) -> MutexGuard<'_, BTreeMap<u64, ItemId>> {
+        self.adrift.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn adrift(&self) -> Vec<(ItemId, Token)> {
+        self.lock_adrift().iter().map(|(token, item)| (item.clone(), Token(*token))).collect()
+    }
+
+    /// It is certainly over.
+    pub(super) fn forget(&self, token: Token) {
+        self.lock_adrift().remove(&token.0);
     }
 
     pub(super) fn has(&self, token: Token) -> bool {
@@ -69,7 +91,7 @@ impl Desk {
     /// What is to be renewed: not what is lost, and not what makes no progress.
     pub(super) fn alive(&self) -> Vec<Arc<Hold>> {
         let now = self.client.clock().now();
-        let is_alive = |kept: &&Kept| kept.hold.lost().is_none() && !self.is_stalled(kept, now);
+        let is_alive = |kept: &&Kept| !kept.hold.remaining().is_zero() && !self.is_stalled(kept, now);
         self.kept().values().filter(is_alive).map(|kept| kept.hold.clone()).collect()
     }
 
@@ -78,9 +100,10 @@ impl Desk {
         let now = self.client.clock().now();
         let differs = |kept: &Kept| {
             let is_held = !matches!(kept.hold.lost(), Some(Lost::GivenBack));
-            is_held && (self.is_stalled(kept, now) || kept.hold.wind_down.is_cancelled())
+            let is_over = kept.hold.valid_until() <= now;
+            is_held && (is_over || self.is_stalled(kept, now) || kept.hold.wind_down.is_cancelled())
         };
-        !self.kept().values().any(differs)
+        !self.kept().values().any(differs) && self.lock_adrift().is_empty()
     }
 
     fn is_stalled(&self, kept: &Kept, now: Moment) -> bool {

@@ -5,8 +5,8 @@ use crate::Error;
 use crate::claim::hold::{Hold, Lost, Word};
 use crate::claim::keeper::{attempt_within, is_loss, loss, renew_once};
 use crate::retry::backoff;
-use api::hold::{Expected, RenewAll};
-use futures_util::future::join_all;
+use api::hold::{Expected, Release, RenewAll};
+use futures_util::future::{join, join_all};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -32,9 +32,12 @@ pub(super) async fn run(desk: Arc<Desk>, alive_for: Duration) {
     }
 }
 
-/// Until a lease wants to be renewed, or the worker would be thought quiet.
+/// Until a lease wants to be renewed or given back, or the worker would be thought quiet.
 async fn wait(desk: &Desk, heard_at: crate::Moment, alive_for: Duration) {
     loop {
+        if !desk.adrift().is_empty() {
+            return;
+        }
         let quiet_at = heard_at.after(alive_for / 3);
         let due_at = desk.alive().iter().map(|hold| hold.renew_at()).fold(quiet_at, Ord::min);
         let left = desk.client.clock().now().until(due_at);
@@ -50,7 +53,25 @@ async fn wait(desk: &Desk, heard_at: crate::Moment, alive_for: Duration) {
 
 async fn beat(desk: &Desk, alive_for: Duration) -> Result<(), Error> {
     let holds = desk.alive();
-    if desk.is_of_one_kind() { together(desk, &holds, alive_for).await } else { one_by_one(desk, &holds).await }
+    if desk.is_of_one_kind() {
+        return together(desk, &holds, alive_for).await;
+    }
+    let left = holds.iter().map(|hold| hold.remaining()).fold(alive_for, Ord::min);
+    let (renewed, given_back) = join(one_by_one(desk, &holds), give_back(desk, left)).await;
+    renewed.and(given_back)
+}
+
+/// What lapsed here and may still be held there.
+async fn give_back(desk: &Desk, left: Duration) -> Result<(), Error> {
+    let within = attempt_within(&desk.client, left);
+    let releases = desk.adrift().into_iter().map(async |(item, token)| {
+        let release = Release { token: Some(token), keep_assignment: false };
+        match desk.client.release(&item, &release).within(within).await {
+            Ok(_) | Err(Error::Refused(_) | Error::Invalid(_)) => Ok(desk.forget(token)),
+            Err(error) => Err(error),
+        }
+    });
+    join_all(releases).await.into_iter().collect()
 }
 
 /// The whole session, in one request.

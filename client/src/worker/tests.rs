@@ -243,3 +243,32 @@ async fn a_worker_may_be_there_before_its_nodes_are() {
     assert_eq!(run.await.unwrap(), Stopped::Shutdown);
     assert_eq!(of(&fake.log(), "complete").count(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_lapsed_here_and_not_there_is_given_back_and_never_renewed() {
+    let fake = node(2, fine);
+    let shutdown = CancellationToken::new();
+    let over = shutdown.clone();
+    let worker = Worker::new(&fake.client(&["a"]), &queue());
+    let machine = fake.clone();
+    let run = worker.run_until(shutdown, move |job| {
+        let (over, machine) = (over.clone(), machine.clone());
+        async move {
+            if job.token().0 == 1 {
+                sleep(Duration::from_secs(5)).await;
+                machine.sleep_machine(Duration::from_secs(3_600));
+                return std::future::pending().await;
+            }
+            sleep(Duration::from_secs(25)).await;
+            over.cancel();
+            Ok(None)
+        }
+    });
+    run.await.unwrap();
+    let log = fake.log();
+    let of_first = |asked: &&Asked| asked.body["token"] == 1 && asked.what.ends_with("item%2D0/release");
+    let released = log.iter().position(|asked| of_first(&asked)).expect("it was given back");
+    let renewed = log.iter().position(|asked| asked.what.ends_with("/renewals")).expect("the other was renewed");
+    assert!(released < renewed, "{log:?}");
+    assert_eq!(of(&log, "item%2D1/complete").count(), 1);
+}

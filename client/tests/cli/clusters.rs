@@ -1,7 +1,8 @@
 //! Three nodes: members, leadership, draining, failover, backup.
 
+use crate::cluster::Cluster;
 use crate::daemon::until;
-use crate::world::{Cluster, Tenure};
+use crate::world::Tenure;
 use api::cluster::{ClusterStatus, Done, NodeDraining, Restored, Snapshotted};
 use client::api;
 use expect_test::expect;

@@ -1,7 +1,8 @@
 //! A command under a lease: what it knows, how it ends, and that nothing of it outlives the lease.
 
+use crate::cluster::Cluster;
 use crate::daemon::until;
-use crate::world::{Cluster, Said, World};
+use crate::world::{Said, World};
 use client::api::dates::Date;
 use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,6 +1,8 @@
-//! `tenure` as a process, and nodes for it to speak to: a development node, or three with tokens.
+//! `tenure` as a process, and nodes for it to speak to: a development node, or a cluster.
 
-use crate::daemon::{Daemon, program, until};
+use crate::cluster::Cluster;
+use crate::daemon::Daemon;
+use crate::timeless::timeless;
 use client::api;
 use expect_test::Expect;
 use serde::Serialize;
@@ -8,9 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
@@ -152,189 +152,21 @@ impl Said {
     }
 }
 
-/// Dates and what they are away from now look the same in every run.
-pub(crate) fn timeless(text: &str) -> String {
-    let mut timeless = String::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let is_date = rest.len() >= 20 && {
-            let bytes = rest.as_bytes();
-            bytes[..4].iter().all(u8::is_ascii_digit)
-                && bytes[4] == b'-'
-                && bytes[7] == b'-'
-                && bytes[13] == b':'
-                && bytes[19] == b'Z'
-        };
-        if is_date {
-            timeless.push_str("DATE");
-            rest = &rest[20..];
-            // `, in 14m59s` or `, 3s ago`
-            if let Some(away) = rest.strip_prefix(", ") {
-                let end = away.find(['\n', ';']).unwrap_or(away.len());
-                let away = &away[..end];
-                let words = away.split("  ").next().unwrap();
-                let words = words.strip_prefix("in ").map_or_else(
-                    || words.find(" ago").map(|at| at + " ago".len()),
-                    |span| Some("in ".len() + span.find(' ').unwrap_or(span.len())),
-                );
-                if let Some(length) = words {
-                    timeless.push_str(", AWAY");
-                    rest = &rest[2 + length..];
-                }
-            }
-            // Columns behind a date are as wide as it was.
-            let blanks = rest.len() - rest.trim_start_matches(' ').len();
-            if blanks > 1 {
-                timeless.push_str("  ");
-                rest = &rest[blanks..];
-            }
-            continue;
-        }
-        let next = rest.chars().next().unwrap();
-        timeless.push(next);
-        rest = &rest[next.len_utf8()..];
-    }
-    let lines = timeless.lines().map(|line| {
-        // A head over dates is as wide as they are.
-        let is_head = line.chars().all(|c| c.is_ascii_uppercase() || c == ' ') && line.contains("  ");
-        let words: Vec<_> = line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
-        if is_head { words.join("  ") } else { line.to_owned() }
-    });
-    lines.map(|line| line + "\n").collect()
-}
-
-fn is_over(process: &mut Child) -> bool {
-    process.try_wait().unwrap().is_some()
-}
-
-/// Three nodes that belong together, and an admin's token.
-pub(crate) struct Cluster {
-    folder: TempDir,
-    nodes: Vec<Node>,
-}
-
-struct Node {
-    peers: SocketAddr,
-    callers: SocketAddr,
-    process: Option<Child>,
-}
-
 impl Cluster {
-    pub(crate) async fn start() -> Self {
-        // A port that was free may be somebody else's a moment later: then all begin anew.
-        for _ in 0..5 {
-            if let Some(cluster) = Self::begin().await {
-                return cluster;
-            }
-        }
-        panic!("nodes end instead of beginning");
-    }
-
-    async fn begin() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let made = Command::new(program())
-            .args(["token", "--actor", "root", "--kind", "user", "--space", "*"])
-            .args(["--role", "reader,worker,dispatcher,operator,admin"])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-        std::fs::write(folder.path().join("tokens.toml"), &made.stdout).unwrap();
-        let said = String::from_utf8(made.stderr).unwrap();
-        let token = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(folder.path().join("token")).unwrap();
-        file.write_all(token.as_bytes()).unwrap();
-        // All at once, so that no two are the same.
-        let free: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let address = |at: usize| free[at].local_addr().unwrap();
-        let nodes = (0..3).map(|at| Node { peers: address(at), callers: address(3 + at), process: None }).collect();
-        drop(free);
-        let mut cluster = Self { folder, nodes };
-        for at in 0..3 {
-            cluster.launch(at);
-        }
-        let mut has_ended = false;
-        until("three nodes vote", async || {
-            has_ended = cluster.nodes.iter_mut().filter_map(|node| node.process.as_mut()).any(is_over);
-            let said = cluster.tenure(["cluster", "status", "--json", "--timeout", "2s"]).said();
-            has_ended
-                || said.code == 0 && {
-                    let status: api::cluster::ClusterStatus = said.json();
-                    status.leader.is_some() && status.members.iter().filter(|member| member.votes).count() == 3
-                }
-        })
-        .await;
-        (!has_ended).then_some(cluster)
-    }
-
-    fn launch(&mut self, at: usize) {
-        let mut command = Command::new(program());
-        let folder = self.folder.path();
-        command.arg("--node-id").arg((at + 1).to_string()).arg("--data").arg(folder.join(format!("node-{at}")));
-        command.arg("--peer-listen").arg(self.nodes[at].peers.to_string());
-        command.arg("--listen").arg(self.nodes[at].callers.to_string());
-        command.arg("--tokens").arg(folder.join("tokens.toml"));
-        if at == 0 {
-            command.arg("--bootstrap");
-        } else {
-            command.arg("--join").arg(self.nodes[0].peers.to_string());
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.nodes[at].process = Some(command.spawn().unwrap());
-    }
-
-    /// A fresh node that waits for a backup; it takes the place of the first, with the same tokens.
-    pub(crate) fn await_restore(&mut self) {
-        self.kill(0);
-        let mut command = Command::new(program());
-        let folder = self.folder.path();
-        command.args(["--await-restore", "--node-id", "1"]).arg("--data").arg(folder.join("restored"));
-        command.arg("--peer-listen").arg(self.nodes[0].peers.to_string());
-        command.arg("--listen").arg(self.nodes[0].callers.to_string());
-        command.arg("--tokens").arg(folder.join("tokens.toml"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.nodes[0].process = Some(command.spawn().unwrap());
-    }
-
-    /// As a power cut would.
-    pub(crate) fn kill(&mut self, at: usize) {
-        if let Some(mut process) = self.nodes[at].process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
-    }
-
-    pub(crate) fn kill_all(&mut self) {
-        (0..3).for_each(|at| self.kill(at));
-    }
-
-    pub(crate) fn endpoint(&self, at: usize) -> String {
-        format!("http://{}", self.nodes[at].callers)
-    }
-
-    pub(crate) fn token_file(&self) -> PathBuf {
-        self.folder.path().join("token")
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// `tenure`, as an admin who knows all three.
     pub(crate) fn tenure<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Tenure {
         let endpoints: Vec<_> = (0..3).map(|at| self.endpoint(at)).collect();
-        let tenure = Tenure::new(self.folder.path(), words).env("TENURE_ENDPOINT", endpoints.join(","));
+        let tenure = Tenure::new(self.folder(), words).env("TENURE_ENDPOINT", endpoints.join(","));
         tenure.env("TENURE_TOKEN_FILE", self.token_file())
+    }
+
+    /// The same, as another actor.
+    pub(crate) fn tenure_as<S: AsRef<OsStr>>(&self, actor: &str, words: impl IntoIterator<Item = S>) -> Tenure {
+        self.tenure(words).env("TENURE_TOKEN_FILE", self.token_file_of(actor))
     }
 
     /// Without the others.
     pub(crate) fn tenure_at<S: AsRef<OsStr>>(&self, at: usize, words: impl IntoIterator<Item = S>) -> Tenure {
         self.tenure(words).env("TENURE_ENDPOINT", self.endpoint(at))
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.kill_all();
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Fate {
     LosesItsAnswer,
     /// It arrives, and nothing ever comes back.
     IsNotAnswered,
+    /// It never arrives, and nobody is told.
+    Vanishes,
 }
 
 /// What the proxy says of each request: its first line, and what it did with it.
@@ -72,6 +74,9 @@ async fn carry(near: TcpStream, far: TcpStream, decide: Decide, tell: mpsc::Unbo
             *fate.lock().unwrap() = decide(&first);
             let _ = tell.send((first, *fate.lock().unwrap()));
         }
+        if *fate.lock().unwrap() == Fate::Vanishes {
+            std::future::pending::<()>().await;
+        }
         if *fate.lock().unwrap() == Fate::IsDropped || to_far.write_all(&bytes[..read]).await.is_err() {
             break;
         }
@@ -88,7 +93,7 @@ async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, fate: Arc<Mutex<F
         let fate = *fate.lock().unwrap();
         match fate {
             Fate::LosesItsAnswer | Fate::IsDropped => return,
-            Fate::IsNotAnswered => std::future::pending().await,
+            Fate::IsNotAnswered | Fate::Vanishes => std::future::pending().await,
             Fate::Passes => {
                 if to.write_all(&bytes[..read]).await.is_err() {
                     return;

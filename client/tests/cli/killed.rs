@@ -1,0 +1,174 @@
+//! A worker that is killed at each step of its loop, and another one that comes after it: every item is completed once, and
+//! ended once as its resource saw it. What the killed one's command still writes is refused once there is another holder.
+
+use crate::daemon::{item, until};
+use crate::proxy::{Fate, Proxy};
+use crate::resource::{Answer, Resource};
+use crate::world::{Said, World};
+use client::api::words::ItemState;
+use client::{Client, EventsQuery};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::process::Child;
+
+/// Begins, waits until it may end, and ends. Not for ever: nobody stops it once its worker is killed.
+const WORK: &str = r#"
+says "$WORKER" begins
+[ "$answer" = taken ] || exit 3
+for i in $(seq 6000); do [ ! -e "$WORKER-may-end-$TENURE_ITEM" ] || break; sleep 0.02; done
+says "$WORKER" ends
+[ "$answer" != refused ]
+"#;
+
+struct Stage {
+    world: World,
+    resource: Resource,
+    operator: Client,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let world = World::start().await;
+        let operator = world.daemon.client("operator");
+        Self { world, resource: Resource::start().await, operator }
+    }
+
+    fn work(&self, name: &str, at: String) -> Child {
+        let script = self.resource.script(WORK);
+        let work = self.world.tenure(["work", "ops", "--for", "3s", "--", "bash", "-c", &script]);
+        work.env("WORKER", name).env("TENURE_ENDPOINT", at).begins()
+    }
+
+    /// Whose network does this to its requests.
+    async fn first(&self, fate: fn(&str) -> Fate) -> (Child, Proxy) {
+        let proxy = Proxy::start(self.world.daemon.address, fate).await;
+        (self.work("first", format!("http://{}", proxy.address)), proxy)
+    }
+
+    /// The one that comes after it, until the item is complete.
+    async fn second_completes(&self, name: &str) {
+        let second = self.work("second", format!("http://{}", self.world.daemon.address));
+        until("it is complete", async || self.state(name).await == ItemState::Complete).await;
+        kill_process(Pid::from_raw(second.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+        tokio::task::spawn_blocking(|| Said::new(second.wait_with_output().unwrap())).await.unwrap().ends_with(0);
+    }
+
+    async fn state(&self, name: &str) -> ItemState {
+        self.operator.item(&item(name)).await.unwrap().state
+    }
+
+    fn may_end(&self, who: &str, name: &str) {
+        fs::write(self.world.home.path().join(format!("{who}-may-end-{name}")), "").unwrap();
+    }
+
+    fn said(&self, who: &str, name: &str, is_end: bool) -> Option<Answer> {
+        let writes = self.resource.writes_of(who);
+        writes.iter().find(|write| write.item == name && write.is_end == is_end).map(|write| write.answer)
+    }
+
+    async fn is_said(&self, who: &str, name: &str, is_end: bool) -> Answer {
+        until("it is written", async || self.said(who, name, is_end).is_some()).await;
+        self.said(who, name, is_end).unwrap()
+    }
+
+    /// The command of a killed worker is still there when another holder begins, and ends after it.
+    async fn outlived(&self, name: &str) {
+        let late = async {
+            assert_eq!(self.is_said("second", name, false).await, Answer::Taken);
+            self.may_end("first", name);
+            assert_eq!(self.is_said("first", name, true).await, Answer::Refused);
+            self.may_end("second", name);
+        };
+        tokio::join!(self.second_completes(name), late);
+    }
+}
+
+/// At once and for good, as a machine that loses its power.
+fn kill(mut worker: Child) {
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+}
+
+async fn is_asked(proxy: &Proxy, verb: &str) {
+    until("it asks", async || proxy.requests().iter().any(|(first, _)| first.contains(verb))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
+    let stage = Stage::start().await;
+
+    // Before it was given anything.
+    let (first, proxy) = stage.first(|_| Fate::Passes).await;
+    is_asked(&proxy, "/next").await;
+    kill(first);
+    stage.world.adds("waiting");
+    stage.may_end("second", "waiting");
+    stage.second_completes("waiting").await;
+
+    // It was given an item and does not know.
+    stage.world.adds("granted");
+    let silent = |first: &str| if first.contains("/next") { Fate::IsNotAnswered } else { Fate::Passes };
+    let (first, _proxy) = stage.first(silent).await;
+    until("it was granted", async || stage.state("granted").await == ItemState::Active).await;
+    kill(first);
+    stage.may_end("second", "granted");
+    stage.second_completes("granted").await;
+
+    // While its command runs, which goes on.
+    stage.world.adds("running");
+    let (first, _proxy) = stage.first(|_| Fate::Passes).await;
+    stage.is_said("first", "running", false).await;
+    kill(first);
+    stage.outlived("running").await;
+
+    // The same, and the command is done before anybody else begins: that counts, and is not done again.
+    stage.world.adds("orphaned");
+    let (first, _proxy) = stage.first(|_| Fate::Passes).await;
+    stage.is_said("first", "orphaned", false).await;
+    kill(first);
+    stage.may_end("first", "orphaned");
+    assert_eq!(stage.is_said("first", "orphaned", true).await, Answer::Taken);
+    stage.may_end("second", "orphaned");
+    stage.second_completes("orphaned").await;
+    assert_eq!(stage.said("second", "orphaned", true), Some(Answer::DoneAlready));
+
+    // While its heartbeat is on its way.
+    stage.world.adds("renewing");
+    let silent = |first: &str| if first.contains("/renew") { Fate::IsNotAnswered } else { Fate::Passes };
+    let (first, proxy) = stage.first(silent).await;
+    stage.is_said("first", "renewing", false).await;
+    is_asked(&proxy, "/renew").await;
+    kill(first);
+    stage.outlived("renewing").await;
+
+    // Its command is done, and nobody was told.
+    stage.world.adds("telling");
+    let lost = |first: &str| if first.contains("/complete") { Fate::Vanishes } else { Fate::Passes };
+    let (first, proxy) = stage.first(lost).await;
+    stage.may_end("first", "telling");
+    is_asked(&proxy, "/complete").await;
+    kill(first);
+    stage.may_end("second", "telling");
+    stage.second_completes("telling").await;
+
+    // It told, and was not answered.
+    stage.world.adds("told");
+    let silent = |first: &str| if first.contains("/complete") { Fate::IsNotAnswered } else { Fate::Passes };
+    let (first, _proxy) = stage.first(silent).await;
+    stage.may_end("first", "told");
+    until("it is complete", async || stage.state("told").await == ItemState::Complete).await;
+    kill(first);
+    stage.second_completes("told").await;
+    assert_eq!(stage.said("second", "told", false), None, "it was begun again");
+
+    let names = ["waiting", "granted", "running", "orphaned", "renewing", "telling", "told"];
+    let events = stage.operator.events(&EventsQuery::default(), Some(1_000)).await.unwrap().events;
+    let ends = stage.resource.ends();
+    for name in names {
+        assert_eq!(ends.get(name), Some(&1), "{name}: {:?}", stage.resource.writes());
+        let completed = events.iter().filter(|event| event.kind == "completed");
+        let of_item = completed.filter(|event| event.item.as_ref().is_some_and(|id| id.as_str() == name));
+        assert_eq!(of_item.count(), 1, "{name}");
+    }
+    assert_eq!(ends.len(), names.len());
+}

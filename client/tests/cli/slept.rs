@@ -1,0 +1,159 @@
+//! A machine that slept: its clock is an hour ahead from one moment to the next. Whatever it held is another's by then, so the
+//! work stops at once and nothing is renewed.
+
+use crate::daemon::{Daemon, client_at, create, item, until};
+use crate::proxy::{Fate, Proxy};
+use crate::world::{Said, Tenure, World};
+use client::Lost;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// So long that no test waits for its end, and shorter than the sleep.
+const LEASE: Duration = Duration::from_mins(30);
+const SLEEP_SECONDS: i64 = 3_600;
+/// Where a program that this test starts finds its node.
+const NODE: &str = "TENURE_TEST_SLEEPS_BESIDE";
+
+/// A machine whose processes sleep when it is told.
+struct Machine {
+    folder: TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self { folder: tempfile::tempdir().unwrap() };
+        fs::write(machine.shift(), 0_i64.to_ne_bytes()).unwrap();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shims/boottime.c");
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(machine.shim()).arg(source).output();
+        let compiled = compiled.unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        machine
+    }
+
+    fn shim(&self) -> PathBuf {
+        self.folder.path().join("boottime.so")
+    }
+
+    fn shift(&self) -> PathBuf {
+        self.folder.path().join("shift")
+    }
+
+    fn runs(&self, tenure: Tenure) -> Tenure {
+        tenure.env("LD_PRELOAD", self.shim()).env("BOOTTIME_SHIFT", self.shift())
+    }
+
+    /// In place, for the file is what its processes look at.
+    fn sleeps(&self) {
+        let mut file = fs::OpenOptions::new().write(true).open(self.shift()).unwrap();
+        std::io::Write::write_all(&mut file, &SLEEP_SECONDS.to_ne_bytes()).unwrap();
+    }
+}
+
+/// A node, and a way to it on which every request is seen.
+async fn way() -> (World, Proxy) {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.daemon.address, |_| Fate::Passes).await;
+    (world, proxy)
+}
+
+fn lines(folder: &Path, name: &str) -> Vec<String> {
+    fs::read_to_string(folder.join(name)).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn nothing_was_renewed(proxy: &Proxy) {
+    let requests = proxy.requests();
+    assert!(!requests.is_empty(), "nothing was seen at all");
+    let renewals: Vec<_> = requests.iter().filter(|(first, _)| first.contains("/renew")).collect();
+    assert!(renewals.is_empty(), "{renewals:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewed() {
+    let (world, proxy) = way().await;
+    world.adds("disk");
+    let machine = Machine::new();
+    let endpoint = format!("http://{}", proxy.address);
+    // Deaf to SIGTERM, and not for ever.
+    let script =
+        "exec > /dev/null 2>&1; trap '' TERM; : > began; for i in $(seq 12000); do sleep 0.01; done; : > ended";
+    let lease = format!("{}s", LEASE.as_secs());
+    let exec = world.tenure(["exec", "disk", "--for", &lease, "--", "bash", "-c", script]);
+    let exec = machine.runs(exec.env("TENURE_ENDPOINT", endpoint)).begins();
+    until("it began", async || world.home.path().join("began").exists()).await;
+
+    machine.sleeps();
+    let said = tokio::task::spawn_blocking(|| Said::new(exec.wait_with_output().unwrap())).await.unwrap();
+    let said = said.ends_with(5);
+    assert!(!world.home.path().join("ended").exists(), "it ran to its end: {said:?}");
+    nothing_was_renewed(&proxy);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_renewed() {
+    if let Some(address) = std::env::var_os(NODE) {
+        return hold(address.to_str().unwrap()).await;
+    }
+    let daemon = Daemon::start().await;
+    create(&daemon.client("operator"), "disk").await;
+    let proxy = Proxy::start(daemon.address, |_| Fate::Passes).await;
+    let machine = Machine::new();
+    // This very test, as a process of its own, on a machine of its own.
+    let name = "slept::a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_renewed";
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", name, "--nocapture"]).env(NODE, proxy.address.to_string());
+    program.env("LD_PRELOAD", machine.shim()).env("BOOTTIME_SHIFT", machine.shift());
+    let mut program = program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.ends_with("holds")), "it was not granted");
+
+    machine.sleeps();
+    let rest: Vec<String> = said.collect();
+    assert!(rest.iter().any(|line| line == "stopped: the lease was not renewed in time"), "{rest:?}");
+    assert!(program.wait().unwrap().success(), "{rest:?}");
+    nothing_was_renewed(&proxy);
+}
+
+/// A worker's author's ten lines.
+async fn hold(address: &str) {
+    let client = client_at(address.parse().unwrap(), "ada");
+    let claim = client.claim(&item("disk")).lease_for(LEASE).try_claim().await.unwrap();
+    println!("\nholds");
+    claim.cancelled().cancelled().await;
+    assert_eq!(claim.remaining(), Duration::ZERO);
+    let why = claim.why_lost().await;
+    assert_eq!(why, Lost::Lapsed);
+    println!("stopped: {why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_slept_gives_back_what_it_no_longer_works_on() {
+    let (world, proxy) = way().await;
+    world.says("queue policy ops --backoff-first 10ms");
+    world.adds("disk");
+    let machine = Machine::new();
+    let endpoint = format!("http://{}", proxy.address);
+    let lease = format!("{}s", LEASE.as_secs());
+    // The first run of it has no end of its own.
+    let script = "exec > /dev/null 2>&1; echo $TENURE_TOKEN >> runs; [ $TENURE_TOKEN = 1 ] || exit 0
+        for i in $(seq 12000); do sleep 0.01; done; : > ended";
+    let work = world.tenure(["work", "ops", "--for", &lease, "--", "bash", "-c", script]);
+    let mut work = machine.runs(work.env("TENURE_ENDPOINT", endpoint)).begins();
+    until("it began", async || lines(world.home.path(), "runs") == ["1"]).await;
+
+    machine.sleeps();
+    // By the node's clock the lease has half an hour left: only who gives it back lets it be worked on again.
+    until("it is complete", async || world.state("disk") == "complete").await;
+    work.kill().unwrap();
+    work.wait().unwrap();
+    assert_eq!(lines(world.home.path(), "runs"), ["1", "2"]);
+    assert!(!world.home.path().join("ended").exists(), "the first run went on to its end");
+    let requests = proxy.requests();
+    let given_up = requests.iter().position(|(first, _)| first.contains("/release") || first.contains("/fail"));
+    let renewed = requests.iter().position(|(first, _)| first.contains("/renew"));
+    assert!(given_up.is_some_and(|at| renewed.is_none_or(|renewed| at < renewed)), "{requests:?}");
+}

@@ -1,0 +1,170 @@
+//! Every command that a document shows is run here as it stands there, and prints what the document says; or it is listed in
+//! `ELSEWHERE` with why not. A new one fails until it is one or the other.
+
+#[path = "processes/daemon.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod daemon;
+#[path = "documents/scene.rs"]
+mod scene;
+#[path = "documents/shown.rs"]
+mod shown;
+#[path = "cli/timeless.rs"]
+mod timeless;
+
+use scene::{ELSEWHERE, Scene, reason};
+use shown::{documents, read};
+use std::fs;
+use std::process::Command;
+
+/// Documents whose commands are run by a test of their own.
+const RUN: [&str; 5] = [
+    "README.md",
+    "docs/MIGRATING.md",
+    "docs/OPERATIONS.md",
+    "cluster-scripts/README.md",
+    "cluster-scripts/kubernetes/README.md",
+];
+
+/// How blocks begin that show no command.
+pub(crate) const NO_COMMANDS: [&str; 4] =
+    ["state + entry { at, wall, commands }", "caller ─▶ any node", "[[token]]", "0s   ada claims disk"];
+
+/// Three nodes as the README starts them, with somebody who may do anything.
+async fn cluster(scene: &mut Scene) {
+    scene.admit();
+    let node = |number: u8, begins: &str| {
+        format!(
+            "tenured --node-id {number} --data /var/lib/tenure --peer-listen 10.0.0.{number}:7401 \
+             --listen 10.0.0.{number}:7400 {begins} ‹files›"
+        )
+    };
+    scene.start(&node(1, "--bootstrap")).await;
+    scene.start(&node(2, "--join 10.0.0.1:7401")).await;
+    scene.start(&node(3, "--join 10.0.0.1:7401")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_readme_shows_is_so() {
+    let mut scene = Scene::of("README.md");
+    scene.run_blocks().await;
+    // The three that it starts belong together.
+    let said =
+        scene.must("tenured --peer-ca ca.pem --peer-cert node.pem --peer-key node.key status --at 10.0.0.1:7401");
+    assert!(!said.is_empty());
+    scene.ends();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_way_from_a_single_file_is_as_shown() {
+    let mut scene = Scene::of("docs/MIGRATING.md");
+    scene.start("tenured --dev").await;
+    let says = scene.run("tenure queue policy shard-1").await;
+    assert!(says.contains("shard-1"), "{says}");
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if has("sqlite3") && has("jq") {
+        let table = "create table tasks (id text, title text, status text); \
+            insert into tasks values ('a', 'first', 'queued'), ('b', 'second', 'done'), ('c', 'third', 'queued')";
+        scene.must(&format!("sqlite3 old.db \"{table}\""));
+        scene.run("sqlite3").await;
+    } else {
+        // What they would have written.
+        let line = |id: &str, title: &str| format!("{{\"id\":\"{id}\",\"queue\":\"shard-1\",\"title\":\"{title}\"}}\n");
+        fs::write(scene.path("queued.jsonl"), line("a", "first") + &line("c", "third")).unwrap();
+        scene.skip("sqlite3");
+    }
+    scene.run("tenure add < queued.jsonl").await;
+    let listed = scene.run("tenure queue list").await;
+    assert!(listed.contains("shard-1"), "{listed}");
+    let items = scene.must("tenure list --queue shard-1");
+    assert!(items.contains("first") && items.contains("third") && !items.contains("second"), "{items}");
+    scene.ends();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operators_commands_do_what_the_guide_says() {
+    let mut scene = Scene::of("docs/OPERATIONS.md");
+    cluster(&mut scene).await;
+    scene.must("tenure --endpoint https://10.0.0.1:7400 --ca ca.pem --api-token $TOKEN add kept --queue ops");
+    scene.run("curl --fail -H \"Authorization: Bearer $TOKEN\" https://10.0.0.2:7400/v1/cluster/backup").await;
+    scene.run("curl --fail -H \"Authorization: Bearer $TOKEN\" -X POST https://10.0.0.3:7400/v1/cluster/drain").await;
+    scene.kill_all();
+
+    // Into a directory, then activated.
+    scene.run("tenured restore --from backup.tenure").await;
+    let restored = "tenured --node-id 1 --peer-listen 10.0.0.1:7401 --listen 10.0.0.1:7400 --bootstrap ‹files›";
+    let at = scene.path("machine-0/node-1");
+    scene.start(&format!("{restored} --data {}", at.display())).await;
+    let claim = "tenure --endpoint https://10.0.0.1:7400 --ca ca.pem --api-token $TOKEN";
+    scene.must(&format!("! {claim} claim kept"));
+    scene
+        .run("curl --fail -H \"Authorization: Bearer $TOKEN\" -X POST https://10.0.0.1:7400/v1/cluster/activate")
+        .await;
+    scene.must(&format!("{claim} claim kept"));
+    scene.kill_all();
+
+    // Over HTTP, into a node that waits for it.
+    scene.start(&format!("{restored} --data fresh").replace("--bootstrap", "--await-restore")).await;
+    scene.run("curl --fail -T backup.tenure").await;
+
+    scene.run("tenured token --actor ada").await;
+    scene.must("cp node.pem ‹file›");
+    scene.run("openssl x509 -checkend").await;
+    scene.ends();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tokens_that_the_guide_shows_are_understood() {
+    let mut scene = Scene::of("docs/OPERATIONS.md");
+    let guide = fs::read_to_string(shown::top().join("docs/OPERATIONS.md")).unwrap();
+    let block: Vec<&str> =
+        guide.lines().skip_while(|line| *line != "    [[token]]").take_while(|line| !line.is_empty()).collect();
+    assert!(block.len() > 5, "{block:?}");
+    fs::write(scene.path("tokens.toml"), block.join("\n").replace('…', &"0".repeat(64))).unwrap();
+    scene.start("tenured --node-id 1 --data /var/lib/tenure --peer-listen 10.0.0.1:7401 --listen 10.0.0.1:7400 --bootstrap ‹files›").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_unit_s_commands_are_as_shown() {
+    let mut scene = Scene::of("cluster-scripts/README.md");
+    scene.ends();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_s_member_is_removed_as_shown() {
+    let mut scene = Scene::of("cluster-scripts/kubernetes/README.md");
+    scene.run("tenured token --actor ada").await;
+    cluster(&mut scene).await;
+    scene.kill(1);
+    // What is forwarded to a port of one's own is a pod's.
+    scene.forward(2).await;
+    scene.run("curl --insecure --fail").await;
+    let members =
+        scene.must("curl --silent --fail -H \"Authorization: Bearer $TOKEN\" https://10.0.0.2:7400/v1/cluster");
+    assert!(!members.contains("\"node\":1,"), "{members}");
+    scene.ends();
+}
+
+#[test]
+fn every_command_of_every_other_document_is_listed_and_its_options_are_known() {
+    for document in documents().iter().filter(|document| !RUN.contains(&document.as_str())) {
+        Scene::of(document).ends();
+    }
+}
+
+#[test]
+fn nothing_is_listed_that_no_document_shows() {
+    let all: Vec<_> = documents().iter().map(|document| read(document)).collect();
+    let commands = || all.iter().flat_map(|document| &document.commands);
+    assert!(commands().count() > 60, "commands are not found where they were: {}", commands().count());
+    for (begins, why) in ELSEWHERE {
+        assert!(commands().any(|shown| shown.command.starts_with(begins)), "{begins:?} ({why}) is shown nowhere");
+        assert!(reason(begins).is_some());
+    }
+    for begins in NO_COMMANDS {
+        let is_there = all.iter().flat_map(|document| &document.others).any(|other| other.first.starts_with(begins));
+        assert!(is_there, "{begins:?} begins no block any more");
+    }
+    for document in RUN {
+        assert!(documents().iter().any(|one| one == document), "{document}");
+    }
+}

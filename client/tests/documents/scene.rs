@@ -1,0 +1,301 @@
+//! Where the commands of a document are run: a folder, addresses and processes of its own, which are gone when it ends.
+
+use crate::daemon::{program, until};
+use crate::shown::{Document, Shown, read, top};
+use crate::timeless::timeless;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::AbortOnDropHandle;
+
+/// What is not run, and why. Its options are parsed all the same.
+pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "./x ",
+        "builds, tests or measures the whole tree: `.ci/run` runs the README's two, and the verb is looked up here",
+    ),
+    ("kubectl ", "there is no Kubernetes where tests run: `node/tests/cluster_scripts.rs` reads the manifests"),
+];
+
+pub(crate) struct Scene {
+    folder: TempDir,
+    document: Document,
+    run: BTreeSet<usize>,
+    /// Three of the four numbers of its addresses: all of 127 is this machine's, and a process has its own.
+    network: String,
+    nodes: Vec<(String, Node)>,
+    token: String,
+    forwarded: Option<AbortOnDropHandle<()>>,
+}
+
+impl Scene {
+    pub(crate) fn of(document: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(program(), bin.join("tenured")).unwrap();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tenure"), bin.join("tenure")).unwrap();
+        let id = std::process::id();
+        let network = format!("127.{}.{}", 16 + id / 250 % 200, 1 + id % 250);
+        let document = read(document);
+        let scene = Self {
+            folder,
+            document,
+            run: BTreeSet::new(),
+            network,
+            nodes: Vec::new(),
+            token: String::new(),
+            forwarded: None,
+        };
+        scene.certify();
+        scene
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Certificates for callers and between nodes, of one authority.
+    fn certify(&self) {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let hosts: Vec<String> = [1, 2, 3, 9].map(|host| format!("{}.{host}", self.network)).into();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &authority).unwrap();
+        fs::write(self.path("ca.pem"), authority.pem()).unwrap();
+        fs::write(self.path("node.pem"), certificate.pem()).unwrap();
+        fs::write(self.path("node.key"), key.serialize_pem()).unwrap();
+    }
+
+    /// A token for one who may do anything, in the file of the nodes.
+    pub(crate) fn admit(&mut self) {
+        let said = self.must(
+            "tenured token --actor root --space '*' --role reader,worker,dispatcher,operator,admin >> tokens.toml",
+        );
+        self.token = said.lines().find(|line| line.starts_with("tenure_")).unwrap().to_owned();
+    }
+
+    /// Addresses and folders of other machines are this one's.
+    fn here(&self, command: &str) -> String {
+        let machine = command.split("10.0.0.").nth(1).and_then(|rest| rest.chars().next()).unwrap_or('0');
+        let files = "--tokens tokens.toml --peer-ca ca.pem --peer-cert node.pem --peer-key node.key \
+            --tls-cert node.pem --tls-key node.key";
+        let data = self.path(&format!("machine-{machine}"));
+        let command = command.replace("127.0.0.1:7400", &format!("{}.9:7400", self.network));
+        let command = command.replace("10.0.0.", &format!("{}.", self.network));
+        command.replace("/var/lib/tenure", data.to_str().unwrap()).replace("‹files›", files)
+    }
+
+    fn bash(&self, text: &str) -> Command {
+        let mut command = Command::new("bash");
+        let path = std::env::var("PATH").unwrap();
+        command.args(["-o", "pipefail", "-c", text]).current_dir(self.folder.path()).env_clear();
+        command.env("PATH", format!("{}:{path}", self.path("bin").display())).env("HOME", self.folder.path());
+        command.env("XDG_CONFIG_HOME", self.path("config")).env("USER", "ada").env("TOKEN", &self.token);
+        command.env("CURL_CA_BUNDLE", self.path("ca.pem")).env("TENURED_LISTEN", format!("{}.9:7400", self.network));
+        command.env("TENURE_ENDPOINT", format!("http://{}.9:7400", self.network)).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a line of this test's own, which ends well.
+    #[track_caller]
+    pub(crate) fn must(&self, text: &str) -> String {
+        let output = self.bash(&self.here(text)).output().unwrap();
+        assert!(output.status.success(), "{text}: {output:?}");
+        said(&output)
+    }
+
+    /// Starts a node, and waits until it serves, if it is to.
+    pub(crate) async fn start(&mut self, text: &str) {
+        let text = self.here(text.trim_end_matches('&'));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let listen = words.iter().position(|word| *word == "--listen").map(|at| words[at + 1].to_owned());
+        let scheme = if text.contains("--tls-cert") { "https" } else { "http" };
+        let address = listen.unwrap_or_else(|| format!("{}.9:7400", self.network));
+        let log = self.path("log");
+        let file = fs::File::create(&log).unwrap();
+        let mut command = self.bash(&format!("exec {text}"));
+        let mut node = Node(command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap());
+        let path = if text.contains("--await-restore") { "healthz" } else { "readyz" };
+        let asks = format!("curl --silent --fail --max-time 5 {scheme}://{address}/{path}");
+        until(&format!("{text} serves"), async || {
+            let has_ended = node.0.try_wait().unwrap().is_some();
+            assert!(!has_ended, "{text} ended: {}", fs::read_to_string(&log).unwrap_or_default());
+            self.bash(&asks).output().unwrap().status.success()
+        })
+        .await;
+        self.nodes.push((address, node));
+    }
+
+    pub(crate) fn kill_all(&mut self) {
+        self.nodes.clear();
+    }
+
+    pub(crate) fn kill(&mut self, host: u8) {
+        let address = format!("{}.{host}:7400", self.network);
+        self.nodes.retain(|(one, _)| *one != address);
+    }
+
+    /// From the address of a development node to one of the three, as a port that is forwarded.
+    pub(crate) async fn forward(&mut self, host: u8) {
+        let listener = TcpListener::bind(format!("{}.9:7400", self.network)).await.unwrap();
+        let to = format!("{}.{host}:7400", self.network);
+        self.forwarded = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let to = to.clone();
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(to).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                });
+            }
+        })));
+    }
+
+    fn find(&mut self, begins: &str) -> Shown {
+        let is_it = |(at, shown): &(usize, &Shown)| shown.command.starts_with(begins) && !self.run.contains(at);
+        let found = self.document.commands.iter().enumerate().find(is_it);
+        let (at, shown) = found.unwrap_or_else(|| panic!("the document does not say {begins:?} any more"));
+        let shown = shown.clone();
+        self.run.insert(at);
+        shown
+    }
+
+    /// What it would have done was done by the test.
+    pub(crate) fn skip(&mut self, begins: &str) {
+        let shown = self.find(begins);
+        eprintln!("not installed here: {}", shown.place());
+    }
+
+    /// The first command that begins so and was not run yet. It does what the document says.
+    pub(crate) async fn run(&mut self, begins: &str) -> String {
+        let shown = self.find(begins);
+        self.play(&shown).await
+    }
+
+    /// All that stand in blocks and are not listed as run elsewhere, as they come.
+    pub(crate) async fn run_blocks(&mut self) {
+        for at in 0..self.document.commands.len() {
+            let shown = self.document.commands[at].clone();
+            if !shown.is_inline && reason(&shown.command).is_none() && self.run.insert(at) {
+                self.play(&shown).await;
+            }
+        }
+    }
+
+    async fn play(&mut self, shown: &Shown) -> String {
+        if is_daemon(&shown.command) {
+            self.start(&shown.command).await;
+            return String::new();
+        }
+        let output = self.bash(&self.here(&shown.command)).output().unwrap();
+        let said = said(&output);
+        match &shown.output {
+            Some(lines) if !lines.is_empty() => compare(shown, lines, &said, &self.network),
+            _ => assert!(output.status.success(), "{}: {output:?}", shown.place()),
+        }
+        said
+    }
+
+    /// Whatever was not run is listed with its reason, or stands in a sentence; its options are those that there are.
+    pub(crate) fn ends(&mut self) {
+        for (at, shown) in self.document.commands.iter().enumerate() {
+            if self.run.contains(&at) {
+                continue;
+            }
+            let is_listed = shown.is_inline || reason(&shown.command).is_some();
+            assert!(is_listed, "{}: is not run here, and ELSEWHERE does not say why", shown.place());
+            self.parses(shown);
+        }
+        for other in &self.document.others {
+            let is_known = crate::NO_COMMANDS.iter().any(|known| other.first.starts_with(known));
+            assert!(is_known, "{}: {:?} is neither a command nor known not to be one", other.place, other.first);
+        }
+    }
+
+    fn parses(&self, shown: &Shown) {
+        match shown.program() {
+            "tenure" | "tenured" => {
+                let line = shown.command.replace(['‹', '›'], "");
+                let (words, _) = line.split_once(" -- ").unwrap_or((&line, ""));
+                let asks = if words.contains("help") { words.to_owned() } else { format!("{words} --help") };
+                let output = self.bash(&asks).output().unwrap();
+                assert!(output.status.success(), "{}: {}", shown.place(), said(&output));
+            }
+            "./x" => {
+                let mut words = shown.command.split_whitespace().skip(1);
+                let (verb, next) = (words.next().unwrap_or_default(), words.next());
+                assert!(helps(&["help"], verb), "{}: ./x does not know {verb}", shown.place());
+                let next = next.filter(|word| verb == "cluster" && !word.starts_with('#'));
+                let is_known = next.is_none_or(|next| next == "help" || helps(&["cluster", "help"], next));
+                assert!(is_known, "{}: ./x cluster does not know it", shown.place());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A process. Dropped, it is killed as a power cut would.
+struct Node(Child);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether `./x` lists a verb.
+fn helps(words: &[&str], verb: &str) -> bool {
+    let output = Command::new(top().join("x")).args(words).output().unwrap();
+    let text = said(&output);
+    text.lines()
+        .any(|line| line.strip_prefix("  ").is_some_and(|line| line.split_whitespace().any(|word| word == verb)))
+}
+
+pub(crate) fn reason(command: &str) -> Option<&'static str> {
+    ELSEWHERE.iter().find(|(begins, _)| command.starts_with(begins)).map(|(_, reason)| *reason)
+}
+
+fn is_daemon(command: &str) -> bool {
+    ["tenured --dev", "tenured --node-id"].iter().any(|begins| command.starts_with(begins))
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).unwrap();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// Line by line; `…` is anything, at the end of the last line also more lines. Dates and addresses are nobody's.
+fn compare(shown: &Shown, lines: &[String], said: &str, network: &str) {
+    let said = said.replace(&format!("{network}.9:7400"), "127.0.0.1:7400");
+    let (wanted, said) = (timeless(&(lines.join("\n") + "\n")), timeless(&said));
+    let fits = {
+        let open = wanted.trim_end().ends_with('…');
+        let (wanted, said): (Vec<&str>, Vec<&str>) = (wanted.lines().collect(), said.lines().collect());
+        let are_all = wanted.len() == said.len() || open && wanted.len() <= said.len();
+        are_all && wanted.iter().zip(&said).all(|(wanted, said)| is_like(wanted, said))
+    };
+    assert!(fits, "{}\nthe document says:\n{wanted}\nit said:\n{said}", shown.place());
+}
+
+fn is_like(wanted: &str, said: &str) -> bool {
+    let mut pieces = wanted.split('…');
+    let Some(mut rest) = pieces.next().and_then(|first| said.strip_prefix(first)) else { return false };
+    let mut is_open = false;
+    for piece in pieces {
+        is_open = piece.is_empty();
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    is_open || rest.is_empty()
+}
