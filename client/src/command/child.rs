@@ -20,6 +20,8 @@ use tokio::sync::mpsc;
 
 /// A timer does not count sleep: at most so long after the machine woke up, the clock is looked at.
 const LOOK: Duration = Duration::from_millis(250);
+/// A first renewal takes a moment.
+const AWAIT: Duration = Duration::from_millis(10);
 /// For a group that was killed to be gone.
 const KILL_BEFORE: Duration = Duration::from_secs(1);
 /// What is left to a command whose lease was taken away: another holder may be at work.
@@ -177,6 +179,9 @@ pub(crate) async fn run(
     stopping: Stopping,
     mut signals: Option<&mut Signals>,
 ) -> io::Result<Ended> {
+    if let Some(why) = awaited(claim, clock, stopping).await {
+        return Ok(Ended::Stopped(why));
+    }
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
@@ -227,6 +232,22 @@ pub(crate) async fn run(
         Some((why, _)) => Ended::Stopped(why),
         None => Ended::ByItself(status),
     })
+}
+
+/// What was granted from the line runs for a moment only, until it is first renewed: nothing is begun that would have to be
+/// stopped at once. Why nothing is begun at all, if it is not.
+async fn awaited(claim: &Claim, clock: &Clock, stopping: Stopping) -> Option<String> {
+    let gone = claim.cancelled();
+    while clock.now().after(stopping.term_before) >= claim.valid_until() {
+        if gone.is_cancelled() {
+            let why = claim.lost().map(|lost| format!(": {lost}")).unwrap_or_default();
+            let why = format!("the lease on {} is lost{why}", claim.item());
+            say(format_args!("tenure: {}", super::out::clean(&why)));
+            return Some(why);
+        }
+        tokio::time::sleep(AWAIT).await;
+    }
+    None
 }
 
 /// Why the command has to stop now, if it has to, and by when at the latest if that is before the end of its lease.

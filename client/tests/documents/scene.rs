@@ -4,12 +4,14 @@ use crate::daemon::{program, until};
 use crate::shown::{Document, Shown, read, top};
 use crate::timeless::timeless;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
@@ -27,7 +29,7 @@ pub(crate) struct Scene {
     folder: TempDir,
     document: Document,
     run: BTreeSet<usize>,
-    /// Three of the four numbers of its addresses: all of 127 is this machine's, and a process has its own.
+    /// Three of the four numbers of its addresses: all of 127 is this machine's, and each has its own.
     network: String,
     nodes: Vec<(String, Node)>,
     token: String,
@@ -41,8 +43,11 @@ impl Scene {
         fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(program(), bin.join("tenured")).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tenure"), bin.join("tenure")).unwrap();
-        let id = std::process::id();
+        static SCENES: AtomicU32 = AtomicU32::new(0);
+        let id = std::process::id() * 8 + SCENES.fetch_add(1, Ordering::SeqCst);
         let network = format!("127.{}.{}", 16 + id / 250 % 200, 1 + id % 250);
+        // It does not see a terminal.
+        fs::write(folder.path().join(".curlrc"), "silent\nshow-error\n").unwrap();
         let document = read(document);
         let scene = Self {
             folder,
@@ -66,6 +71,8 @@ impl Scene {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        // Or it would bear the name of what it signs, and curl would take that for its own.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let hosts: Vec<String> = [1, 2, 3, 9].map(|host| format!("{}.{host}", self.network)).into();
         let mut params = CertificateParams::new(hosts).unwrap();
