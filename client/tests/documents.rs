@@ -84,7 +84,7 @@ async fn the_way_from_a_single_file_is_as_shown() {
 async fn an_operators_commands_do_what_the_guide_says() {
     let mut scene = Scene::of("docs/OPERATIONS.md");
     cluster(&mut scene).await;
-    scene.must("tenure --endpoint https://10.0.0.1:7400 --ca ca.pem --api-token $TOKEN add kept --queue ops");
+    scene.must("TENURE_API_TOKEN=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem add kept --queue ops");
     scene.run("curl --fail -H \"Authorization: Bearer $TOKEN\" https://10.0.0.2:7400/v1/cluster/backup").await;
     scene.run("curl --fail -H \"Authorization: Bearer $TOKEN\" -X POST https://10.0.0.3:7400/v1/cluster/drain").await;
     scene.kill_all();
@@ -94,7 +94,7 @@ async fn an_operators_commands_do_what_the_guide_says() {
     let restored = "tenured --node-id 1 --peer-listen 10.0.0.1:7401 --listen 10.0.0.1:7400 --bootstrap ‹files›";
     let at = scene.path("machine-0/node-1");
     scene.start(&format!("{restored} --data {}", at.display())).await;
-    let claim = "tenure --endpoint https://10.0.0.1:7400 --ca ca.pem --api-token $TOKEN";
+    let claim = "TENURE_API_TOKEN=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem";
     scene.must(&format!("! {claim} claim kept"));
     scene
         .run("curl --fail -H \"Authorization: Bearer $TOKEN\" -X POST https://10.0.0.1:7400/v1/cluster/activate")
