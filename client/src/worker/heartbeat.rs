@@ -67,7 +67,10 @@ async fn give_back(desk: &Desk, left: Duration) -> Result<(), Error> {
     let releases = desk.adrift().into_iter().map(async |(item, token)| {
         let release = Release { token: Some(token), keep_assignment: false };
         match desk.client.release(&item, &release).within(within).await {
-            Ok(_) | Err(Error::Refused(_) | Error::Invalid(_)) => Ok(desk.forget(token)),
+            Ok(_) | Err(Error::Refused(_) | Error::Invalid(_)) => {
+                desk.forget(token);
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     });

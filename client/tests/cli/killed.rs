@@ -4,7 +4,7 @@
 use crate::daemon::{item, until};
 use crate::proxy::{Fate, Proxy};
 use crate::resource::{Answer, Resource};
-use crate::world::{Said, World};
+use crate::world::{World, ended};
 use client::api::words::ItemState;
 use client::{Client, EventsQuery};
 use rustix::process::{Pid, Signal, kill_process};
@@ -50,7 +50,7 @@ impl Stage {
         let second = self.work("second", format!("http://{}", self.world.daemon.address));
         until("it is complete", async || self.state(name).await == ItemState::Complete).await;
         kill_process(Pid::from_raw(second.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
-        tokio::task::spawn_blocking(|| Said::new(second.wait_with_output().unwrap())).await.unwrap().ends_with(0);
+        ended(second).await.ends_with(0);
     }
 
     async fn state(&self, name: &str) -> ItemState {

@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::daemon::until;
 use crate::proxy::{Fate, Proxy};
 use crate::resource::{Answer, Resource};
-use crate::world::Said;
+use crate::world::ended;
 use client::api::dates::Date;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,9 +56,8 @@ async fn nothing_is_written_after(on_term: &str) {
     .await;
 
     is_cut.store(true, Ordering::SeqCst);
-    let ada = tokio::task::spawn_blocking(|| Said::new(ada.wait_with_output().unwrap())).await.unwrap().ends_with(5);
-    let bob = tokio::task::spawn_blocking(|| Said::new(bob.wait_with_output().unwrap())).await.unwrap();
-    bob.ends_with(0);
+    let ada = ended(ada).await.ends_with(5);
+    ended(bob).await.ends_with(0);
     until("one who left the group was refused", async || {
         resource.writes_of("escaped").iter().any(|write| write.answer == Answer::Refused)
     })

@@ -3,12 +3,13 @@
 
 use crate::daemon::{Daemon, client_at, create, item, until};
 use crate::proxy::{Fate, Proxy};
-use crate::world::{Said, Tenure, World};
+use crate::world::{Tenure, World, ended};
 use client::Lost;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -87,8 +88,7 @@ async fn a_command_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewe
     until("it began", async || world.home.path().join("began").exists()).await;
 
     machine.sleeps();
-    let said = tokio::task::spawn_blocking(|| Said::new(exec.wait_with_output().unwrap())).await.unwrap();
-    let said = said.ends_with(5);
+    let said = ended(exec).await.ends_with(5);
     assert!(!world.home.path().join("ended").exists(), "it ran to its end: {said:?}");
     nothing_was_renewed(&proxy);
 }
@@ -107,15 +107,28 @@ async fn a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_r
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", name, "--nocapture"]).env(NODE, proxy.address.to_string());
     program.env("LD_PRELOAD", machine.shim()).env("BOOTTIME_SHIFT", machine.shift());
-    let mut program = program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(said.any(|line| line.ends_with("holds")), "it was not granted");
+    let mut program = Program(program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let output = BufReader::new(program.0.stdout.take().unwrap());
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let lines = said.clone();
+    std::thread::spawn(move || output.lines().map_while(Result::ok).for_each(|line| lines.lock().unwrap().push(line)));
+    let has_said = |wanted: &str| said.lock().unwrap().iter().any(|line| line == wanted);
+    until("it was granted", async || has_said("holds")).await;
 
     machine.sleeps();
-    let rest: Vec<String> = said.collect();
-    assert!(rest.iter().any(|line| line == "stopped: the lease was not renewed in time"), "{rest:?}");
-    assert!(program.wait().unwrap().success(), "{rest:?}");
+    until("it stopped", async || has_said("stopped: the lease was not renewed in time")).await;
+    assert!(program.0.wait().unwrap().success(), "{said:?}");
     nothing_was_renewed(&proxy);
+}
+
+/// Dropped, it is killed.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A worker's author's ten lines.

@@ -1,7 +1,7 @@
 //! `tenure` as a process, and nodes for it to speak to: a development node, or a cluster.
 
 use crate::cluster::Cluster;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, until};
 use crate::timeless::timeless;
 use client::api;
 use expect_test::Expect;
@@ -103,6 +103,12 @@ impl Tenure {
     pub(crate) fn said(self) -> Said {
         Said::new(self.begins().wait_with_output().unwrap())
     }
+}
+
+/// Waits until a run has ended, with a limit.
+pub(crate) async fn ended(mut run: Child) -> Said {
+    until("it ended", async || run.try_wait().unwrap().is_some()).await;
+    Said::new(run.wait_with_output().unwrap())
 }
 
 /// What a run said, and how it ended.
