@@ -6,7 +6,7 @@ use crate::proxy::{Fate, Proxy};
 use crate::world::{Tenure, World, ended};
 use client::Lost;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -50,7 +50,7 @@ impl Machine {
     /// In place, for the file is what its processes look at.
     fn sleeps(&self) {
         let mut file = fs::OpenOptions::new().write(true).open(self.shift()).unwrap();
-        std::io::Write::write_all(&mut file, &SLEEP_SECONDS.to_ne_bytes()).unwrap();
+        file.write_all(&SLEEP_SECONDS.to_ne_bytes()).unwrap();
     }
 }
 
@@ -135,12 +135,13 @@ impl Drop for Program {
 async fn hold(address: &str) {
     let client = client_at(address.parse().unwrap(), "ada");
     let claim = client.claim(&item("disk")).lease_for(LEASE).try_claim().await.unwrap();
-    println!("\nholds");
+    let say = |line: String| std::io::stdout().write_all(line.as_bytes()).unwrap();
+    say("\nholds\n".into());
     claim.cancelled().cancelled().await;
     assert_eq!(claim.remaining(), Duration::ZERO);
     let why = claim.why_lost().await;
     assert_eq!(why, Lost::Lapsed);
-    println!("stopped: {why}");
+    say(format!("stopped: {why}\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
