@@ -156,14 +156,13 @@ async fn a_worker_that_slept_gives_back_what_it_no_longer_works_on() {
     let script = "exec > /dev/null 2>&1; echo $TENURE_TOKEN >> runs; [ $TENURE_TOKEN = 1 ] || exit 0
         for i in $(seq 12000); do sleep 0.01; done; : > ended";
     let work = world.tenure(["work", "ops", "--for", &lease, "--", "bash", "-c", script]);
-    let mut work = machine.runs(work.env("TENURE_ENDPOINT", endpoint)).begins();
+    let work = Program(machine.runs(work.env("TENURE_ENDPOINT", endpoint)).begins());
     until("it began", async || lines(world.home.path(), "runs") == ["1"]).await;
 
     machine.sleeps();
     // By the node's clock the lease has half an hour left: only who gives it back lets it be worked on again.
     until("it is complete", async || world.state("disk") == "complete").await;
-    work.kill().unwrap();
-    work.wait().unwrap();
+    drop(work);
     assert_eq!(lines(world.home.path(), "runs"), ["1", "2"]);
     assert!(!world.home.path().join("ended").exists(), "the first run went on to its end");
     let requests = proxy.requests();
