@@ -144,7 +144,7 @@ impl Known {
     fn check(&self, parts: &Parts, asking: &Asking) -> Result<(), Failure> {
         let query = parts.uri.query().filter(|_| !self.takes_query).unwrap_or_default();
         if let Some((name, _)) = form_urlencoded::parse(query.as_bytes()).next() {
-            return Err(Problem::invalid(name, "this call takes nothing in its query").into());
+            return Err(Problem::invalid(cut(&name), "this call takes nothing in its query").into());
         }
         if asking.if_match.is_some() && !self.takes_if_match {
             let why = "this call checks no revision: only writes under a lease and updates do";
@@ -330,7 +330,17 @@ fn wrong(path: &str, whole: &str, why: &str) -> Failure {
         ("." | "" | "?", None) => whole.to_owned(),
         (path, None) => path.to_owned(),
     };
-    Problem::invalid(field, why).into()
+    Problem::invalid(cut(&field), cut(why)).into()
+}
+
+/// A caller's words are not said again at any length.
+fn cut(text: &str) -> String {
+    const SAID: usize = 256;
+    let mut cut: String = text.chars().take(SAID).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
 }
 
 #[cfg(test)]
@@ -356,6 +366,9 @@ mod tests {
         assert_eq!(field_of::<Claim>("{"), "body");
         assert_eq!(field_of::<Claim>("{} {}"), "body");
         assert_eq!(field_of::<Claim>("[]"), "body");
+        let long = format!("{{\"{}\": 1}}", "k".repeat(900_000));
+        let said = from_json::<Claim>(long.as_bytes()).unwrap_err().0;
+        assert!(serde_json::to_string(&said).unwrap().len() < 2_000, "what is wrong is not said again at any length");
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(field_of::<Claim>(&deep), "body");
     }

