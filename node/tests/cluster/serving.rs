@@ -73,7 +73,7 @@ async fn one_who_waits_in_line_is_woken_on_the_node_it_called() {
         node.call(request("bob", Command::Claim(waiting)), LIMIT, Duration::from_secs(50)).await.unwrap()
     });
     let space = SpaceName::fallback();
-    crate::world::until("bob stands in line", || {
+    until("bob stands in line", || {
         let viewer = crate::fleet::caller("op");
         let line = world.node(leader).store().read(|state, _| state.line(&viewer, &space, &item("a"))).unwrap();
         line.is_ok_and(|line| line.len() == 1)
