@@ -10,7 +10,8 @@ fn every_test_that_the_guarantees_name_exists() {
         // `node/failover::…` is a test of the crate `node`; without a crate it is one of the rules.
         let (krate, file) = file.split_once('/').unwrap_or(("lease", file));
         let tests = format!("{}/../{krate}/tests", env!("CARGO_MANIFEST_DIR"));
-        let folders = ["", "scenarios/", "cli/", "cluster/", "processes/", "edge/", "log/", "peers/", "state/"];
+        let folders =
+            ["", "scenarios/", "cli/", "cluster/", "processes/", "edge/", "edge_server/", "log/", "peers/", "state/"];
         let places = folders.map(|folder| format!("{tests}/{folder}{file}.rs"));
         let beside_code = format!("{}/../{krate}/src/{file}/tests.rs", env!("CARGO_MANIFEST_DIR"));
         let source: String =

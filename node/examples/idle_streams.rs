@@ -14,6 +14,7 @@ use axum::{Extension, Router};
 use futures_util::stream;
 use node::edge::server::{EdgeServer, ServerLimits, Stopping};
 use node::edge::tls::{EdgeFiles, EdgeTls};
+use node::metrics::Metrics;
 use rcgen::CertifiedKey;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::convert::Infallible;
@@ -75,7 +76,7 @@ async fn serve(mode: &str, streams: usize) {
     let tls = (mode == "tls").then(|| certificate(folder.path()));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let router = Router::new().route("/stream", get(events));
-    let server = EdgeServer::start(listener, tls, router, ServerLimits::default()).expect("it serves");
+    let server = EdgeServer::start(listener, tls, router, ServerLimits::default(), Metrics::new()).expect("it serves");
     // What is there once, as the first handshake's tables are, is not counted with the streams.
     let mut warm = caller(mode, server.address(), 1, folder.path()).await;
     warm.end();

@@ -350,7 +350,7 @@ impl Options {
             }
             _ => return wrong("--tls-cert and --tls-key belong together: give both"),
         };
-        Ok(Some(EdgeSettings { listen, authenticator, tls }))
+        Ok(Some(EdgeSettings::new(listen, authenticator, tls)))
     }
 
     /// What the node shows its peers, if anything.

@@ -5,6 +5,7 @@ use crate::certificates;
 use crate::edge::gate::{Gate, GateLimits};
 use crate::edge::server::{EdgeServer, ServerLimits};
 use crate::edge::tls::EdgeTls;
+use crate::edge::watch::PATIENCE;
 use crate::edge::{Edge, Shared, awaiting, rest};
 use crate::identity::{Authenticator, Tokens};
 use crate::members::ChangeError;
@@ -74,6 +75,20 @@ pub struct EdgeSettings {
     pub listen: String,
     pub authenticator: Authenticator,
     pub tls: Option<EdgeTls>,
+    /// What it takes. As it comes but in tests.
+    pub server: ServerLimits,
+    pub gate: GateLimits,
+    /// A reader of a stream that takes nothing for so long is told so, and its stream ends.
+    pub patience: Duration,
+}
+
+impl EdgeSettings {
+    /// With the limits of a node that is run.
+    #[must_use]
+    pub fn new(listen: String, authenticator: Authenticator, tls: Option<EdgeTls>) -> Self {
+        let (server, gate) = (ServerLimits::default(), GateLimits::default());
+        Self { listen, authenticator, tls, server, gate, patience: PATIENCE }
+    }
 }
 
 /// How a node with an empty directory begins.
@@ -334,11 +349,14 @@ fn serve(
         admin: admin.clone(),
         log: log.clone(),
         authenticator: settings.authenticator,
-        gate: Gate::new(GateLimits::default()),
+        gate: Gate::new(settings.gate),
+        patience: settings.patience,
         wall: Arc::new(wall_now),
     });
     let router = rest::router(edge);
-    EdgeServer::start(listener, settings.tls, router, ServerLimits::default()).map_err(doing("cannot serve callers"))
+    let metrics = admin.node().metrics().clone();
+    let served = EdgeServer::start(listener, settings.tls, router, settings.server, metrics);
+    served.map_err(doing("cannot serve callers"))
 }
 
 /// Takes up tokens that were added or taken away, without a restart.

@@ -22,6 +22,7 @@ use gate::Gate;
 use raft_store::log::LogMonitor;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What every handler shares. Clones are the same one.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub struct Shared {
     pub log: LogMonitor,
     pub authenticator: Authenticator,
     pub gate: Gate,
+    /// How long a reader of a stream may take nothing.
+    pub patience: Duration,
     pub wall: WallClock,
 }
 

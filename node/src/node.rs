@@ -242,14 +242,15 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.inner.proposer.submit(requests, within).await
     }
 
-    /// A single command; a claim that waits in line waits here until it is answered or the time is over. Then the
-    /// answer is its place, and asking again under the same request id goes on waiting.
+    /// A single command, which is taken `within` its time or not at all. A claim that waits in line waits here until it
+    /// is answered or `poll` is over, counted from now. Then the answer is its place, and asking again under the same
+    /// request id goes on waiting.
     ///
     /// # Errors
     /// As [`Node::submit`].
-    pub async fn call(&self, request: Request, within: Duration) -> Result<Outcome, NoOutcome> {
+    pub async fn call(&self, request: Request, within: Duration, poll: Duration) -> Result<Outcome, NoOutcome> {
         use openraft::Instant;
-        let by = C::now() + within;
+        let (by, poll_by) = (C::now() + within, C::now() + poll);
         let topic = match &request.command {
             Command::Claim(claim) => {
                 Some(Topic::Place(request.space.clone(), claim.item.clone(), request.caller.holder()))
@@ -260,7 +261,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         loop {
             // Before the command: its grant may come in the moment between answer and waiting.
             let waiter = topic.clone().map(|topic| self.inner.hub.wait_for(topic));
-            let left = by.saturating_duration_since(C::now());
+            // Once it has a place, asking for it again is no more than the poll.
+            let left = if place.is_none() { by } else { poll_by }.saturating_duration_since(C::now());
             let mut outcomes = match self.submit(vec![request.clone()], left.max(Duration::from_millis(1))).await {
                 Ok(outcomes) => outcomes,
                 // Only asking again did not happen: the place in line stands.
@@ -269,7 +271,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             };
             let outcome = outcomes.pop().ok_or_else(|| NoOutcome::Unknown("an answer without an outcome".into()))?;
             let (Some(waiter), Outcome::Waiting { poll_within, .. }) = (waiter, &outcome) else { return Ok(outcome) };
-            let left = by.saturating_duration_since(C::now());
+            let left = poll_by.saturating_duration_since(C::now());
             if left.is_zero() {
                 return Ok(outcome);
             }

@@ -85,6 +85,8 @@ struct Submission<C: Types> {
     send_by: InstantOf<C>,
     /// A follower's own: a leader does not send on what was sent to it.
     may_forward: bool,
+    /// Of the request that it belongs to: what is said of it carries the request's trace.
+    span: tracing::Span,
     answer: oneshot::Sender<Result<Vec<Outcome>, NoOutcome>>,
 }
 
@@ -228,7 +230,8 @@ impl<C: Types> Proposer<C> {
         may_forward: bool,
     ) -> Result<Vec<Outcome>, NoOutcome> {
         let (answer, answered) = oneshot::channel();
-        let submission = Submission { requests, bytes, send_by: C::now() + within, may_forward, answer };
+        let span = tracing::Span::current();
+        let submission = Submission { requests, bytes, send_by: C::now() + within, may_forward, span, answer };
         if self.submissions.send(submission).await.is_err() {
             return Err(NoOutcome::Unavailable("this node is stopping: ask another one".into()));
         }
@@ -350,6 +353,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         }
         self.counts.forwarded.fetch_add(requests.len() as u64, Ordering::Relaxed);
         let wanted = requests.len();
+        for submission in batch.iter() {
+            submission.span.in_scope(|| tracing::debug!(leader, "sent on to the leader"));
+        }
         let forwarded = self.calls.forward(leader, &member, requests, ANSWER_WITHIN);
         let forwarded = match future::select(pin!(forwarded), pin!(self.is_replaced(leader))).await {
             Either::Left((forwarded, _)) => forwarded,

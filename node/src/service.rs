@@ -4,6 +4,7 @@ use crate::admin::Admin;
 use crate::admin::status::role_of;
 use crate::leadership::known_leader;
 use crate::members::ChangeError;
+use crate::metrics;
 use crate::node::Node;
 use crate::peers::connection::Peers;
 use crate::peers::server::Service;
@@ -43,11 +44,16 @@ impl NodeService {
         Self { node: admin.node().clone(), admin, identity, incoming }
     }
 
-    async fn forward(&self, requests: &Blob) -> NodeReply {
+    async fn forward(&self, from: NodeId, requests: &Blob) -> NodeReply {
         let requests: Vec<Request> = match lease::encoding::decode(&requests.0) {
             Ok(requests) => requests,
             Err(error) => return NodeReply::Refused { why: format!("forwarded commands: {error}") },
         };
+        // By its id a request is found in the log of the node that was called, with its trace.
+        for request in &requests {
+            let (request_id, command) = (request.request_id.as_str(), metrics::name(&request.command));
+            tracing::debug!(from, request_id, command, "a command of another node's caller");
+        }
         match self.node.proposer().submit_here(requests, FORWARDED_WITHIN).await {
             Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(lease::encoding::encode(&outcomes).into()) },
             Err(NoOutcome::Unavailable(_)) => NodeReply::NotLeader { leader: self.node.leader() },
@@ -143,7 +149,7 @@ impl Service for NodeService {
 
     async fn ask(&self, from: NodeId, question: NodeQuestion) -> NodeReply {
         match question {
-            NodeQuestion::Forward { requests } => self.forward(&requests).await,
+            NodeQuestion::Forward { requests } => self.forward(from, &requests).await,
             NodeQuestion::ReadIndex => match self.node.own_read_index().await {
                 Some(index) => NodeReply::ReadIndexAt { index },
                 None => NodeReply::NotLeader { leader: self.node.leader() },

@@ -24,6 +24,8 @@ mod membership;
 mod metrics;
 #[path = "cluster/operations.rs"]
 mod operations;
+#[path = "cluster/readers.rs"]
+mod readers;
 #[path = "cluster/reads.rs"]
 mod reads;
 #[path = "cluster/regressions.rs"]

@@ -28,6 +28,14 @@ mod document;
 mod every_call;
 #[path = "edge/failover.rs"]
 mod failover;
+#[path = "edge/form.rs"]
+mod form;
+#[path = "edge/hostile.rs"]
+mod hostile;
+#[path = "edge/metrics.rs"]
+mod metrics;
+#[path = "edge/overload.rs"]
+mod overload;
 #[path = "edge/refusals.rs"]
 mod refusals;
 #[path = "edge/regressions.rs"]
@@ -36,5 +44,7 @@ mod regressions;
 mod roles;
 #[path = "edge/streams.rs"]
 mod streams;
+#[path = "edge/tls.rs"]
+mod tls;
 #[path = "edge/waiting.rs"]
 mod waiting;

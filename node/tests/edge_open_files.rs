@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::routing::get;
 use node::edge::server::{EdgeServer, ServerLimits};
+use node::metrics::Metrics;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::time::Duration;
@@ -17,7 +18,7 @@ async fn a_server_that_gets_no_more_sockets_serves_again_when_it_does() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().route("/ping", get(|| async { "pong" }));
-    let server = EdgeServer::start(listener, None, router, ServerLimits::default()).unwrap();
+    let server = EdgeServer::start(listener, None, router, ServerLimits::default(), Metrics::new()).unwrap();
     let mut before = TcpStream::connect(address).await.unwrap();
     ping(&mut before).await;
 

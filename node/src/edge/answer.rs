@@ -1,6 +1,6 @@
 //! How every answer leaves: a problem is written in one place, with the request's id, and every answer names that id.
 
-use crate::edge::extract::RequestName;
+use crate::edge::extract::{Known, RequestName};
 use crate::edge::{Edge, document, rest};
 use crate::metrics;
 use crate::metrics::CommandName;
@@ -103,8 +103,12 @@ pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) 
     let name = RequestName::of(request.headers());
     let header = request.headers().get(trace::HEADER).and_then(|header| header.to_str().ok());
     let (span, trace) = trace::request_span(header, name.as_str().unwrap_or_default());
-    let operation = operation(request.method(), request.extensions().get::<MatchedPath>());
+    let known = known(request.method(), request.extensions().get::<MatchedPath>());
+    let operation = known.map(|known| known.operation);
     request.extensions_mut().insert(name.clone());
+    if let Some(known) = known {
+        request.extensions_mut().insert(known);
+    }
     let in_flight = edge.node.metrics().request_began();
     let mut response = next.run(request).instrument(span.clone()).await;
     drop(in_flight);
@@ -138,14 +142,21 @@ pub(crate) fn finished(response: &mut Response, name: &RequestName, trace: &Trac
 }
 
 /// Which call of the document it is.
-fn operation(method: &Method, path: Option<&MatchedPath>) -> Option<&'static str> {
+fn known(method: &Method, path: Option<&MatchedPath>) -> Option<Known> {
     OPERATIONS.get(&(method.as_str().to_ascii_lowercase(), path?.as_str().to_owned())).copied()
 }
 
 /// Made once, so that what metrics are labelled with is a closed set of words that live for ever.
-static OPERATIONS: LazyLock<BTreeMap<(String, String), &'static str>> = LazyLock::new(|| {
-    let named = document::operations(&rest::document()).into_iter();
-    named.map(|(method, path, id)| ((method, path), &*id.leak())).collect()
+static OPERATIONS: LazyLock<BTreeMap<(String, String), Known>> = LazyLock::new(|| {
+    let document = rest::document();
+    let takes = document::taking(&document);
+    let named = document::operations(&document).into_iter();
+    let known = |id: String| {
+        let takes = |what: document::Takes| takes.contains(&(id.clone(), what));
+        let (takes_query, takes_if_match) = (takes(document::Takes::Query), takes(document::Takes::IfMatch));
+        Known { takes_query, takes_if_match, operation: id.leak() }
+    };
+    named.map(|(method, path, id)| ((method, path), known(id))).collect()
 });
 
 fn write(response: &mut Response, problem: &Problem) {

@@ -4,8 +4,9 @@ use crate::daemon::EdgeSettings;
 use crate::edge::answer::{Failure, Reply, finished};
 use crate::edge::extract::{Query, RequestName, identify};
 use crate::edge::rest::cluster::RestoreQuery;
-use crate::edge::server::{EdgeServer, ServerLimits};
+use crate::edge::server::EdgeServer;
 use crate::identity::Authenticator;
+use crate::metrics::Metrics;
 use crate::restore;
 use crate::trace;
 use api::cluster::Restored;
@@ -54,7 +55,7 @@ pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Res
         .fallback(|| async { Failure::from(Problem::new(Code::Unavailable).with_detail(WAITS)) })
         .layer(from_fn(named))
         .with_state(awaiting);
-    let server = EdgeServer::start(listener, settings.tls.clone(), router, ServerLimits::default())?;
+    let server = EdgeServer::start(listener, settings.tls.clone(), router, settings.server.clone(), Metrics::new())?;
     tracing::info!(callers = %server.address(), directory, "waiting for a backup: POST it to /v1/cluster/restore");
     // Fails only if the sender is gone, which the server holds.
     let _ = restored.wait_for(|restored| *restored).await;

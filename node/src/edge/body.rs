@@ -1,22 +1,27 @@
 //! The body of a request, read whole before its handler runs, within bounds of size, time and memory.
 //!
 //! It is a layer for a router. Put what needs only the head, as finding out who asks, outside of it. What arrives is
-//! kept in memory as it arrives: a length that was only claimed takes no room.
+//! kept in memory as it arrives: a length that was only claimed takes no room. Whoever sends much, however slowly, takes
+//! no room from others, and large bodies none from the small ones, as those of renewals are.
+
+mod room;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use room::{Full, Room, Taken};
 use std::convert::Infallible;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::{Layer, Service};
 
@@ -37,11 +42,21 @@ pub struct BodyLimits {
     pub within: Duration,
     /// Bytes of all that are read or worked on at a time, over all connections. Default 256 MiB.
     pub all_bytes_max: usize,
+    /// And of those of one owner. Default 32 MiB.
+    pub owner_bytes_max: usize,
+    /// A body of more may fill only three quarters of the room. Default 16 KiB.
+    pub small_bytes_max: usize,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        Self { bytes_max: 1024 * 1024, within: Duration::from_secs(30), all_bytes_max: 256 * 1024 * 1024 }
+        Self {
+            bytes_max: 1024 * 1024,
+            within: Duration::from_secs(30),
+            all_bytes_max: 256 * 1024 * 1024,
+            owner_bytes_max: 32 * 1024 * 1024,
+            small_bytes_max: 16 * 1024,
+        }
     }
 }
 
@@ -54,9 +69,10 @@ pub enum BodyRefusal {
     TooSlow {
         within: Duration,
     },
-    /// All bodies together are as large as they may be.
+    /// All bodies together, or those of this owner, are as large as they may be.
     NoRoom {
         retry_after: Duration,
+        is_owners_own: bool,
     },
     /// It ended before its end, or was no HTTP.
     Broken,
@@ -67,6 +83,7 @@ impl IntoResponse for BodyRefusal {
         let (status, code, title, may_retry) = match self {
             Self::TooLarge { .. } => (413, "too_large", "The request is larger than is taken", false),
             Self::TooSlow { .. } => (408, "too_slow", "The request did not arrive in time", true),
+            Self::NoRoom { is_owners_own: true, .. } => (429, "rate_limited", "You ask too much at a time", true),
             Self::NoRoom { .. } => (503, "overloaded", "This node has more to do than it can: it did not happen", true),
             Self::Broken => (400, "invalid", "The request itself is wrong; sending it again is of no use", false),
         };
@@ -77,7 +94,7 @@ impl IntoResponse for BodyRefusal {
             Self::Broken => "the body did not arrive whole".to_owned(),
         };
         let retry_after_ms = match self {
-            Self::NoRoom { retry_after } => format!(",\"retry_after_ms\":{}", retry_after.as_millis()),
+            Self::NoRoom { retry_after, .. } => format!(",\"retry_after_ms\":{}", retry_after.as_millis()),
             Self::TooLarge { .. } | Self::TooSlow { .. } | Self::Broken => String::new(),
         };
         let text = format!(
@@ -91,24 +108,37 @@ impl IntoResponse for BodyRefusal {
 }
 
 /// The layer. Clones share the room for all bodies.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WholeBody {
     limits: BodyLimits,
-    room: Arc<Semaphore>,
-    refuse: fn(BodyRefusal) -> Response,
+    room: Arc<Room>,
+    refuse: Arc<dyn Fn(BodyRefusal) -> Response + Send + Sync>,
+    owner: fn(&Parts) -> Option<&str>,
+}
+
+impl fmt::Debug for WholeBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WholeBody").field("limits", &self.limits).field("room", &self.room).finish_non_exhaustive()
+    }
 }
 
 impl WholeBody {
     #[must_use]
     pub fn new(limits: BodyLimits) -> Self {
-        let room = Arc::new(Semaphore::new(limits.all_bytes_max.min(Semaphore::MAX_PERMITS)));
-        Self { limits, room, refuse: IntoResponse::into_response }
+        let room = Arc::new(Room::new(&limits));
+        Self { limits, room, refuse: Arc::new(IntoResponse::into_response), owner: |_| None }
     }
 
     /// In the words of the API that this is used for.
     #[must_use]
-    pub fn refusing_with(self, refuse: fn(BodyRefusal) -> Response) -> Self {
-        Self { refuse, ..self }
+    pub fn refusing_with(self, refuse: impl Fn(BodyRefusal) -> Response + Send + Sync + 'static) -> Self {
+        Self { refuse: Arc::new(refuse), ..self }
+    }
+
+    /// Whose a body is; nobody's unless said.
+    #[must_use]
+    pub fn owned_by(self, owner: fn(&Parts) -> Option<&str>) -> Self {
+        Self { owner, ..self }
     }
 
     /// With a larger or smaller bound of size, and the same room for all.
@@ -118,18 +148,18 @@ impl WholeBody {
         self
     }
 
-    async fn take(&self, body: &mut Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
+    async fn take(&self, owner: Option<&str>, body: &mut Body) -> Result<(Bytes, Taken), BodyRefusal> {
         let BodyLimits { bytes_max, within, .. } = self.limits;
         let claimed = body.size_hint().lower();
         if claimed > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
             return Err(BodyRefusal::TooLarge { bytes_max });
         }
-        timeout(within, self.read(body)).await.unwrap_or(Err(BodyRefusal::TooSlow { within }))
+        timeout(within, self.read(owner, claimed, body)).await.unwrap_or(Err(BodyRefusal::TooSlow { within }))
     }
 
-    async fn read(&self, body: &mut Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
+    async fn read(&self, owner: Option<&str>, claimed: u64, body: &mut Body) -> Result<(Bytes, Taken), BodyRefusal> {
         let bytes_max = self.limits.bytes_max;
-        let mut room: Option<OwnedSemaphorePermit> = None;
+        let mut taken = self.room.clone().enter(owner, usize::try_from(claimed).unwrap_or(usize::MAX));
         let mut first = Bytes::new();
         let mut whole = BytesMut::new();
         let mut length = 0_usize;
@@ -140,13 +170,10 @@ impl WholeBody {
             if length > bytes_max {
                 return Err(BodyRefusal::TooLarge { bytes_max });
             }
-            let bytes = u32::try_from(data.len()).map_err(|_| BodyRefusal::TooLarge { bytes_max })?;
-            let taken = self.room.clone().try_acquire_many_owned(bytes);
-            let taken = taken.map_err(|_| BodyRefusal::NoRoom { retry_after: ROOM_AGAIN })?;
-            match &mut room {
-                Some(room) => room.merge(taken),
-                None => room = Some(taken),
-            }
+            taken.grow(data.len()).map_err(|full| BodyRefusal::NoRoom {
+                retry_after: ROOM_AGAIN,
+                is_owners_own: full == Full::OfOwner,
+            })?;
             // Most bodies come in one piece, which then need not be copied.
             if whole.is_empty() && first.is_empty() {
                 first = data;
@@ -157,7 +184,7 @@ impl WholeBody {
                 whole.extend_from_slice(&data);
             }
         }
-        Ok((if whole.is_empty() { first } else { whole.freeze() }, room))
+        Ok((if whole.is_empty() { first } else { whole.freeze() }, taken))
     }
 }
 
@@ -211,14 +238,15 @@ where
         // The one that was found ready is used; its clone waits for the next request.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        if request.body().is_end_stream() {
+        // What a view is sent along is nobody's to read.
+        if request.body().is_end_stream() || matches!(*request.method(), Method::GET | Method::HEAD) {
             return Box::pin(inner.call(request));
         }
         let of = self.of.clone();
         Box::pin(async move {
             let (head, mut body) = request.into_parts();
-            match of.take(&mut body).await {
-                Ok((bytes, _room)) => inner.call(Request::from_parts(head, Body::from(bytes))).await,
+            match of.take((of.owner)(&head), &mut body).await {
+                Ok((bytes, _taken)) => inner.call(Request::from_parts(head, Body::from(bytes))).await,
                 Err(refusal) => {
                     let waits_to_be_asked = head.headers.contains_key(header::EXPECT);
                     if matches!(refusal, BodyRefusal::TooLarge { .. }) && !waits_to_be_asked {

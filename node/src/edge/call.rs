@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use utoipa::ToSchema;
 
 /// What a call may take, its long poll aside.
-const CALL_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const CALL_WITHIN: Duration = Duration::from_secs(10);
 /// The longest that a call waits for something to happen.
 pub const POLL_MAX: Duration = Duration::from_secs(20);
 /// For one last look at its place in line.
@@ -128,25 +128,26 @@ impl Call {
     /// # Errors
     /// A refusal; or there is no outcome, and whether it may have happened is told apart.
     pub async fn run(&self, command: Command) -> Result<Outcome, Failure> {
-        self.run_within(command, CALL_WITHIN).await
+        self.run_polling(command, Duration::ZERO).await
     }
 
-    /// As [`Call::run`]; a claim that waits in line is waited for.
+    /// As [`Call::run`]; a claim that waits in line is waited for so long, from when it was asked. That it is taken may
+    /// take as long as with any other call, however short the poll.
     ///
     /// # Errors
     /// As [`Call::run`].
-    pub async fn run_within(&self, command: Command, within: Duration) -> Result<Outcome, Failure> {
+    pub async fn run_polling(&self, command: Command, poll: Duration) -> Result<Outcome, Failure> {
         let request = self.request(command);
         lease::validate(&request).map_err(|refusal| self.refused(refusal))?;
         let (class, commands) = (class_of(&request.command), commands_in(&request.command));
         let admitted = self.admit(class, commands).map_err(|failure| self.in_doubt(failure))?;
         // One who waits in line does no work meanwhile.
         if is_waiting(&request.command) {
-            admitted.done();
-            let _place = self.park(Parking::Waiter).map_err(|failure| self.in_doubt(failure))?;
-            return self.answered(request, within).await;
+            let place = admitted.parked(self.actor().as_str(), Parking::Waiter).map_err(|shed| self.sent_away(shed));
+            let _place = place.map_err(|failure| self.in_doubt(failure))?;
+            return self.answered(request, poll).await;
         }
-        let answered = self.answered(request, within).await;
+        let answered = self.answered(request, poll).await;
         // Only what came to an end tells the gate how quick the node is.
         if !answered.as_ref().is_err_and(|Failure(problem)| matches!(problem.code, Code::Unavailable | Code::Unknown)) {
             admitted.done();
@@ -154,13 +155,14 @@ impl Call {
         answered
     }
 
-    async fn answered(&self, mut request: Request, within: Duration) -> Result<Outcome, Failure> {
-        let by = Instant::now() + within;
+    async fn answered(&self, mut request: Request, poll: Duration) -> Result<Outcome, Failure> {
+        let poll_by = Instant::now() + poll;
+        let by = Instant::now() + poll.max(CALL_WITHIN);
         // An earlier attempt may have happened: what a later one says of itself does not tell.
         let mut doubt = self.asking.is_retry.then(|| String::from("nobody could be asked about the attempt before"));
         loop {
             let left = by.saturating_duration_since(Instant::now());
-            match self.outcome(&request, left).await {
+            match self.outcome(&request, left, poll_by.saturating_duration_since(Instant::now())).await {
                 Ok(Outcome::Refused(refusal)) => return Err(self.refused(refusal)),
                 Ok(outcome) => return Ok(outcome),
                 Err(NoOutcome::Unknown(why)) => doubt = Some(why),
@@ -181,7 +183,7 @@ impl Call {
         }
     }
 
-    fn admit(&self, class: Class, commands: usize) -> Result<Admitted, Failure> {
+    pub(super) fn admit(&self, class: Class, commands: usize) -> Result<Admitted, Failure> {
         let commands = u32::try_from(commands).unwrap_or(u32::MAX);
         let cost = Cost { commands, bytes: self.bytes };
         self.edge.gate.admit(self.actor().as_str(), class, cost).map_err(|shed| self.sent_away(shed))
@@ -265,13 +267,15 @@ impl Call {
     }
 
     /// A command's outcome; a claim that waits in line is answered its place when the node stops.
-    async fn outcome(&self, request: &Request, within: Duration) -> Result<Outcome, NoOutcome> {
-        let calling = self.edge.node.call(request.clone(), within);
+    async fn outcome(&self, request: &Request, within: Duration, poll: Duration) -> Result<Outcome, NoOutcome> {
+        let calling = self.edge.node.call(request.clone(), within, poll);
         match &self.stopping {
             Some(stopping) if is_waiting(&request.command) => {
                 tokio::select! {
                     outcome = calling => outcome,
-                    () = stopping.begun() => self.edge.node.call(request.clone(), PLACE_WITHIN.min(within)).await,
+                    () = stopping.begun() => {
+                        self.edge.node.call(request.clone(), PLACE_WITHIN.min(within), Duration::ZERO).await
+                    }
                 }
             }
             _ => calling.await,

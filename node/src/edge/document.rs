@@ -5,7 +5,7 @@ use crate::edge::call::Consistency;
 use crate::edge::rest::items::WhenClaimed;
 use api::words::ClaimStatus;
 use api::{Code, Problem, refusals};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -72,6 +72,30 @@ pub fn operations(document: &OpenApi) -> Vec<(String, String, String)> {
     document.paths.paths.iter().flat_map(of_path).collect()
 }
 
+/// What not every call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Takes {
+    Query,
+    IfMatch,
+}
+
+/// Which calls take what, by their ids.
+#[must_use]
+pub fn taking(document: &OpenApi) -> BTreeSet<(String, Takes)> {
+    let mut taking = BTreeSet::new();
+    for (_, operation) in document.paths.paths.values().flat_map(operations_of) {
+        let id = operation.operation_id.clone().unwrap_or_default();
+        for parameter in operation.parameters.iter().flatten().filter_map(inline) {
+            match parameter.parameter_in {
+                ParameterIn::Query => taking.insert((id.clone(), Takes::Query)),
+                ParameterIn::Header if parameter.name == "If-Match" => taking.insert((id.clone(), Takes::IfMatch)),
+                _ => false,
+            };
+        }
+    }
+    taking
+}
+
 fn operations_of(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operation)> {
     [("get", &item.get), ("put", &item.put), ("post", &item.post), ("patch", &item.patch), ("delete", &item.delete)]
         .into_iter()
@@ -83,7 +107,8 @@ fn operations_of(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operat
 pub fn refusals_of(operation: &Operation, method: &str) -> Vec<Code> {
     let id = operation.operation_id.as_deref().unwrap_or_default();
     let mut codes = refusals::OF_EVERY_CALL.to_vec();
-    if operation.request_body.is_some() {
+    // Also of one that takes nothing: whatever is sent to it is looked at.
+    if method != "get" {
         codes.extend(refusals::OF_A_BODY);
     }
     let is_view = method == "get";

@@ -14,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use lease::caller::ActorKind;
 use lease::names::{ActorId, BadName, ItemId, QueueName, RequestId, SessionId, SpaceName};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -92,6 +93,12 @@ pub struct Asking {
     pub if_match: Option<Number>,
 }
 
+impl Asking {
+    pub(crate) fn actor(&self) -> &str {
+        self.identity.actor.as_str()
+    }
+}
+
 impl FromRequestParts<Edge> for Asking {
     type Rejection = Failure;
 
@@ -124,6 +131,29 @@ impl FromRequestParts<Edge> for Asking {
     }
 }
 
+/// Which call of the document it is, and what it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) operation: &'static str,
+    pub(crate) takes_query: bool,
+    pub(crate) takes_if_match: bool,
+}
+
+impl Known {
+    /// What a call does not look at is refused and not passed over: its caller means something by it.
+    fn check(&self, parts: &Parts, asking: &Asking) -> Result<(), Failure> {
+        let query = parts.uri.query().filter(|_| !self.takes_query).unwrap_or_default();
+        if let Some((name, _)) = form_urlencoded::parse(query.as_bytes()).next() {
+            return Err(Problem::invalid(cut(&name), "this call takes nothing in its query").into());
+        }
+        if asking.if_match.is_some() && !self.takes_if_match {
+            let why = "this call checks no revision: only writes under a lease and updates do";
+            return Err(Problem::invalid(title(&header::IF_MATCH), why).into());
+        }
+        Ok(())
+    }
+}
+
 /// Before the body is read: one who is not known need not send it.
 pub async fn who(State(edge): State<Edge>, request: Request, next: Next) -> Result<Response, Failure> {
     let (mut parts, body) = request.into_parts();
@@ -132,6 +162,9 @@ pub async fn who(State(edge): State<Edge>, request: Request, next: Next) -> Resu
             edge.node.metrics().auth_failed("unknown_caller");
         }
     })?;
+    if let Some(known) = parts.extensions.get::<Known>() {
+        known.check(&parts, &asking)?;
+    }
     parts.extensions.insert(asking);
     Ok(next.run(Request::from_parts(parts, body)).await)
 }
@@ -219,6 +252,11 @@ impl FromRequestParts<Edge> for NodePath {
     }
 }
 
+/// The body of a call that takes none: nothing, or `{}`. Whatever else it says is refused by its name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
 /// A body of JSON. An empty one says nothing, as `{}` does.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
@@ -292,7 +330,17 @@ fn wrong(path: &str, whole: &str, why: &str) -> Failure {
         ("." | "" | "?", None) => whole.to_owned(),
         (path, None) => path.to_owned(),
     };
-    Problem::invalid(field, why).into()
+    Problem::invalid(cut(&field), cut(why)).into()
+}
+
+/// A caller's words are not said again at any length.
+fn cut(text: &str) -> String {
+    const SAID: usize = 256;
+    let mut cut: String = text.chars().take(SAID).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
 }
 
 #[cfg(test)]
@@ -318,6 +366,9 @@ mod tests {
         assert_eq!(field_of::<Claim>("{"), "body");
         assert_eq!(field_of::<Claim>("{} {}"), "body");
         assert_eq!(field_of::<Claim>("[]"), "body");
+        let long = format!("{{\"{}\": 1}}", "k".repeat(900_000));
+        let said = from_json::<Claim>(long.as_bytes()).unwrap_err().0;
+        assert!(serde_json::to_string(&said).unwrap().len() < 2_000, "what is wrong is not said again at any length");
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(field_of::<Claim>(&deep), "body");
     }

@@ -452,6 +452,17 @@ impl Admitted {
     pub fn done(mut self) {
         self.is_done = true;
     }
+
+    /// It only waits from now on. How quick the node is cannot be told from it: whoever waits has an answer late, and
+    /// whoever begins to wait would seem to have had one at once.
+    ///
+    /// # Errors
+    /// As [`Gate::park`].
+    pub fn parked(self, actor: &str, parking: Parking) -> Result<Parked, Shed> {
+        let gate = self.gate.clone();
+        drop(self);
+        gate.park(actor, parking)
+    }
 }
 
 impl Drop for Admitted {

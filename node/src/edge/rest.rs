@@ -15,7 +15,7 @@ pub mod writes;
 
 use crate::edge::answer::{Failure, finish};
 use crate::edge::body::{BodyLimits, BodyRefusal, WholeBody};
-use crate::edge::extract::who;
+use crate::edge::extract::{Asking, who};
 use crate::edge::{Edge, document};
 use api::{Code, Problem};
 use axum::Router;
@@ -36,7 +36,14 @@ const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
 /// Every path.
 pub fn router(edge: Edge) -> Router {
     let whole_body = WholeBody::new(BodyLimits { bytes_max: BODY_BYTES, ..BodyLimits::default() });
-    let whole_body = whole_body.refusing_with(|refusal| not_taken(refusal).into_response());
+    let metrics = edge.node.metrics().clone();
+    let whole_body = whole_body.owned_by(|head| head.extensions.get::<Asking>().map(Asking::actor));
+    let whole_body = whole_body.refusing_with(move |refusal| {
+        if matches!(refusal, BodyRefusal::NoRoom { .. }) {
+            metrics.shed("body_bytes");
+        }
+        not_taken(refusal).into_response()
+    });
     let calls = Router::from(single())
         .layer(whole_body.clone())
         .merge(Router::from(batches()).layer(whole_body.with_bytes_max(BATCH_BYTES)))
@@ -69,8 +76,9 @@ fn not_taken(refusal: BodyRefusal) -> Failure {
             let why = format!("a body has to arrive within {} s", within.as_secs());
             Problem::new(Code::TooSlow).with_detail(why).into()
         }
-        BodyRefusal::NoRoom { retry_after } => {
-            let mut problem = Problem::new(Code::Overloaded).with_detail("too many large bodies at a time");
+        BodyRefusal::NoRoom { retry_after, is_owners_own } => {
+            let code = if is_owners_own { Code::RateLimited } else { Code::Overloaded };
+            let mut problem = Problem::new(code).with_detail("too many large bodies at a time");
             problem.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
             problem.into()
         }

@@ -8,6 +8,7 @@ mod pulse;
 mod socket;
 
 use super::tls::EdgeTls;
+use crate::metrics::Metrics;
 use axum::Router;
 use connection::Tasks;
 use socket2::{SockRef, TcpKeepalive};
@@ -135,6 +136,7 @@ impl EdgeServer {
         tls: Option<EdgeTls>,
         router: Router,
         limits: ServerLimits,
+        metrics: Metrics,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let cut_off = CancellationToken::new();
@@ -148,6 +150,7 @@ impl EdgeServer {
             router,
             limits,
             tasks,
+            metrics,
             stopping: stopping.clone(),
             cut_off: cut_off.clone(),
         });
@@ -198,6 +201,7 @@ struct Server {
     router: Router,
     limits: ServerLimits,
     tasks: Tasks,
+    metrics: Metrics,
     stopping: Stopping,
     cut_off: CancellationToken,
 }
@@ -231,6 +235,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphor
         };
         let Some(place) = place(&places, &addresses, address.ip(), server.limits.address_connections_max) else {
             refused.tell(|times| tracing::warn!(times, "{address} was turned away: too many connections are open"));
+            server.metrics.shed("connections");
             turn_away(&stream, server.tls.is_some());
             continue;
         };

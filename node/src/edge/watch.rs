@@ -27,8 +27,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// Often enough to keep what stands between alive, and to tell the reader how far it is.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A reader that takes nothing for so long is cut off.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A reader that takes nothing for so long, and then reads on, is told so and ended. Less than the time after which a
+/// connection on which nothing is taken is closed: then nobody would be there to be told.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Events read from disk at once.
 const PAGE: usize = 256;
 
@@ -209,8 +210,9 @@ impl Watch {
         if std::mem::take(&mut self.is_to_be_told) {
             return Some(format!("id: {}\n\n", self.position));
         }
-        if self.sent_at.elapsed() > PATIENCE + HEARTBEAT {
-            return Some(self.end("slow_reader", "nothing was taken for a minute: come back with the last id"));
+        // Asked for again as soon as what was sent before is on its way.
+        if self.sent_at.elapsed() > self.call.edge.patience {
+            return Some(self.end("slow_reader", "nothing was taken for too long: come back with the last id"));
         }
         loop {
             if self.call.stopping.as_ref().is_some_and(Stopping::has_begun) {

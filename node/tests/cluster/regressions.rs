@@ -270,7 +270,7 @@ async fn etcd11456_one_whose_place_is_gone_is_granted_nothing() {
     let over = world.node(leader).hub().current().now.after(Span::secs(1));
     let cy = tokio::spawn({
         let (node, claim) = (world.node(follower).clone(), request("cy", waiting(None)));
-        async move { node.call(claim, LIMIT).await.unwrap() }
+        async move { node.call(claim, LIMIT, LIMIT).await.unwrap() }
     });
     let line = || {
         let (viewer, space) = (caller("op"), SpaceName::fallback());

@@ -1,7 +1,7 @@
 //! Any node serves any call.
 
 use crate::fleet::{claim, complete, create, item, release};
-use crate::world::{World, ask, request, within};
+use crate::world::{LIMIT, World, ask, request, until, within};
 use lease::command::{Claim, OnConflict};
 use lease::names::SpaceName;
 use lease::numbers::Span;
@@ -70,10 +70,10 @@ async fn one_who_waits_in_line_is_woken_on_the_node_it_called() {
     };
     let node = world.node(follower).clone();
     let bob = tokio::spawn(async move {
-        node.call(request("bob", Command::Claim(waiting)), Duration::from_secs(50)).await.unwrap()
+        node.call(request("bob", Command::Claim(waiting)), LIMIT, Duration::from_secs(50)).await.unwrap()
     });
     let space = SpaceName::fallback();
-    crate::world::until("bob stands in line", || {
+    until("bob stands in line", || {
         let viewer = crate::fleet::caller("op");
         let line = world.node(leader).store().read(|state, _| state.line(&viewer, &space, &item("a"))).unwrap();
         line.is_ok_and(|line| line.len() == 1)
@@ -98,4 +98,32 @@ async fn what_is_too_large_for_the_log_is_refused_before_it_gets_there() {
     let refused = world.node(1).submit(vec![large], Duration::from_secs(20)).await;
     assert!(matches!(refused, Err(node::propose::NoOutcome::TooLarge { .. })), "{refused:?}");
     assert!(matches!(world.ask(1, "ada", create("a")).await, Outcome::Created { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_would_not_wait_long_is_taken_like_any_other_command() {
+    let world = World::of(1).await;
+    world.ask(1, "ada", create("a")).await;
+    world.claim(1, "ada", "a", Span::secs(600)).await;
+    // A batch is on its way, and whatever comes has to wait for the next one.
+    world.gates[&1].shut();
+    let proposed = world.node(1).proposer().counts().commands.load(Ordering::Relaxed);
+    let node = world.node(1).clone();
+    let first = tokio::spawn(async move { node.submit(vec![request("ada", create("b"))], LIMIT).await });
+    until("the first is proposed", || world.node(1).proposer().counts().commands.load(Ordering::Relaxed) > proposed)
+        .await;
+    let mut waits = claim("a", Span::secs(60));
+    if let Command::Claim(claim) = &mut waits {
+        claim.on_conflict = OnConflict::Wait { wait_for: None, line_max: None };
+    }
+    let node = world.node(1).clone();
+    let poll = Duration::from_millis(1);
+    let second = tokio::spawn(async move { node.call(request("bob", waits), LIMIT, poll).await });
+    until("he asks", || world.node(1).hub().waiting() == 1).await;
+    let asked = std::time::Instant::now();
+    until("his poll is over", || asked.elapsed() > 10 * poll).await;
+    world.gates[&1].open();
+    assert!(within("the first", first).await.unwrap().is_ok());
+    let second = within("the second", second).await.unwrap();
+    assert!(matches!(second, Ok(Outcome::Waiting { place: 0, .. })), "{second:?}");
 }

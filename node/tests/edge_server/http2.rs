@@ -1,8 +1,9 @@
 //! HTTP/2, frame by frame.
 
-use crate::world::{Caller, LIMIT, World, short, start};
+use crate::world::{Caller, LIMIT, SHORT, World, short, start, until};
 use node::edge::server::ServerLimits;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -229,6 +230,39 @@ async fn a_caller_who_forbids_us_to_answer_is_cut_off() {
         assert_ne!(kind, PING, "this caller answers none, which would end it as well");
     }
     world.connections(0).await;
+    world.answers().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_reader_of_a_stream_who_takes_no_more_is_cut_off() {
+    let world = start(ServerLimits { idle_within: 2 * SHORT, ..short() }).await;
+    let mut caller = world.connect().await;
+    caller.say(PREFACE).await.unwrap();
+    // An initial window of a hundred bytes, and never more.
+    caller.say(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 100])).await.unwrap();
+    caller.say(&get(1, "/much")).await.unwrap();
+    let mut taken = 0;
+    while let Some((kind, _, data)) = next(&mut caller).await {
+        taken += if kind == DATA { data.len() } else { 0 };
+        assert_ne!(kind, PING, "this caller answers none, which would end it as well");
+    }
+    assert_eq!(taken, 100);
+    world.connections(0).await;
+    // One who takes what there is stays, however long nothing happens.
+    let mut listening = world.connect().await;
+    listening.say(PREFACE).await.unwrap();
+    listening.say(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
+    listening.say(&get(1, "/stream")).await.unwrap();
+    while let Some((kind, ..)) = next(&mut listening).await {
+        if kind == DATA {
+            break;
+        }
+    }
+    let heard = Instant::now();
+    until(|| heard.elapsed() > 4 * SHORT).await;
+    assert_eq!(world.server.connections(), 1);
+    drop(listening);
     world.answers().await;
     world.end().await;
 }

@@ -9,6 +9,7 @@ use futures_util::stream;
 use node::edge::body::{BodyLimits, WholeBody};
 use node::edge::server::{EdgeServer, Peer, ServerLimits, Stopping};
 use node::edge::tls::EdgeTls;
+use node::metrics::Metrics;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -81,7 +82,7 @@ pub(crate) async fn start_with(limits: ServerLimits, bodies: BodyLimits, tls: Op
         .layer(axum::middleware::map_request_with_state(seen.clone(), note))
         .with_state(seen.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = EdgeServer::start(listener, tls, router, limits).unwrap();
+    let server = EdgeServer::start(listener, tls, router, limits, Metrics::new()).unwrap();
     World { server, seen, resident: resident() }
 }
 

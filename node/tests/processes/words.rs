@@ -8,6 +8,13 @@ fn told(words: &str, message: &str) -> usize {
     words.matches(&format!("\"message\":\"{message}\"")).count()
 }
 
+/// What a line says beside when it was said.
+fn untimed(line: &str) -> serde_json::Value {
+    let mut said: serde_json::Value = serde_json::from_str(line).unwrap();
+    said.as_object_mut().unwrap().remove("timestamp").expect("a time");
+    said
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_thing_that_happens_to_a_cluster_is_one_line_of_json() {
     let mut world = World::empty();
@@ -26,6 +33,14 @@ async fn each_thing_that_happens_to_a_cluster_is_one_line_of_json() {
         [2, 3].iter().all(|node| told(&world.words(*node), "this node has a vote") == 1)
     })
     .await;
+    for node in 1..=3 {
+        let words = world.words(node);
+        let roles: Vec<_> = words.lines().filter(|line| line.contains("\"message\":\"role\"")).map(untimed).collect();
+        assert!(roles.len() >= 2, "{words}");
+        for pair in roles.windows(2) {
+            assert_ne!(pair[0], pair[1], "a line for each change of role, leader or term, and none without");
+        }
+    }
     for node in [3, 2] {
         assert_eq!(world.stop(node).await.code(), Some(0), "{}", world.words(node));
     }

@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) options: Vec<String>,
     /// Whether the nodes serve callers.
     pub(crate) serves: bool,
+    /// What of their words the nodes say, as RUST_LOG has it.
+    pub(crate) log: Option<&'static str>,
     /// How the first node begins.
     pub(crate) first: &'static str,
     /// Nodes whose data lies elsewhere.
@@ -60,6 +62,7 @@ impl World {
             network: free_network(),
             options: Vec::new(),
             serves: false,
+            log: None,
             first: "--bootstrap",
             data: BTreeMap::new(),
             nodes: BTreeSet::new(),
@@ -104,6 +107,7 @@ impl World {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenured"));
         command.env_clear().current_dir(self.folder.path());
+        command.envs(self.log.map(|log| ("RUST_LOG", log)));
         command
     }
 

@@ -338,3 +338,23 @@ fn calls_that_were_given_up_are_no_throughput() {
     assert_eq!(world.gate.status().throughput, 0);
     assert_eq!(world.gate.status().room, room);
 }
+
+#[test]
+fn one_who_begins_to_wait_tells_nothing_of_how_quick_the_node_is() {
+    let world = world(GateLimits::default());
+    let room = world.gate.status().room;
+    // Answers take a second, twice what they should; beside them hundreds join lines.
+    for _ in 0..20 {
+        let working: Vec<_> = (0..50).map(|n| world.admit(&format!("worker {n}"), Class::Work).unwrap()).collect();
+        for n in 0..500 {
+            let actor = format!("waiter {n}");
+            let admitted = world.admit(&actor, Class::Work).unwrap();
+            drop(admitted.parked(&actor, Parking::Waiter).unwrap());
+        }
+        world.pass(Duration::from_secs(1));
+        working.into_iter().for_each(Admitted::done);
+    }
+    let status = world.gate.status();
+    assert_eq!((status.room, status.throughput), (256, 50), "from {room}");
+    assert_eq!((status.in_flight, status.waiters), (0, 0));
+}

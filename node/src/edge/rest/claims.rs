@@ -20,9 +20,6 @@ use serde::Deserialize;
 use std::time::{Duration, Instant};
 use utoipa::IntoParams;
 
-/// What a claim that does not wait may take.
-const CLAIM_WITHIN: Duration = Duration::from_secs(10);
-
 /// Claim an item
 ///
 /// Granted with a new fencing token; a claim by the one who holds it already is a renewal. With `on_conflict: wait` the
@@ -37,11 +34,11 @@ pub async fn claim(
     ItemPath(id): ItemPath,
     Body(claim): Body<Claim>,
 ) -> Result<(StatusCode, Json<Claimed>), Failure> {
-    let within = match claim.on_conflict {
+    let poll = match claim.on_conflict {
         OnConflict::Wait => poll("poll_ms", claim.poll_ms)?,
-        OnConflict::Fail => CLAIM_WITHIN,
+        OnConflict::Fail => Duration::ZERO,
     };
-    let outcome = call.run_within(Command::Claim(claim.into_core(id)?), within.max(Duration::from_millis(1))).await?;
+    let outcome = call.run_polling(Command::Claim(claim.into_core(id)?), poll).await?;
     match outcome {
         Outcome::Granted(grant) => Ok((StatusCode::OK, Json(Claimed::Granted(Box::new(call.grant(*grant).await?))))),
         Outcome::Waiting { .. } => Ok((StatusCode::ACCEPTED, Json(waiting(&call, outcome)?))),
@@ -90,6 +87,7 @@ pub async fn claim_many(call: Call, Body(claims): Body<Claims>) -> Reply<ClaimsA
 }
 
 fn problem(call: &Call, refusal: Refusal) -> Box<Problem> {
+    call.edge.node.metrics().entry_refused(refusal.code());
     Box::new(Problem::of(refusal, call.calendar()))
 }
 

@@ -4,7 +4,7 @@ use crate::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
 use crate::edge::call::{Call, failed_disk, unfitting};
-use crate::edge::extract::{Body, NodePath, Query};
+use crate::edge::extract::{Body, NodePath, Nothing, Query};
 use crate::members::ChangeError;
 use crate::propose::NoOutcome;
 use api::cluster::{
@@ -65,7 +65,7 @@ pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
 /// Once it has nearly all of the log.
 #[utoipa::path(post, path = "/v1/cluster/members/{node}/promote", operation_id = "promote_member", tag = "cluster",
     params(("node" = u64, Path)), responses((status = 200, body = Done)))]
-pub async fn promote(call: Call, NodePath(node): NodePath) -> Reply<Done> {
+pub async fn promote(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
     call.check_admin()?;
     call.edge.admin.promote(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
@@ -76,7 +76,7 @@ pub async fn promote(call: Call, NodePath(node): NodePath) -> Reply<Done> {
 /// Its id never comes back. One that is not there is out already.
 #[utoipa::path(delete, path = "/v1/cluster/members/{node}", operation_id = "remove_member", tag = "cluster",
     params(("node" = u64, Path)), responses((status = 200, body = Done)))]
-pub async fn remove(call: Call, NodePath(node): NodePath) -> Reply<Done> {
+pub async fn remove(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
     call.check_admin()?;
     call.edge.admin.remove(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
@@ -94,7 +94,7 @@ pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done>
 /// Take a snapshot of this node's state
 #[utoipa::path(post, path = "/v1/cluster/snapshot", operation_id = "take_snapshot", tag = "cluster",
     responses((status = 200, body = Snapshotted)))]
-pub async fn snapshot(call: Call) -> Reply<Snapshotted> {
+pub async fn snapshot(call: Call, _: Body<Nothing>) -> Reply<Snapshotted> {
     call.check_admin()?;
     let applied = call.edge.admin.snapshot().await.map_err(not_changed)?;
     Ok(Json(Snapshotted { node: call.edge.node.id(), applied }))
@@ -155,7 +155,7 @@ pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request
 /// Once its operator has made sure that nobody works by leases of the cluster it was backed up from.
 #[utoipa::path(post, path = "/v1/cluster/activate", operation_id = "activate", tag = "cluster",
     responses((status = 200, body = Activated)))]
-pub async fn activate(call: Call) -> Reply<Activated> {
+pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
     call.check_admin()?;
     match call.run(Command::Activate).await? {
         Outcome::Activated => Ok(Json(Activated { activated: true })),
@@ -184,7 +184,7 @@ pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<Rul
 /// again.
 #[utoipa::path(post, path = "/v1/cluster/drain", operation_id = "drain_node", tag = "cluster",
     responses((status = 200, body = NodeDraining)))]
-pub async fn drain(call: Call) -> Reply<NodeDraining> {
+pub async fn drain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
     call.check_admin()?;
     call.edge.admin.drain().await.map_err(not_changed)?;
     Ok(Json(NodeDraining { node: call.edge.node.id(), draining: true }))
@@ -193,7 +193,7 @@ pub async fn drain(call: Call) -> Reply<NodeDraining> {
 /// Let this node take commands again
 #[utoipa::path(post, path = "/v1/cluster/undrain", operation_id = "undrain_node", tag = "cluster",
     responses((status = 200, body = NodeDraining)))]
-pub async fn undrain(call: Call) -> Reply<NodeDraining> {
+pub async fn undrain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
     call.check_admin()?;
     call.edge.admin.undrain();
     Ok(Json(NodeDraining { node: call.edge.node.id(), draining: false }))

@@ -2,7 +2,7 @@
 
 use crate::edge::answer::Reply;
 use crate::edge::call::{Call, unfitting};
-use crate::edge::extract::{Body, ItemPath};
+use crate::edge::extract::{Body, ItemPath, Nothing};
 use api::hold::{
     Assign, Assigned, Extend, Extended, Release, Released, Renew, RenewAll, Renewed, RenewedAll, Reorder, Reordered,
     Reserve, Reserved, Revoke, Revoked, Unassigned, Withdrawn,
@@ -87,7 +87,7 @@ pub async fn reserve(call: Call, ItemPath(id): ItemPath, Body(reserve): Body<Res
 /// Leave the wait line
 #[utoipa::path(post, path = "/v1/items/{item}/withdraw", operation_id = "withdraw", tag = "claiming",
     params(("item" = api::names::ItemId, Path)), responses((status = 200, body = Withdrawn)))]
-pub async fn withdraw(call: Call, ItemPath(item): ItemPath) -> Reply<Withdrawn> {
+pub async fn withdraw(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Withdrawn> {
     match call.run(Command::Withdraw { item }).await? {
         Outcome::Withdrawn { item, withdrawn } => Ok(Json(Withdrawn { item, withdrawn })),
         other => Err(unfitting(&other)),

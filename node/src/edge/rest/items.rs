@@ -1,9 +1,9 @@
 //! Items: created, listed, shown, changed.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
-use crate::edge::call::{Call, Consistency, POLL_MAX, failed_disk, unfitting};
+use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, unfitting};
 use crate::edge::extract::{Body, ItemPath, Query};
-use crate::edge::gate::Parking;
+use crate::edge::gate::{Class, Parking};
 use crate::hub::Topic;
 use crate::service::TokioNode;
 use api::claim::ItemsCreated;
@@ -45,7 +45,12 @@ pub async fn create(call: Call, Body(item): Body<NewItem>) -> Reply<Created> {
     request_body = NewItems, responses((status = 200, body = ItemsCreated)))]
 pub async fn create_many(call: Call, Body(items): Body<NewItems>) -> Reply<ItemsCreated> {
     match call.run(items.into_command(call.actor())).await? {
-        Outcome::CreatedMany(outcomes) => Ok(Json(ItemsCreated::new(outcomes, call.calendar()))),
+        Outcome::CreatedMany(outcomes) => {
+            for refusal in outcomes.iter().filter_map(Outcome::refusal) {
+                call.edge.node.metrics().entry_refused(refusal.code());
+            }
+            Ok(Json(ItemsCreated::new(outcomes, call.calendar())))
+        }
         other => Err(unfitting(&other)),
     }
 }
@@ -246,7 +251,9 @@ pub(super) fn poll(field: &str, asked: Option<u64>) -> Result<Duration, Failure>
 /// Under a lease with its token; while nobody holds it with `read_at` or If-Match. `start: true` sets the item to
 /// in-progress, which is a claim.
 #[utoipa::path(patch, path = "/v1/items/{item}", operation_id = "update", tag = "writing",
-    params(("item" = api::names::ItemId, Path)), request_body = Update, responses((status = 200, body = Updated)))]
+    params(("item" = api::names::ItemId, Path),
+        ("If-Match" = Option<String>, Header, description = "The ETag that the item was read with; the same as `read_at`.")),
+    request_body = Update, responses((status = 200, body = Updated)))]
 pub async fn update(call: Call, ItemPath(id): ItemPath, Body(mut update): Body<Update>) -> Reply<Updated> {
     update.read_at = call.read_at(update.read_at)?;
     match call.run(update.into_command(id, call.actor())?).await? {
@@ -366,12 +373,10 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
     let Viewed { value: (space, last, sees_all), .. } = seen.await?;
     let none = HeldAt { at_ms: query.at_ms, held: false, actor: None, session: None, token: None };
     let Some(space) = space else { return Ok(Json(none)) };
-    let node = call.edge.node.clone();
-    let at = Time(query.at_ms);
-    // Reads as far back as events are kept.
-    let looking = tokio::task::spawn_blocking(move || last_grant(&node, space, last, &id, at));
-    let found = looking.await.map_err(|_| Failure::from(Code::Internal))?.map_err(failed_disk)?;
-    match found {
+    // It may have to read all events that are kept. Meanwhile it counts as so many calls, and what it takes tells nothing
+    // of how quick others are.
+    let _working = call.admit(Class::Bulk, HELD_AT_WEIGHT)?;
+    match last_grant(&call.edge.node, space, last, &id, Time(query.at_ms)).await? {
         Found::Nobody => Ok(Json(none)),
         Found::Holder(holder, token) => {
             let is_shown = sees_all || holder.actor == *call.actor();
@@ -394,18 +399,29 @@ enum Found {
     TooOld,
 }
 
-/// Goes back from the last event to the last thing that happened to the item's lease at or before a moment.
-fn last_grant(
+/// What looking for a holder of the past weighs, in ordinary calls.
+const HELD_AT_WEIGHT: usize = 16;
+
+/// Goes back from the last event to the last thing that happened to the item's lease at or before a moment, page by
+/// page: whoever leaves reads no further.
+async fn last_grant(
     node: &TokioNode,
     space: lease::numbers::SpaceNo,
     last: lease::numbers::EventNumber,
     id: &ItemId,
     at: Time,
-) -> std::io::Result<Found> {
+) -> Result<Found, Failure> {
     const PAGE: usize = 1_000;
+    let by = Instant::now() + CALL_WITHIN;
     let mut before = lease::numbers::EventNumber { seq: last.seq.saturating_add(1), ..last };
     loop {
-        let events = node.store().events_before(space, before, PAGE)?;
+        if Instant::now() > by {
+            let why = format!("the events after {before} do not tell, and there was no time for those before");
+            return Err(Problem::new(Code::Unavailable).with_detail(why).into());
+        }
+        let reading = node.clone();
+        let reading = tokio::task::spawn_blocking(move || reading.store().events_before(space, before, PAGE));
+        let events = reading.await.map_err(|_| Failure::from(Code::Internal))?.map_err(failed_disk)?;
         for event in events.iter().filter(|event| event.at <= at && event.item.as_ref() == Some(id)) {
             match &event.what {
                 lease::event::What::Granted { holder, token, .. } => {

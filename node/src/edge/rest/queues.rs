@@ -2,7 +2,7 @@
 
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{Call, Consistency, unfitting};
-use crate::edge::extract::{Body, Query, QueuePath};
+use crate::edge::extract::{Body, Nothing, Query, QueuePath};
 use crate::edge::rest::items::{ConsistencyQuery, limit, no_cursor};
 use api::queue::{FlowSet, PolicyChange, PolicySet, Queue, QueuePage};
 use axum::Json;
@@ -85,14 +85,14 @@ async fn set_flow(call: &Call, command: Command) -> Reply<FlowSet> {
 /// No grants; holders go on, waiters keep their places.
 #[utoipa::path(post, path = "/v1/queues/{queue}/pause", operation_id = "pause", tag = "operating",
     params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
-pub async fn pause(call: Call, QueuePath(queue): QueuePath) -> Reply<FlowSet> {
+pub async fn pause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
     set_flow(&call, Command::Pause { queue }).await
 }
 
 /// Let a queue grant again
 #[utoipa::path(post, path = "/v1/queues/{queue}/unpause", operation_id = "unpause", tag = "operating",
     params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
-pub async fn unpause(call: Call, QueuePath(queue): QueuePath) -> Reply<FlowSet> {
+pub async fn unpause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
     set_flow(&call, Command::Unpause { queue }).await
 }
 
@@ -101,6 +101,6 @@ pub async fn unpause(call: Call, QueuePath(queue): QueuePath) -> Reply<FlowSet> 
 /// No grants, waiters are sent away, until nothing is held. It stays closed until it is unpaused.
 #[utoipa::path(post, path = "/v1/queues/{queue}/drain", operation_id = "drain_queue", tag = "operating",
     params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
-pub async fn drain(call: Call, QueuePath(queue): QueuePath) -> Reply<FlowSet> {
+pub async fn drain(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
     set_flow(&call, Command::Drain { queue }).await
 }

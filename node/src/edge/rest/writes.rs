@@ -2,7 +2,7 @@
 
 use crate::edge::answer::Reply;
 use crate::edge::call::{Call, unfitting};
-use crate::edge::extract::{Body, ItemPath};
+use crate::edge::extract::{Body, ItemPath, Nothing};
 use api::names::Number;
 use api::write::{Activity, AwaitInput, Cancel, Cancelled, Complete, Fail, HandOn, Moved, Resume};
 use axum::Json;
@@ -23,7 +23,10 @@ macro_rules! writes {
         $(
             $(#[doc = $doc])+
             #[utoipa::path(post, path = $path, tag = "writing",
-                params(("item" = api::names::ItemId, Path)), request_body = $body,
+                params(("item" = api::names::ItemId, Path),
+                    ("If-Match" = Option<String>, Header,
+                     description = "The ETag that the item was read with; the same as `read_at`.")),
+                request_body = $body,
                 responses((status = 200, body = Moved)))]
             pub async fn $name(call: Call, ItemPath(id): ItemPath, Body(mut body): Body<$body>) -> Reply<Moved> {
                 body.read_at = call.read_at(body.read_at)?;
@@ -76,7 +79,7 @@ pub async fn cancel(call: Call, ItemPath(id): ItemPath, Body(cancel): Body<Cance
 /// Reopen a terminal item
 #[utoipa::path(post, path = "/v1/items/{item}/reopen", operation_id = "reopen", tag = "items",
     params(("item" = api::names::ItemId, Path)), responses((status = 200, body = Moved)))]
-pub async fn reopen(call: Call, ItemPath(item): ItemPath) -> Reply<Moved> {
+pub async fn reopen(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Moved> {
     moved(&call, Command::Reopen { item }).await
 }
 
@@ -85,6 +88,6 @@ pub async fn reopen(call: Call, ItemPath(item): ItemPath) -> Reply<Moved> {
 /// For operators. Resets its attempts.
 #[utoipa::path(post, path = "/v1/items/{item}/retry", operation_id = "retry", tag = "operating",
     params(("item" = api::names::ItemId, Path)), responses((status = 200, body = Moved)))]
-pub async fn retry(call: Call, ItemPath(item): ItemPath) -> Reply<Moved> {
+pub async fn retry(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Moved> {
     moved(&call, Command::Retry { item }).await
 }

@@ -101,6 +101,7 @@ pub(super) fn http(limits: &ServerLimits, tasks: Tasks) -> Http {
 
 impl Server {
     pub(super) async fn connection(&self, stream: TcpStream, address: SocketAddr) {
+        let _open = self.metrics.connection_opened();
         let stream = tokio::select! {
             stream = timeout(self.limits.handshake_within, self.greet(stream)) => stream,
             () = self.stopping.begun() => return,
@@ -108,14 +109,21 @@ impl Server {
         };
         let stream = match stream {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return tracing::debug!("{address} was not let in: {error}"),
-            Err(_) => return tracing::debug!("{address} was not let in: no handshake in time"),
+            Ok(Err(error)) => return self.not_let_in(address, &error.to_string()),
+            Err(_) => return self.not_let_in(address, "no handshake in time"),
         };
         let peer = Peer { address, is_tls: self.tls.is_some() };
         tokio::select! {
             () = self.serve(stream, peer) => {}
             () = self.cut_off.cancelled() => {}
         }
+    }
+
+    fn not_let_in(&self, address: SocketAddr, why: &str) {
+        if self.tls.is_some() {
+            self.metrics.tls_failed();
+        }
+        tracing::debug!("{address} was not let in: {why}");
     }
 
     async fn greet(&self, stream: TcpStream) -> io::Result<Stream> {
@@ -203,9 +211,7 @@ impl Caller {
             // A router is always ready.
             self.router.call(request).await?
         };
-        if response.body().size_hint().exact().is_some() {
-            in_flight.is_answered();
-        }
+        in_flight.is_there();
         Ok(response.map(|body| Answer { body, in_flight: Some(in_flight) }))
     }
 }
@@ -221,11 +227,13 @@ impl HttpBody for Answer {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        // It is asked for more only when there is room to send it.
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        match (&frame, &self.in_flight) {
-            (Poll::Ready(None), _) => self.in_flight = None,
-            (Poll::Ready(Some(_)), Some(in_flight)) => in_flight.is_taken(),
-            (Poll::Ready(Some(_)), None) | (Poll::Pending, _) => {}
+        match (&frame, &mut self.in_flight) {
+            (Poll::Ready(None), in_flight) => *in_flight = None,
+            (Poll::Ready(Some(_)), Some(in_flight)) => in_flight.is_there(),
+            (Poll::Pending, Some(in_flight)) => in_flight.is_through(),
+            (Poll::Ready(Some(_)) | Poll::Pending, None) => {}
         }
         frame
     }

@@ -35,7 +35,7 @@ struct State {
     idle_since: Instant,
     told_at: Option<Instant>,
     head_since: Option<Instant>,
-    /// Answers of a known length that were not all taken, and when something of one was last taken.
+    /// Answers of which something is there that the caller has to take, and when something of one was last taken.
     answers: usize,
     taken_at: Instant,
     lingering_since: Option<Instant>,
@@ -76,7 +76,7 @@ impl Pulse {
         state.has_asked = true;
         state.is_http2 = is_http2;
         state.head_since = None;
-        InFlight { pulse: self.clone(), has_answer: false }
+        InFlight { pulse: self.clone(), waits_for_caller: false }
     }
 
     pub(super) fn has_read(&self) {
@@ -135,22 +135,23 @@ impl Pulse {
 #[derive(Debug)]
 pub(super) struct InFlight {
     pulse: Arc<Pulse>,
-    has_answer: bool,
+    waits_for_caller: bool,
 }
 
 impl InFlight {
-    /// Its answer is there, of a known length, and the caller has to take it.
-    pub(super) fn is_answered(&mut self) {
+    /// Something of its answer is there: the caller has to take it, and has taken what was before.
+    pub(super) fn is_there(&mut self) {
         let mut state = self.pulse.lock();
-        state.answers += 1;
+        state.answers += usize::from(!self.waits_for_caller);
         state.taken_at = Instant::now();
-        self.has_answer = true;
+        self.waits_for_caller = true;
     }
 
-    /// Something of its answer was taken.
-    pub(super) fn is_taken(&self) {
-        if self.has_answer {
-            self.pulse.lock().taken_at = Instant::now();
+    /// All that was there is taken; it is for the handler to say more.
+    pub(super) fn is_through(&mut self) {
+        if self.waits_for_caller {
+            self.pulse.lock().answers -= 1;
+            self.waits_for_caller = false;
         }
     }
 }
@@ -159,7 +160,7 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let now = Instant::now();
         let mut state = self.pulse.lock();
-        if self.has_answer {
+        if self.waits_for_caller {
             state.answers -= 1;
             state.taken_at = now;
         }

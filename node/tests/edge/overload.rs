@@ -1,0 +1,137 @@
+//! More than a node can do: who asks it is sent away at once, and whoever keeps a lease alive is not.
+
+use crate::client::until;
+use crate::metrics::value;
+use crate::people::{Edge, person, usual};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const NOISY: [&str; 6] = ["noisy-0", "noisy-1", "noisy-2", "noisy-3", "noisy-4", "noisy-5"];
+/// Of each of them, at a time.
+const BATCHES: usize = 24;
+/// Commands in a batch: the most that one is counted as.
+const WEIGHT: usize = 64;
+/// The room of a node that has just started, in commands: it has not seen a slow answer yet.
+const ROOM: usize = 2_048;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_is_sent_away_at_once_while_renewals_of_others_and_its_own_are_taken() {
+    let mut people = usual();
+    people.extend(NOISY.map(|actor| person(actor, "default", &["worker"])));
+    let mut edge = Edge::start(&people).await;
+    let leader = edge.world.leader().await;
+    let root = edge.caller("root").at(leader);
+    let mut held = Vec::new();
+    for (nth, holder) in ["ada", "ada", "ada", "bob", "bob", "cy", NOISY[0], NOISY[1]].into_iter().enumerate() {
+        let (holder, id) = (edge.caller(holder).at(leader), format!("held-{nth}"));
+        root.post("/v1/items", json!({"id": id, "queue": "q"})).ok().await;
+        let token = holder.post(format!("/v1/items/{id}/claim"), json!({})).ok().await["token"].clone();
+        held.push((holder, id, token));
+    }
+    // Nothing is answered from now on: whatever is let in stays in flight.
+    let others: Vec<_> = edge.world.running().into_iter().filter(|node| *node != leader).collect();
+    for node in &others {
+        edge.world.pause(*node);
+    }
+    let claims: Vec<Value> = (0..WEIGHT).map(|nth| json!({"item": format!("none-{nth}")})).collect();
+    let batch = json!({"claims": claims});
+    let sent_away = Arc::new(AtomicUsize::new(0));
+    let crowd: Vec<_> = (0..NOISY.len() * BATCHES)
+        .map(|nth| {
+            let ask = edge.caller(NOISY[nth % NOISY.len()]).at(leader).post("/v1/claims", batch.clone());
+            let sent_away = sent_away.clone();
+            tokio::spawn(async move {
+                let answer = ask.answer().await;
+                let code = answer.json()["code"].as_str().unwrap_or("ok").to_owned();
+                if ["overloaded", "rate_limited"].contains(&code.as_str()) {
+                    assert!(answer.json()["retry_after_ms"].as_u64() > Some(0), "{answer:?}");
+                    assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
+                    sent_away.fetch_add(1, Ordering::Relaxed);
+                }
+                code
+            })
+        })
+        .collect();
+    // While those that were let in wait for a quorum, the rest has its answer.
+    let least = NOISY.len() * BATCHES - ROOM / WEIGHT;
+    until("the rest is sent away", async || sent_away.load(Ordering::Relaxed) >= least).await;
+    let renewals: Vec<_> = held
+        .iter()
+        .map(|(holder, id, token)| {
+            tokio::spawn(holder.post(format!("/v1/items/{id}/renew"), json!({"token": token})).answer())
+        })
+        .collect();
+    let again = edge.caller(NOISY[0]).at(leader).post("/v1/claims", batch.clone()).answer().await.json();
+    assert!(
+        ["overloaded", "rate_limited"].contains(&again["code"].as_str().unwrap()),
+        "there is still no room: {again}"
+    );
+    for node in &others {
+        edge.world.resume(*node);
+    }
+    for renewal in renewals {
+        let answer = renewal.await.unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+    for answered in crowd {
+        *codes.entry(answered.await.unwrap()).or_default() += 1;
+    }
+    assert!(codes.get("overloaded").is_some_and(|count| *count > 0), "{codes:?}");
+    // What was let in was answered, or is in doubt; and there was some.
+    assert!(codes.keys().any(|code| code != "overloaded" && code != "rate_limited"), "{codes:?}");
+    let text = String::from_utf8(root.get("/metrics").answer().await.bytes.to_vec()).unwrap();
+    assert!(value(&text, "tenure_requests_shed_total{reason=\"in_flight\"}") > 0.0, "{text}");
+    // There is room again.
+    until("it serves all", async || {
+        let answer = edge.caller(NOISY[0]).at(leader).post("/v1/claims", batch.clone()).answer().await;
+        answer.status == 200
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_come_slowly_take_no_room_from_others() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    const LARGE: usize = 1_000_000;
+    let mut people = usual();
+    people.push(person("noisy", "default", &["worker", "dispatcher"]));
+    let edge = Edge::start(&people).await;
+    let ada = edge.caller("ada");
+    ada.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
+    let token = ada.post("/v1/items/a/claim", json!({})).ok().await["token"].clone();
+    let address = ada.addresses[&ada.node].clone();
+    // All but the last byte of each: more than one actor may have on its way.
+    let head = format!(
+        "POST /v1/items HTTP/1.1\r\nhost: tenure\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         content-length: {LARGE}\r\n\r\n",
+        crate::people::token("noisy")
+    );
+    let mut slow = Vec::new();
+    let mut limited = None;
+    let opened = std::time::Instant::now();
+    while limited.is_none() {
+        assert!(opened.elapsed() < crate::client::LIMIT, "{} at a time", slow.len());
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // It may be cut short.
+        let _ = stream.write_all(&vec![b' '; LARGE - 1]).await;
+        // The room of one actor is not used up sooner than this.
+        if slow.len() > 32 {
+            let mut start = [0; 4_096];
+            let heard = tokio::time::timeout(std::time::Duration::from_millis(200), stream.read(&mut start)).await;
+            limited = heard.ok().map(|count| String::from_utf8_lossy(&start[..count.unwrap()]).into_owned());
+        }
+        slow.push(stream);
+    }
+    let limited = limited.unwrap();
+    assert!(limited.starts_with("HTTP/1.1 429 ") && limited.contains("\"code\":\"rate_limited\""), "{limited}");
+    // Others are served as before, large bodies and small.
+    ada.post("/v1/items/a/renew", json!({"token": token})).ok().await;
+    let large = json!({"id": "b", "queue": "q", "body": {"prompt": "x".repeat(60_000)}});
+    ada.post("/v1/items", large).ok().await;
+    let text = String::from_utf8(ada.get("/metrics").answer().await.bytes.to_vec()).unwrap();
+    assert!(value(&text, "tenure_requests_shed_total{reason=\"body_bytes\"}") > 0.0, "{text}");
+}

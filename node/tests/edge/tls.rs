@@ -1,0 +1,107 @@
+//! A node that serves callers in TLS: its certificate is replaced while it runs, and who fails to shake hands is counted.
+
+use crate::client::{until, within};
+use crate::metrics::value;
+use crate::people::{person, token, write_tokens};
+use crate::world::World;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn sign(&self, folder: &Path) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &self.0);
+        // One after the other: a node that reads between the two uses what it had.
+        fs::write(folder.join("edge.key"), key.serialize_pem()).unwrap();
+        fs::write(folder.join("edge.pem"), certificate.unwrap().pem()).unwrap();
+    }
+
+    async fn connect(&self, address: &str) -> Option<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(address).await.ok()?;
+        let name = ServerName::try_from("localhost").unwrap();
+        within("a handshake", TlsConnector::from(Arc::new(config)).connect(name, stream)).await.ok()
+    }
+}
+
+/// An answer, if it came; the connection stays open.
+async fn get(stream: &mut TlsStream<TcpStream>, path: &str) -> String {
+    let ask = format!("GET {path} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n\r\n", token("ada"));
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        let count = within("an answer", stream.read(&mut bytes)).await.unwrap();
+        assert!(count > 0, "closed after {answer}");
+        answer += &String::from_utf8_lossy(&bytes[..count]);
+        let Some((head, body)) = answer.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        if body.len() >= length.parse().unwrap() {
+            return answer;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_replaced_without_a_restart_and_failed_handshakes_are_counted() {
+    let mut world = World::empty();
+    write_tokens(&world, &[person("ada", "default", &["worker"])]);
+    let old = Authority::new();
+    old.sign(world.folder());
+    let file = |name: &str| world.folder().join(name).display().to_string();
+    world.options = ["--tokens", &file("tokens.toml"), "--tls-cert", &file("edge.pem"), "--tls-key", &file("edge.key")]
+        .map(String::from)
+        .to_vec();
+    world.serves = true;
+    world.start(1);
+    world.leader().await;
+    let address = world.edge_address(1);
+    let mut standing = None;
+    until("it serves", async || {
+        standing = old.connect(&address).await;
+        standing.is_some()
+    })
+    .await;
+    let mut standing = standing.unwrap();
+    assert!(get(&mut standing, "/v1/items").await.starts_with("HTTP/1.1 200 "));
+
+    let new = Authority::new();
+    assert!(new.connect(&address).await.is_none(), "it is signed by another");
+    new.sign(world.folder());
+    until("the new one is shown", async || new.connect(&address).await.is_some()).await;
+    assert!(old.connect(&address).await.is_none());
+    assert!(get(&mut standing, "/v1/items").await.starts_with("HTTP/1.1 200 "), "who was connected stays so");
+    // What is no handshake at all counts as well.
+    let mut plain = TcpStream::connect(&address).await.unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    until("they are counted", async || {
+        let text = get(&mut standing, "/metrics").await;
+        value(&text, "tenure_tls_handshake_failures_total") >= 3.0
+    })
+    .await;
+}
