@@ -77,12 +77,18 @@ impl<T: Ord + Copy> OrderedSet<T> {
         true
     }
 
-    /// Makes one chunk of this and the next, if both are small. Looked at now and then as the first one shrinks.
+    /// Makes one chunk of this and a neighbour, if both are small. Looked at now and then as it shrinks.
     fn merge(&mut self, begin: T, len: usize) {
-        let next = self.chunks.range((Excluded(begin), Unbounded)).next();
-        let Some((&next, _)) = next.filter(|(_, chunk)| chunk.len() + len <= MERGED) else { return };
-        let upper = self.chunks.remove(&next).expect("just seen");
-        self.chunks.get_mut(&begin).expect("just seen").extend(upper);
+        let fits = |(_, chunk): &(&T, &Vec<T>)| chunk.len() + len <= MERGED;
+        let before = self.chunks.range(..begin).next_back().filter(fits);
+        let behind = self.chunks.range((Excluded(begin), Unbounded)).next().filter(fits);
+        let (lower, upper) = match (before, behind) {
+            (Some((before, _)), _) => (*before, begin),
+            (None, Some((behind, _))) => (begin, *behind),
+            (None, None) => return,
+        };
+        let values = self.chunks.remove(&upper).expect("just seen");
+        self.chunks.get_mut(&lower).expect("just seen").extend(values);
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = T> {
@@ -174,6 +180,6 @@ mod tests {
         for value in (0..6_400).filter(|value| value % 8 != 0) {
             set.remove(value);
         }
-        assert!(is_sound(&set) && set.len() == 800 && set.chunks.len() < 50, "{} chunks", set.chunks.len());
+        assert!(is_sound(&set) && set.len() == 800 && set.chunks.len() < 30, "{} chunks", set.chunks.len());
     }
 }
