@@ -1,7 +1,5 @@
 //! A set in order, for millions of small values that come mostly in order: chunks, full where values only ever came
 //! last, under what each begins with. A `BTreeSet` leaves the nodes half empty that such values fill.
-//!
-//! Not for what is looked for all over: it takes longer to find in a chunk than in a small leaf.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
