@@ -242,8 +242,8 @@ impl Content {
         Self {
             title: content.title.to_string(),
             priority: content.priority,
-            labels: content.labels.to_vec(),
-            needs: content.needs.to_vec(),
+            labels: content.label_sets.labels.to_vec(),
+            needs: content.label_sets.needs.to_vec(),
             parent: content.parent().cloned(),
             target: content.target().cloned(),
             depends_on: content.depends_on().to_vec(),

@@ -58,13 +58,13 @@ pub struct WorkerName {
 
 impl From<WorkerName> for Holder {
     fn from(name: WorkerName) -> Self {
-        Self { actor: name.actor, session: name.session }
+        Self::new(name.actor, name.session)
     }
 }
 
 impl From<Holder> for WorkerName {
     fn from(holder: Holder) -> Self {
-        Self { actor: holder.actor, session: holder.session }
+        Self { actor: holder.actor.clone(), session: holder.session.clone() }
     }
 }
 

@@ -3,6 +3,8 @@
 
 use crate::names::{ActorId, QueueName, SessionId};
 use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// The one who sent a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,18 +88,35 @@ impl Caller {
 
     #[must_use]
     pub fn holder(&self) -> Holder {
-        Holder { actor: self.actor.clone(), session: self.session.clone() }
+        Holder::new(self.actor.clone(), self.session.clone())
     }
 }
 
-/// Who has a lease or a place in line: an actor in one of its sessions.
+/// Who has a lease or a place in line: an actor in one of its sessions. Both names stand behind one pointer, so that
+/// a million leases and their events share them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Holder {
+pub struct Holder(Arc<HolderNames>);
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HolderNames {
     pub actor: ActorId,
     pub session: Option<SessionId>,
 }
 
+impl Deref for Holder {
+    type Target = HolderNames;
+
+    fn deref(&self) -> &HolderNames {
+        &self.0
+    }
+}
+
 impl Holder {
+    #[must_use]
+    pub fn new(actor: ActorId, session: Option<SessionId>) -> Self {
+        Self(Arc::new(HolderNames { actor, session }))
+    }
+
     #[must_use]
     pub fn is(&self, caller: &Caller) -> bool {
         self.actor == caller.actor && self.session == caller.session

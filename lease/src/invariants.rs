@@ -147,7 +147,7 @@ impl State {
                 found.push(format!("item {}: would be found at {}, but is due at {due}", item.id, item.indexed_due));
             }
             if item.indexed_due != crate::numbers::Time::NEVER
-                && !self.deadlines.items.contains(&(item.indexed_due, key))
+                && !self.deadlines.items.contains((item.indexed_due, key))
             {
                 found.push(format!("item {}: not among the deadlines", item.id));
             }

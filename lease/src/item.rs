@@ -56,8 +56,7 @@ impl NewItem {
 pub struct Content {
     pub title: Box<str>,
     pub priority: u8,
-    pub labels: Arc<[Label]>,
-    pub needs: Arc<[Label]>,
+    pub label_sets: Arc<LabelSets>,
     pub mode: Mode,
     pub phase: Option<Phase>,
     pub links: Option<Box<Links>>,
@@ -68,6 +67,13 @@ pub struct Content {
     pub created_wall: Wall,
     /// Of the words it was created with: tells a repeated creation from another item of the same id.
     pub fingerprint: u64,
+}
+
+/// The labels on an item and the capabilities that it needs: one copy for all the items that have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LabelSets {
+    pub labels: Arc<[Label]>,
+    pub needs: Arc<[Label]>,
 }
 
 /// What most items do not have.

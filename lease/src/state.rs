@@ -7,13 +7,15 @@ pub(crate) mod holdings;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
+pub(crate) mod ordered_set;
 pub(crate) mod ready;
 pub(crate) mod shared;
 
 use crate::bounds::{RULES_FIRST, RULES_VERSION};
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
-use crate::names::{ActorId, ItemId, Label, QueueName, SpaceName};
+use crate::item::LabelSets;
+use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
 use crate::queue::{Flow, Queue};
 use crate::request_memory::RequestMemory;
@@ -23,6 +25,7 @@ use crate::worker::Worker;
 use deadlines::Deadlines;
 use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
+use ordered_set::OrderedSet;
 use ready::Ready;
 use serde::{Deserialize, Serialize};
 use shared::Shared;
@@ -51,8 +54,8 @@ pub struct State {
     pub(crate) wakes: BTreeMap<u64, Wake>,
     pub(crate) workers: BTreeMap<(SpaceNo, Holder), Worker>,
     pub(crate) requests: RequestMemory,
-    /// Sets of labels, and creators: each is kept once for all the items that have it.
-    pub(crate) label_sets: Shared<Arc<[Label]>>,
+    /// Labels, and creators: each is kept once for all the items that have it.
+    pub(crate) label_sets: Shared<Arc<LabelSets>>,
     pub(crate) creators: Shared<ActorId>,
     /// Queues with lines to settle or to send away now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
@@ -96,7 +99,7 @@ pub(crate) struct Wake {
 pub(crate) struct LiveQueue {
     pub(crate) queue: Queue,
     /// Its live items, in the order of creation.
-    pub(crate) items: BTreeSet<ItemKey>,
+    pub(crate) items: OrderedSet<ItemKey>,
     /// Leases now.
     pub(crate) leases: u32,
     pub(crate) ready: Ready,
@@ -266,7 +269,7 @@ impl LiveQueue {
     pub(crate) fn new(queue: Queue) -> Self {
         Self {
             queue,
-            items: BTreeSet::new(),
+            items: OrderedSet::default(),
             leases: 0,
             ready: Ready::default(),
             lined: BTreeSet::new(),

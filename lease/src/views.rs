@@ -209,13 +209,13 @@ impl State {
         let mut page = Page { items: Vec::new(), next: None };
         let Some(space) = self.space_numbers.get(space).copied() else { return page };
         let after = query.after.map_or(ItemKey::FIRST, ItemKey::position);
-        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        let behind = Bound::Excluded(after);
         let queues = self.queues.iter().filter(|queue| {
             queue.queue.space == space
                 && viewer.can_see(&queue.queue.name)
                 && query.queue.as_ref().is_none_or(|name| *name == queue.queue.name)
         });
-        let mut runs: Vec<_> = queues.map(|queue| queue.items.range(behind).copied().peekable()).collect();
+        let mut runs: Vec<_> = queues.map(|queue| queue.items.range(behind, Bound::Unbounded).peekable()).collect();
         for examined in 0.. {
             let first = runs.iter_mut().filter_map(|run| run.peek().copied()).min();
             let Some(key) = first else {
@@ -441,7 +441,7 @@ impl State {
     ) -> Vec<WorkerView> {
         let Some(space) = self.space_numbers.get(space).copied() else { return Vec::new() };
         let sees_all = viewer.rights.iter().any(|right| right.role >= Role::Operator);
-        let before_all = || Holder { actor: ActorId::before_all(), session: None };
+        let before_all = || Holder::new(ActorId::before_all(), None);
         let after = (space, after.cloned().unwrap_or_else(before_all));
         self.workers
             .range((Bound::Excluded(after), Bound::Unbounded))
@@ -546,7 +546,7 @@ impl Query {
         let text = self.text.as_ref().map(|text| text.to_ascii_lowercase());
         self.queue.as_ref().is_none_or(|queue| *queue == view.queue)
             && self.state.is_none_or(|state| state == view.state)
-            && self.labels.iter().all(|label| view.content.labels.contains(label))
+            && self.labels.iter().all(|label| view.content.label_sets.labels.contains(label))
             && (self.parent.is_none() || self.parent.as_ref() == view.content.parent())
             && self.claim.is_none_or(|status| match status {
                 ClaimStatus::Claimed => view.claimed,

@@ -266,9 +266,9 @@ fn history() -> Vec<Entry> {
     let space_policy =
         SpacePolicy { items_max: 1_000, body_bytes_max: 1_000_000, identity: IdentityPolicy::AcceptCached };
     book.at(1_031, "op", Command::SetSpacePolicy(space_policy));
-    let worker = Holder { actor: actor("ada"), session: Some(SessionId::new("s1").unwrap()) };
-    book.at(1_032, "op", Command::DrainWorker { worker: worker.clone() });
-    let nobody = Holder { session: None, ..worker };
+    let worker = Holder::new(actor("ada"), Some(SessionId::new("s1").unwrap()));
+    book.at(1_032, "op", Command::DrainWorker { worker });
+    let nobody = Holder::new(actor("ada"), None);
     book.at(1_033, "op", Command::RemoveWorker { worker: nobody });
     book.at(1_034, "root", Command::RaiseRules { version: 1 });
     book.at(1_035, "root", Command::Activate);

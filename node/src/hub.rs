@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn holder(actor: &str) -> Holder {
-        Holder { actor: ActorId::new(actor).unwrap(), session: None }
+        Holder::new(ActorId::new(actor).unwrap(), None)
     }
 
     fn event(id: &str, what: What) -> Event {

@@ -29,6 +29,10 @@ const LEASE_FOR: Span = Span::secs(900);
 /// A third of it, as the answer to a renewal advises.
 const RENEW_AFTER_US: u64 = 300_000_000;
 
+/// As the daemon does.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 struct Scale {
     sizes: [usize; 3],
     rounds: usize,

@@ -89,8 +89,7 @@ impl Step<'_> {
         if lease.is_some_and(|lease| lease.holder.is(ask.caller)) || plan.granted.contains(&key) {
             return Ok(Decision::Renew { key, price: self.price_of_offer(key, ask.caller, plan)? });
         }
-        let holder = ask.caller.holder();
-        let place = item.line.as_ref().and_then(|line| line.number_of(&holder));
+        let place = item.line.as_ref().and_then(|line| line.number_of(&ask.caller.holder()));
         if ask.is_poll && place.is_none() {
             return Err(Refusal::WaitTimeout);
         }
@@ -112,7 +111,7 @@ impl Step<'_> {
         if !item.content.mode.is_open_to(ask.caller) {
             return Err(Refusal::NotFound);
         }
-        if self.is_draining_worker(item.space, &holder) {
+        if self.is_draining_worker(item.space, || ask.caller.holder()) {
             return Err(Refusal::WorkerDraining);
         }
 

@@ -4,7 +4,7 @@ use super::{Ask, Found, Step, check_role_in};
 use crate::bounds::CLASSES;
 use crate::caller::Role;
 use crate::event::What;
-use crate::item::{Content, Links, Mode, NewItem, Parts, sorted};
+use crate::item::{Content, LabelSets, Links, Mode, NewItem, Parts, sorted};
 use crate::names::ItemId;
 use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo};
 use crate::outcome::Outcome;
@@ -58,8 +58,7 @@ impl Step<'_> {
         let mut content = Content {
             title: new.title.as_str().into(),
             priority: new.priority,
-            labels: new.labels.as_slice().into(),
-            needs: sorted(&new.needs),
+            label_sets: Arc::new(LabelSets { labels: new.labels.as_slice().into(), needs: sorted(&new.needs) }),
             mode: new.mode.clone(),
             phase,
             links: links_of(new),

@@ -45,7 +45,7 @@ impl Step<'_> {
             renew_after: Span(expires_in.0 / 3),
             line_length: item.line_len(),
             cancel_requested: item.standing.cancel.is_some(),
-            drain: self.is_draining_worker(item.space, &lease.holder),
+            drain: self.is_draining_worker(item.space, || lease.holder.clone()),
         }))
     }
 

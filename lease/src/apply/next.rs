@@ -35,7 +35,7 @@ impl Step<'_> {
         if !queue.queue.flow.is_open() {
             return empty(EmptyReason::QueuePaused, None);
         }
-        if self.is_draining_worker(queue.queue.space, &ask.caller.holder()) {
+        if self.is_draining_worker(queue.queue.space, || ask.caller.holder()) {
             return empty(EmptyReason::WorkerDraining, None);
         }
         let room = queue.room_behind(queue.settle.len());
@@ -167,7 +167,7 @@ impl State {
         let item = self.item(key);
         let filter = wanted.filter;
         let content = &item.content;
-        if !filter.labels.iter().all(|label| content.labels.contains(label))
+        if !filter.labels.iter().all(|label| content.label_sets.labels.contains(label))
             || filter.priority_min.is_some_and(|min| content.priority < min)
             || filter.priority_max.is_some_and(|max| content.priority > max)
             || filter.parent.is_some() && content.parent() != filter.parent.as_ref()
@@ -222,7 +222,7 @@ impl Wanted<'_> {
         let content = &state.item(key).content;
         self.runs_in.takes(&content.mode)
             && content.mode.is_open_to(self.caller)
-            && self.takes(content.phase.as_ref(), &content.needs)
+            && self.takes(content.phase.as_ref(), &content.label_sets.needs)
     }
 
     fn takes(&self, phase: Option<&crate::names::Phase>, needs: &[Label]) -> bool {

@@ -15,6 +15,7 @@ use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::standing::ItemState;
 use crate::state::items::ItemKey;
+use std::sync::Arc;
 
 impl Step<'_> {
     pub(super) fn update(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
@@ -194,8 +195,8 @@ impl Content {
         let changed = match edit {
             Edit::Title(title) => set(&mut self.title, title.as_str().into()),
             Edit::Priority(priority) => set(&mut self.priority, *priority),
-            Edit::Labels(labels) => set(&mut self.labels, labels.as_slice().into()),
-            Edit::Needs(needs) => set(&mut self.needs, crate::item::sorted(needs)),
+            Edit::Labels(labels) => set(&mut Arc::make_mut(&mut self.label_sets).labels, labels.as_slice().into()),
+            Edit::Needs(needs) => set(&mut Arc::make_mut(&mut self.label_sets).needs, crate::item::sorted(needs)),
             Edit::Parent(parent) => set(&mut links.parent, parent.clone()),
             Edit::Target(target) => set(&mut links.target, target.clone()),
             Edit::NotBefore(date) => set(&mut links.not_before, *date),

@@ -190,7 +190,7 @@ impl Step<'_> {
         {
             return Err(Refusal::NotFound);
         }
-        if self.is_draining_worker(item.space, &place.holder) {
+        if self.is_draining_worker(item.space, || place.holder.clone()) {
             return Err(Refusal::WorkerDraining);
         }
         let policy = &self.state.queue(item.queue).queue.policy;

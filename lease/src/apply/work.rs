@@ -83,8 +83,8 @@ impl Step<'_> {
                 self.state.meta.voiding = None;
                 return;
             };
-            let behind = (Bound::Excluded(ItemKey::position(after)), Bound::Unbounded);
-            let Some(key) = live_queue.items.range(behind).next().copied() else {
+            let behind = Bound::Excluded(ItemKey::position(after));
+            let Some(key) = live_queue.items.range(behind, Bound::Unbounded).next() else {
                 self.state.meta.voiding = Some((QueueNo(queue.0 + 1), ItemNo(0)));
                 continue;
             };

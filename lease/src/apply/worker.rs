@@ -103,9 +103,8 @@ impl Step<'_> {
         draining
     }
 
-    pub(super) fn is_draining_worker(&self, space: SpaceNo, who: &Holder) -> bool {
-        !self.state.workers.is_empty()
-            && self.state.workers.get(&(space, who.clone())).is_some_and(|worker| worker.draining)
+    pub(super) fn is_draining_worker(&self, space: SpaceNo, who: impl FnOnce() -> Holder) -> bool {
+        !self.state.workers.is_empty() && self.state.workers.get(&(space, who())).is_some_and(|worker| worker.draining)
     }
 
     /// Gone is told once; much later it leaves.

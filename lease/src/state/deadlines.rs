@@ -8,11 +8,12 @@ use crate::caller::Holder;
 use crate::line::PlaceNo;
 use crate::numbers::{SpaceNo, Time, Wall};
 use crate::state::items::ItemKey;
+use crate::state::ordered_set::OrderedSet;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
-    pub(crate) items: BTreeSet<(Time, ItemKey)>,
+    pub(crate) items: OrderedSet<(Time, ItemKey)>,
     pub(crate) places: BTreeSet<(Time, ItemKey, PlaceNo)>,
     pub(crate) workers: BTreeSet<(Time, SpaceNo, Holder)>,
     /// Items that wait for a date.
@@ -30,14 +31,14 @@ pub(crate) enum Due {
 impl Deadlines {
     /// What is due first; at the same time items before places before workers.
     pub(crate) fn first(&self) -> Option<(Time, Due)> {
-        let item = self.items.first().map(|(time, key)| (*time, Due::Item(*key)));
+        let item = self.items.first().map(|(time, key)| (time, Due::Item(key)));
         let place = self.places.first().map(|(time, key, no)| (*time, Due::Place(*key, *no)));
         let worker = self.workers.first().map(|(time, space, who)| (*time, Due::Worker(*space, who.clone())));
         [item, place, worker].into_iter().flatten().min_by_key(|(time, _)| *time)
     }
 
     pub(crate) fn first_time(&self) -> Option<Time> {
-        let item = self.items.first().map(|(time, _)| *time);
+        let item = self.items.first().map(|(time, _)| time);
         let place = self.places.first().map(|(time, _, _)| *time);
         let worker = self.workers.first().map(|(time, _, _)| *time);
         [item, place, worker].into_iter().flatten().min()

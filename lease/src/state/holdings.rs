@@ -11,14 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holdings {
-    /// By session, in the order of granting. A session has a bounded number, and ends most of all its newest.
-    leases: BTreeMap<Option<SessionId>, Vec<(Token, ItemKey)>>,
+    leases: BTreeMap<Option<SessionId>, SessionLeases>,
     /// Few queues each.
     pub(crate) leases_per_queue: Vec<(QueueNo, LeaseCount)>,
     /// Assigned to it, but for what it holds itself: that is assigned to it, too, unless it was not picked up yet.
     pub(crate) assigned: BTreeSet<ItemKey>,
     /// Reserved for it, or assigned to it and free: offered to it before all others.
     pub(crate) own: BTreeSet<(QueueNo, Reverse<u8>, ItemKey)>,
+}
+
+#[derive(Clone, Debug)]
+struct SessionLeases {
+    /// The one that all of them share.
+    holder: Holder,
+    /// In the order of granting. A session has a bounded number, and ends most of all its newest.
+    leases: Vec<(Token, ItemKey)>,
 }
 
 /// How many leases an actor has in a queue.
@@ -58,11 +65,11 @@ impl Holdings {
 
     /// The leases of one session, in the order of granting.
     pub(crate) fn of_session(&self, session: &Option<SessionId>) -> impl Iterator<Item = (Token, ItemKey)> {
-        self.leases.get(session).into_iter().flatten().copied()
+        self.leases.get(session).into_iter().flat_map(|of| &of.leases).copied()
     }
 
     pub(crate) fn count_of_session(&self, session: &Option<SessionId>) -> usize {
-        self.leases.get(session).map_or(0, Vec::len)
+        self.leases.get(session).map_or(0, |of| of.leases.len())
     }
 
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Option<SessionId>> {
@@ -70,7 +77,8 @@ impl Holdings {
     }
 
     pub(crate) fn leases(&self) -> impl Iterator<Item = (&Option<SessionId>, Token, ItemKey)> {
-        self.leases.iter().flat_map(|(session, leases)| leases.iter().map(move |(token, key)| (session, *token, *key)))
+        let sessions = self.leases.iter();
+        sessions.flat_map(|(session, of)| of.leases.iter().map(move |(token, key)| (session, *token, *key)))
     }
 
     pub(crate) fn add_lease(&mut self, lease: &HeldLease, key: ItemKey, queue: QueueNo) {
@@ -80,20 +88,23 @@ impl Holdings {
         });
         *self.leases_per_queue[place].1.of(lease.is_taken) += 1;
         match self.leases.get_mut(&lease.holder.session) {
-            Some(leases) => {
-                let place = leases.partition_point(|(token, _)| *token < lease.token);
-                leases.insert(place, (lease.token, key));
+            Some(of) => {
+                let place = of.leases.partition_point(|(token, _)| *token < lease.token);
+                of.leases.insert(place, (lease.token, key));
             }
-            None => _ = self.leases.insert(lease.holder.session.clone(), vec![(lease.token, key)]),
+            None => {
+                let of = SessionLeases { holder: lease.holder.clone(), leases: vec![(lease.token, key)] };
+                self.leases.insert(lease.holder.session.clone(), of);
+            }
         }
     }
 
     pub(crate) fn remove_lease(&mut self, lease: &HeldLease, queue: QueueNo) {
-        if let Some(leases) = self.leases.get_mut(&lease.holder.session) {
-            if let Ok(place) = leases.binary_search_by_key(&lease.token, |(token, _)| *token) {
-                leases.remove(place);
+        if let Some(of) = self.leases.get_mut(&lease.holder.session) {
+            if let Ok(place) = of.leases.binary_search_by_key(&lease.token, |(token, _)| *token) {
+                of.leases.remove(place);
             }
-            if leases.is_empty() {
+            if of.leases.is_empty() {
                 self.leases.remove(&lease.holder.session);
             }
         }
@@ -142,14 +153,16 @@ impl AllHoldings {
         self.slots[self.find(space, actor)? as usize].as_ref().map(|of| &of.holdings)
     }
 
-    /// The same holder, in the words that its other leases already use: a million leases of a few thousand holders
-    /// keep a few thousand names.
+    /// The same holder, as its other leases already have it: a million leases of a few thousand holders keep a few
+    /// thousand of them.
     pub(crate) fn share(&self, space: SpaceNo, holder: Holder) -> Holder {
         let Some(of) = self.find(space, &holder.actor).and_then(|slot| self.slots[slot as usize].as_ref()) else {
             return holder;
         };
-        let session = of.holdings.leases.get_key_value(&holder.session).map(|(session, _)| session.clone());
-        Holder { actor: of.actor.clone(), session: session.unwrap_or(holder.session) }
+        match of.holdings.leases.get(&holder.session) {
+            Some(of) => of.holder.clone(),
+            None => Holder::new(of.actor.clone(), holder.session.clone()),
+        }
     }
 
     /// Changes what an actor has; whoever has nothing left is not kept.

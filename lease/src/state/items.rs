@@ -99,7 +99,8 @@ impl Item {
     }
 }
 
-const PAGE: usize = 1024;
+/// Items in a page of 64 KiB: a size that allocators have without a rest.
+const PAGE: usize = 64 * 1024 / size_of::<Option<Item>>();
 
 /// Pages, so that growing never moves what is there.
 #[derive(Clone, Debug)]

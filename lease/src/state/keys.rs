@@ -84,8 +84,7 @@ impl State {
     pub(crate) fn index(&mut self, key: ItemKey) {
         let item = self.items.get_mut(key);
         let content = Arc::make_mut(&mut item.content);
-        content.labels = self.label_sets.take(&content.labels);
-        content.needs = self.label_sets.take(&content.needs);
+        content.label_sets = self.label_sets.take(&content.label_sets);
         content.created_by = self.creators.take(&content.created_by);
         let (queue, space, after) = (item.queue, item.space, Keys::of(item));
         if let Some(parent) = item.content.parent() {
@@ -106,8 +105,7 @@ impl State {
         let item = self.items.get(key);
         let (queue, space, before) = (item.queue, item.space, Keys::of(item));
         let content = Arc::clone(&item.content);
-        self.label_sets.give_back(&content.labels);
-        self.label_sets.give_back(&content.needs);
+        self.label_sets.give_back(&content.label_sets);
         self.creators.give_back(&content.created_by);
         if let Some(parent) = content.parent() {
             let family = (space, parent.clone());
@@ -122,11 +120,11 @@ impl State {
         let class = self.items.get(key).class;
         let live_queue = &mut self.queues[queue.0 as usize];
         live_queue.counts[before.state as usize] -= 1;
-        live_queue.items.remove(&key);
+        live_queue.items.remove(key);
         live_queue.ready.leave(class, &content);
         let item = self.items.get_mut(key);
         let indexed = std::mem::replace(&mut item.indexed_due, Time::NEVER);
-        self.deadlines.items.remove(&(indexed, key));
+        self.deadlines.items.remove((indexed, key));
     }
 
     /// Puts the item among the deadlines where it is found in time.
@@ -136,7 +134,7 @@ impl State {
         if due < item.indexed_due {
             let indexed = std::mem::replace(&mut item.indexed_due, due);
             if indexed != Time::NEVER {
-                self.deadlines.items.remove(&(indexed, key));
+                self.deadlines.items.remove((indexed, key));
             }
             self.deadlines.items.insert((due, key));
         }
@@ -151,7 +149,7 @@ impl State {
         if due == indexed {
             return true;
         }
-        self.deadlines.items.remove(&(indexed, key));
+        self.deadlines.items.remove((indexed, key));
         if due != Time::NEVER {
             self.deadlines.items.insert((due, key));
         }

@@ -25,7 +25,7 @@ pub(crate) struct Kind {
 
 impl Kind {
     fn of(content: &Content) -> Self {
-        Self { phase: content.phase.clone(), needs: content.needs.clone() }
+        Self { phase: content.phase.clone(), needs: Arc::clone(&content.label_sets.needs) }
     }
 }
 

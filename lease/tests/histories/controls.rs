@@ -141,7 +141,7 @@ fn add_event(applied: &mut Applied, like: &Event, what: What, by: Option<Who>) {
 
 /// Somebody else.
 fn stranger() -> Holder {
-    Holder { actor: ActorId::new("mallory").expect("a name"), session: None }
+    Holder::new(ActorId::new("mallory").expect("a name"), None)
 }
 
 fn find_event(applied: &Applied, is_it: impl Fn(&What) -> bool) -> Option<usize> {

@@ -153,7 +153,7 @@ pub(super) fn transition(name: &str) -> Transition {
 
 pub(super) fn holder(name: &str) -> Holder {
     let (actor, session) = name.split_once('/').map_or((name, None), |(actor, session)| (actor, Some(session)));
-    Holder { actor: actor_id(actor), session: session.map(|session| SessionId::new(session).expect("a session")) }
+    Holder::new(actor_id(actor), session.map(|session| SessionId::new(session).expect("a session")))
 }
 
 pub(super) fn actor_id(name: &str) -> ActorId {

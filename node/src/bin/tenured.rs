@@ -12,6 +12,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Most of a command is waiting for memory: decision 0017.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How often the daemon looks whether it must stop by itself.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 

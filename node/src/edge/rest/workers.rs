@@ -55,7 +55,7 @@ fn position(cursor: &str) -> Result<Holder, Failure> {
             None => None,
             Some(session) => Some(SessionId::new(&text(session)?).ok()?),
         };
-        Some(Holder { actor, session })
+        Some(Holder::new(actor, session))
     };
     read().ok_or_else(no_cursor)
 }
@@ -105,10 +105,8 @@ mod tests {
     #[test]
     fn a_cursor_behind_any_worker_is_read_again() {
         for (actor, session) in [("ada", None), ("ä.b/ c", Some("run.7"))] {
-            let who = Holder {
-                actor: ActorId::new(actor).unwrap(),
-                session: session.map(|session| SessionId::new(session).unwrap()),
-            };
+            let session = session.map(|session| SessionId::new(session).unwrap());
+            let who = Holder::new(ActorId::new(actor).unwrap(), session);
             assert_eq!(position(&cursor(&who)).unwrap(), who);
         }
         assert!(["", "a", "zz", "61.", "61.7", "ä"].iter().all(|wrong| position(wrong).is_err()));
