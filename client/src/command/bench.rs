@@ -8,19 +8,21 @@ use super::out::{Paint, Progress, Table, grouped, say};
 use super::parse;
 use super::span::Span;
 use clap::{Args, ValueEnum};
+use client::Client;
 use client::names::{ItemId, QueueName};
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Workload {
-    /// Claim a fresh item, release it; counted in pairs
+    /// Claim a fresh item, release it; counted in pairs, timed is the claim
     Claim,
     /// Each caller holds 100 leases and renews them in turn
     Renew,
-    /// Take the first of 20,000 queued items, complete it
+    /// Take the first of 20,000 queued items, complete it; timed is the taking
     Next,
     /// All callers want one item; the releaser steps back 10 ms; counted in grants after a release, from asking to release
     /// until the next holder knows
@@ -45,6 +47,9 @@ pub(crate) struct Bench {
     /// How many items `claim` and `next` go through
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     items: u32,
+    /// Tokens of several actors, one a line: callers are each of them in turn
+    #[arg(long, value_name = "FILE")]
+    actors: Option<PathBuf>,
     /// Leave the items where they are
     #[arg(long)]
     keep: bool,
@@ -83,9 +88,10 @@ impl Tally {
         Ok(Self { latencies, errors: 0, why: None, last: Instant::now() })
     }
 
-    fn done(&mut self, since: Instant) {
+    /// One operation is over; what is timed of it took this long.
+    fn done(&mut self, took: Duration) {
         self.last = Instant::now();
-        let micros = u64::try_from(self.last.duration_since(since).as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.latencies.saturating_record(micros.max(1));
     }
 
@@ -106,6 +112,8 @@ impl Tally {
 /// Where a cell works.
 struct Ground<'c> {
     context: &'c Context,
+    /// Who the callers are in turn; none: whoever calls.
+    actors: &'c [Client],
     queue: QueueName,
     items: u32,
     lasts: Duration,
@@ -115,6 +123,7 @@ impl Bench {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let workloads = if self.workload.is_empty() { Workload::value_variants() } else { &self.workload };
         let name = random_name()?;
+        let actors = self.actors(context)?;
         let mut table = Table::new(&[
             "WORKLOAD",
             "CALLERS",
@@ -129,13 +138,19 @@ impl Bench {
         let mut progress = Progress::new();
         for workload in workloads {
             for callers in &self.callers {
-                if *workload == Workload::Handoff && (*callers < 2 || context.actor.is_none()) {
-                    say("handoff wants several callers, each an actor of its own: on a development node, with --actor");
+                let distinct =
+                    if context.actor.is_some() { u32::MAX } else { u32::try_from(actors.len()).unwrap_or(u32::MAX) };
+                if *workload == Workload::Handoff && (*callers < 2 || *callers > distinct) {
+                    say(format_args!(
+                        "handoff with {callers} callers is left out: it wants several, each an actor of its own. On a development node \
+                         --actor makes them, elsewhere --actors names a file with a token for each"
+                    ));
                     continue;
                 }
                 let queue = format!("bench-{}-{}-{callers}", &name[..8], super::out::word(workload));
                 let queue = parse::queue(&queue).map_err(Failure::Usage)?;
-                let ground = Ground { context, queue, items: self.items.max(1), lasts: self.seconds.0 };
+                let ground =
+                    Ground { context, actors: &actors, queue, items: self.items.max(1), lasts: self.seconds.0 };
                 progress.at(0, None, format_args!("{}, {callers} callers", super::out::word(workload)));
                 let measured = tokio::select! {
                     cell = ground.measure(*workload, *callers) => cell,
@@ -154,6 +169,19 @@ impl Bench {
             }
         }
         if context.out.is_json { Ok(()) } else { context.out.table(&table) }
+    }
+}
+
+impl Bench {
+    fn actors(&self, context: &Context) -> Result<Vec<Client>, Failure> {
+        let Some(path) = &self.actors else { return Ok(Vec::new()) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::Usage(format!("{}: cannot be read: {error}", path.display())))?;
+        let tokens: Vec<_> = text.split_whitespace().collect();
+        if tokens.is_empty() {
+            return Err(Failure::Usage(format!("{}: has no token", path.display())));
+        }
+        tokens.into_iter().map(|token| context.with_token(token)).collect()
     }
 }
 

@@ -140,6 +140,11 @@ impl Context {
         }
     }
 
+    /// The same client with another token.
+    pub(crate) fn with_token(&self, token: &str) -> Result<Client, Failure> {
+        Ok(Client::new(Config { identity: Identity::Bearer(token.to_owned()), ..self.config.clone() })?)
+    }
+
     /// The id that was said, or a new one.
     pub(crate) fn request_id(&self) -> Result<String, Failure> {
         match &self.request_id {

@@ -117,6 +117,10 @@ impl Ground<'_> {
 
     /// Somebody of its own where that can be said: sessions of one actor do not wait for each other.
     fn caller(&self, nth: u32) -> Result<Client, Failure> {
+        if !self.actors.is_empty() {
+            let at = usize::try_from(nth).unwrap_or(0) % self.actors.len();
+            return Ok(self.actors[at].in_session(Session::Random)?);
+        }
         let actor = parse::actor(&format!("bench-{nth}")).map_err(Failure::Usage)?;
         match self.context.as_actor(actor)? {
             Some(client) => Ok(client),
@@ -237,14 +241,16 @@ impl Work for Claiming {
             let since = Instant::now();
             let paired = async {
                 let claimed = self.client.request_claim(item, &Claim::default()).await?;
+                let took = since.elapsed();
                 let token = match claimed {
                     Claimed::Granted(grant) => Some(grant.token),
                     Claimed::Waiting(_) | Claimed::Refused { .. } => None,
                 };
-                self.client.release(item, &Release { token, keep_assignment: false }).await
+                self.client.release(item, &Release { token, keep_assignment: false }).await?;
+                Ok::<_, Error>(took)
             };
             match paired.await {
-                Ok(_) => tally.done(since),
+                Ok(took) => tally.done(took),
                 Err(error) => tally.failed(error),
             }
         }
@@ -264,7 +270,7 @@ impl Work for Renewing {
             }
             let since = Instant::now();
             match self.client.renew(item, &Renew { token: *token, lease_for_ms: None }).await {
-                Ok(_) => tally.done(since),
+                Ok(_) => tally.done(since.elapsed()),
                 Err(error) => tally.failed(error),
             }
         }
@@ -289,10 +295,11 @@ impl Work for Taking {
                     continue;
                 }
             };
+            let took = since.elapsed();
             for grant in grants {
                 let complete = Complete { token: Some(grant.token), read_at: None, result: None };
                 match self.client.complete(&grant.item, &complete).await {
-                    Ok(_) => tally.done(since),
+                    Ok(_) => tally.done(took),
                     Err(error) => tally.failed(error),
                 }
             }
@@ -323,7 +330,7 @@ impl Work for Wanting {
             };
             let released = self.released.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(since) = released {
-                tally.done(since);
+                tally.done(since.elapsed());
             }
             *self.released.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             let release = Release { token: Some(token), keep_assignment: false };
