@@ -7,6 +7,7 @@ use crate::leadership::known_leader;
 use crate::propose::NoOutcome;
 use lease::sabotage::{Broken, is_broken};
 use openraft::Raft;
+use openraft::async_runtime::WatchReceiver as _;
 use openraft::raft::ReadPolicy;
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
