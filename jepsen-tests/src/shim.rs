@@ -289,3 +289,150 @@ fn nanos(clock: ClockId) -> i64 {
     let now = clock_gettime(clock);
     now.tv_sec * SECOND + now.tv_nsec
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dice::Dice;
+    use std::process::Child;
+    use std::process::Stdio;
+    use std::time::Instant;
+    use tempfile::TempDir;
+
+    /// A folder that programs of the machine write to, through the library.
+    struct Bench {
+        folder: TempDir,
+        shim: Shim,
+        control: Control,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("data")).unwrap();
+            let shim = Shim::build(folder.path()).unwrap();
+            let control = Control::create(folder.path().join("control")).unwrap();
+            Self { folder, shim, control }
+        }
+
+        fn data(&self) -> PathBuf {
+            self.folder.path().join("data")
+        }
+
+        fn run(&self, program: &str, arguments: &[&str]) -> Child {
+            let mut command = Command::new(program);
+            command.args(arguments).current_dir(self.data()).env("LD_PRELOAD", self.shim.library());
+            command.env("JEPSEN_CONTROL", self.control.path()).env("JEPSEN_DATA", self.data()).env("LC_ALL", "C");
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        }
+
+        fn done(&self, program: &str, arguments: &[&str]) -> (bool, String) {
+            let output = self.run(program, arguments).wait_with_output().unwrap();
+            let said = [output.stdout, output.stderr].concat();
+            (output.status.success(), String::from_utf8(said).unwrap())
+        }
+
+        fn size(&self, name: &str) -> Option<u64> {
+            std::fs::metadata(self.data().join(name)).ok().map(|about| about.len())
+        }
+    }
+
+    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        let by = Instant::now() + Duration::from_secs(30);
+        while !is_so() {
+            assert!(Instant::now() < by, "not in time: {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_power_loss_takes_what_was_not_synced_and_nothing_else() {
+        let bench = Bench::new();
+        let (zeros, block) = ("if=/dev/zero", "bs=1000");
+        assert!(bench.done("dd", &[zeros, block, "count=3", "of=kept.sst", "conv=fsync"]).0);
+        assert!(bench.done("dd", &[zeros, block, "count=3", "of=wal", "conv=fdatasync"]).0);
+        assert!(bench.done("dd", &[zeros, block, "count=2", "of=wal", "conv=notrunc", "oflag=append"]).0);
+        assert!(bench.done("dd", &[zeros, block, "count=2", "of=never"]).0);
+        assert_eq!(bench.control.seen().unwrap().syncs, 2);
+        let lost = power::lose(&bench.control, &bench.data(), &mut Dice::new(1)).unwrap();
+        assert_eq!((lost.bytes, lost.cut, lost.emptied + lost.removed), (4_000, 1, 1), "{lost:?}");
+        assert_eq!((bench.size("kept.sst"), bench.size("wal")), (Some(3_000), Some(3_000)));
+        assert!(bench.size("never").is_none_or(|size| size == 0));
+    }
+
+    #[test]
+    fn a_file_whose_folder_was_synced_stays_though_it_is_empty() {
+        for seed in 0..8 {
+            let bench = Bench::new();
+            assert!(bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=never"]).0);
+            assert!(bench.done("sync", &["."]).0);
+            power::lose(&bench.control, &bench.data(), &mut Dice::new(seed)).unwrap();
+            assert_eq!(bench.size("never"), Some(0));
+        }
+    }
+
+    /// The number of a file that is gone is given to the next one: what the old one had synced is not the new one's.
+    #[test]
+    fn a_new_file_in_an_old_ones_place_has_nothing_synced() {
+        let bench = Bench::new();
+        for _ in 0..20 {
+            assert!(bench.done("dd", &["if=/dev/zero", "bs=1000", "count=3", "of=a", "conv=fsync"]).0);
+            std::fs::remove_file(bench.data().join("a")).unwrap();
+            assert!(bench.done("dd", &["if=/dev/zero", "bs=1000", "count=3", "of=b"]).0);
+            let lost = power::lose(&bench.control, &bench.data(), &mut Dice::new(1)).unwrap();
+            assert!(bench.size("b").is_none_or(|size| size == 0), "{lost:?}");
+            let _ = std::fs::remove_file(bench.data().join("b"));
+        }
+    }
+
+    #[test]
+    fn a_sync_that_is_held_back_ends_when_it_is_let_go() {
+        let bench = Bench::new();
+        bench.control.hold_syncs(true).unwrap();
+        let mut held = bench.run("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a", "conv=fsync"]);
+        until("a sync waits", || bench.control.seen().unwrap().syncs_waiting == 1);
+        assert!(held.try_wait().unwrap().is_none());
+        assert_eq!(bench.control.seen().unwrap().syncs, 0);
+        bench.control.heal().unwrap();
+        assert!(held.wait().unwrap().success());
+        assert_eq!(bench.control.seen().unwrap().syncs, 1);
+    }
+
+    #[test]
+    fn a_full_disk_takes_nothing_below_the_nodes_directory() {
+        let bench = Bench::new();
+        bench.control.fill_disk(true).unwrap();
+        let (wrote, said) = bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a"]);
+        assert!(!wrote && said.contains("No space left on device"), "{said}");
+        assert!(bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=../elsewhere"]).0);
+        bench.control.heal().unwrap();
+        assert!(bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a"]).0);
+        assert_eq!(bench.control.seen().unwrap().writes_refused, 1);
+    }
+
+    #[test]
+    fn the_wall_clock_is_where_it_was_put_and_stands_still_when_frozen() {
+        let bench = Bench::new();
+        let clock = || bench.done("date", &["+%s.%N"]).1.trim().parse::<f64>().unwrap();
+        let real = || nanos(ClockId::Realtime) as f64 / 1e9;
+        assert!((clock() - real()).abs() < 60.0);
+        bench.control.shift_wall(-86_400_000).unwrap();
+        assert!((clock() - real() + 86_400.0).abs() < 60.0);
+        bench.control.freeze_wall().unwrap();
+        assert!((clock() - clock()).abs() < 1e-9);
+        bench.control.heal().unwrap();
+        assert!((clock() - real()).abs() < 60.0);
+    }
+
+    #[test]
+    fn a_drift_is_never_a_jump_and_never_beyond_half_a_percent() {
+        let bench = Bench::new();
+        assert!(bench.control.drift(5_001).is_err());
+        bench.control.drift(5_000).unwrap();
+        let clocks = *bench.control.clocks.lock().unwrap();
+        assert_eq!(drifted(&clocks, clocks.drift_since + 10 * SECOND), SECOND / 20);
+        bench.control.drift(-1_000).unwrap();
+        let later = *bench.control.clocks.lock().unwrap();
+        assert_eq!(later.drift_before, drifted(&clocks, later.drift_since));
+    }
+}

@@ -16,7 +16,7 @@ use place::Place;
 use proxy::Proxies;
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
 use std::sync::Arc;
 use switch::Switch;
@@ -223,12 +223,11 @@ fn port_at(host: u8) -> Option<Port> {
 
 /// Two bytes of a loopback network on which nobody listens.
 fn free_network() -> io::Result<[u8; 2]> {
+    let hosts = (1..=SEATS).flat_map(|seat| [seat, u32::from(proxy::SHOWN_FROM) + seat]);
+    let hosts: Vec<u8> = hosts.filter_map(|host| u8::try_from(host).ok()).collect();
     let is_free = |[a, b]: [u8; 2]| {
-        (1..=u8::try_from(SEATS).unwrap_or(u8::MAX)).all(|host| {
-            [EDGE_PORT, PEER_PORT]
-                .iter()
-                .all(|port| TcpListener::bind(SocketAddrV4::new(Ipv4Addr::new(127, a, b, host), *port)).is_ok())
-        })
+        let listens = |host: &u8, port: u16| TcpListener::bind((Ipv4Addr::new(127, a, b, *host), port)).is_ok();
+        hosts.iter().all(|host| listens(host, EDGE_PORT) && listens(host, PEER_PORT))
     };
     let start = std::process::id().wrapping_mul(16);
     (0..1_000u32)
@@ -236,4 +235,123 @@ fn free_network() -> io::Result<[u8; 2]> {
         .map(|[_, _, a, b]| [a.max(1), b])
         .find(|network| is_free(*network))
         .ok_or_else(|| io::Error::other("no loopback network is free"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddrV4;
+    use std::time::{Duration, Instant};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+    use tokio::time::{sleep, timeout};
+
+    const LIMIT: Duration = Duration::from_secs(60);
+    const SEAT: Port = 1;
+
+    /// In a thread of its own: it leaves the network of this process.
+    fn in_namespaces(story: impl AsyncFnOnce(Wire) + Send + 'static) {
+        let run = move || match enter() {
+            Network::Namespaces => with(Network::Namespaces, story),
+            other => eprintln!("SKIPPED: nothing was shown about a switch of packets: {other}"),
+        };
+        std::thread::spawn(run).join().unwrap();
+    }
+
+    fn with(network: Network, story: impl AsyncFnOnce(Wire)) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let wire = Wire::lay(network, 1).await.unwrap();
+            timeout(LIMIT, story(wire)).await.unwrap();
+        });
+    }
+
+    /// A caller's connection to one on a seat who says everything again.
+    async fn echo(wire: &Wire) -> TcpStream {
+        let at = SocketAddrV4::new(wire.own_host(SEAT), EDGE_PORT);
+        let listening = wire.place(SEAT).run(move || async move {
+            let listener = tokio::net::TcpListener::bind(at).await.unwrap();
+            tokio::task::spawn_local(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let (mut read, mut write) = stream.split();
+                tokio::io::copy(&mut read, &mut write).await.unwrap();
+            });
+        });
+        listening.await.unwrap();
+        TcpStream::connect((wire.shown_host(SEAT), EDGE_PORT)).await.unwrap()
+    }
+
+    async fn answer(stream: &mut TcpStream) -> u8 {
+        stream.read_u8().await.unwrap()
+    }
+
+    async fn a_cut_carries_nothing(wire: Wire, cut: (Port, Port)) {
+        let mut stream = echo(&wire).await;
+        stream.write_u8(1).await.unwrap();
+        assert_eq!(answer(&mut stream).await, 1);
+        let before = wire.counts(cut.0, cut.1);
+        wire.set(cut.0, cut.1, Trouble::CUT);
+        stream.write_u8(2).await.unwrap();
+        while wire.counts(cut.0, cut.1).since(before).dropped == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        let mut nothing = [0];
+        assert!(stream.try_read(&mut nothing).is_err(), "{nothing:?} came through");
+        wire.heal();
+        assert_eq!(answer(&mut stream).await, 2);
+        assert_eq!(wire.counts(2, 3), Counts::default());
+    }
+
+    async fn what_is_late_is_late_by_that_much(wire: Wire) {
+        let mut stream = echo(&wire).await;
+        let delay = Duration::from_millis(40);
+        wire.set(CALLERS, SEAT, Trouble { delay, ..Trouble::NONE });
+        let began = Instant::now();
+        stream.write_u8(1).await.unwrap();
+        assert_eq!(answer(&mut stream).await, 1);
+        assert!(began.elapsed() >= delay);
+        assert!(wire.counts(CALLERS, SEAT).delayed > 0);
+    }
+
+    #[test]
+    fn a_switch_carries_nothing_over_what_is_cut_in_either_direction() {
+        in_namespaces(async |wire| a_cut_carries_nothing(wire, (CALLERS, SEAT)).await);
+        in_namespaces(async |wire| a_cut_carries_nothing(wire, (SEAT, CALLERS)).await);
+    }
+
+    #[test]
+    fn a_switch_is_as_late_as_was_said() {
+        in_namespaces(what_is_late_is_late_by_that_much);
+    }
+
+    #[test]
+    fn a_stream_survives_loss_duplicates_and_disorder_of_its_packets() {
+        in_namespaces(async |wire| {
+            let mut stream = echo(&wire).await;
+            let trouble = Trouble { loss: 5, duplicate: 30, reorder: 30, ..Trouble::NONE };
+            wire.set(CALLERS, SEAT, trouble);
+            wire.set(SEAT, CALLERS, trouble);
+            for nth in 0..=255 {
+                stream.write_u8(nth).await.unwrap();
+                assert_eq!(answer(&mut stream).await, nth);
+            }
+            let counts = wire.total();
+            assert!(counts.dropped > 0 && counts.duplicated > 0 && counts.reordered > 0, "{counts:?}");
+        });
+    }
+
+    fn on_loopback(story: impl AsyncFnOnce(Wire)) {
+        with(Network::Loopback { why: "a test".into() }, story);
+    }
+
+    #[test]
+    fn a_proxy_carries_nothing_over_what_is_cut_in_either_direction() {
+        on_loopback(async |wire| a_cut_carries_nothing(wire, (CALLERS, SEAT)).await);
+        on_loopback(async |wire| a_cut_carries_nothing(wire, (SEAT, CALLERS)).await);
+    }
+
+    #[test]
+    fn a_proxy_is_as_late_as_was_said() {
+        on_loopback(what_is_late_is_late_by_that_much);
+    }
 }

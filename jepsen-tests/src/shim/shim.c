@@ -77,6 +77,7 @@ static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
 static ssize_t (*real_pwritev)(int, const struct iovec *, int, off_t);
 static int (*real_fallocate)(int, int, off_t, off_t);
+static int (*real_openat)(int, const char *, int, ...);
 static int (*real_connect)(int, const struct sockaddr *, socklen_t);
 static long (*real_syscall)(long, ...);
 static int (*real_cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
@@ -96,6 +97,7 @@ __attribute__((constructor)) static void load(void) {
     FIND(writev);
     FIND(pwritev);
     FIND(fallocate);
+    FIND(openat);
     FIND(connect);
     FIND(syscall);
     /* Of the two versions of this name the older one has another structure. */
@@ -277,20 +279,28 @@ static void dawdle(void) {
     atomic_fetch_sub(&page->syncs_waiting, 1);
 }
 
-static void keep(uint64_t key, uint64_t size, int64_t began) {
+static struct slot *slot_of(uint64_t key, int is_new) {
     for (uint64_t probe = 0; probe < 4096; probe++) {
         struct slot *slot = &slots[(key + probe) % SLOTS];
         uint64_t found = atomic_load(&slot->key);
+        if (!found && !is_new) return NULL;
         if (!found) {
             uint64_t empty = 0;
             found = atomic_compare_exchange_strong(&slot->key, &empty, key) ? key : empty;
         }
-        if (found != key) continue;
-        atomic_store(&slot->size, size);
-        atomic_store(&slot->synced_at, began);
-        return;
+        if (found == key) return slot;
     }
-    atomic_fetch_add(&page->table_full, 1);
+    return NULL;
+}
+
+/* The number of a file is given again when the file is gone, so its birth is part of what names it. */
+static uint64_t key_of(const struct statx *about) {
+    uint64_t born = about->stx_mask & STATX_BTIME ? about->stx_btime.tv_sec * SECOND + about->stx_btime.tv_nsec : 0;
+    return (about->stx_ino * 0x9E3779B97F4A7C15ULL ^ born) | 1;
+}
+
+static int look(int fd, struct statx *about) {
+    return statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE | STATX_BTIME | STATX_TYPE, about) == 0;
 }
 
 static int synced(int fd, int (*sync)(int)) {
@@ -298,15 +308,60 @@ static int synced(int fd, int (*sync)(int)) {
     dawdle();
     /* Before the sync: what is written while it runs may or may not be in it. */
     struct statx about;
-    int known = statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE | STATX_BTIME, &about) == 0;
+    int known = look(fd, &about);
     int64_t began = read_real(CLOCK_REALTIME);
     int failed = sync(fd);
     if (failed || !known) return failed;
-    uint64_t born = about.stx_mask & STATX_BTIME ? about.stx_btime.tv_sec * SECOND + about.stx_btime.tv_nsec : 0;
-    /* A number of a file is given again when the file is gone: only with its birth it names one. */
-    keep((about.stx_ino * 0x9E3779B97F4A7C15ULL ^ born) | 1, about.stx_size, began);
+    struct slot *slot = slot_of(key_of(&about), 1);
+    if (slot) {
+        atomic_store(&slot->size, about.stx_size);
+        atomic_store(&slot->synced_at, began);
+    } else {
+        atomic_fetch_add(&page->table_full, 1);
+    }
     atomic_fetch_add(&page->syncs, 1);
     return 0;
+}
+
+/* Births are told to some milliseconds only: a file that begins now has nothing synced, whoever had its name and number. */
+static int opened(int folder, const char *path, int flags, mode_t mode) {
+    FIND(openat);
+    int fd = real_openat(folder, path, flags, mode);
+    struct statx about;
+    if (fd < 0 || !slots || !(flags & (O_CREAT | O_TRUNC)) || !look(fd, &about)) return fd;
+    if (!S_ISREG(about.stx_mode) || about.stx_size) return fd;
+    struct slot *slot = slot_of(key_of(&about), 0);
+    if (slot) atomic_store(&slot->size, 0);
+    return fd;
+}
+
+#define MODE_OF(flags, before)                                                                                                 \
+    mode_t mode = 0;                                                                                                           \
+    if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                                                   \
+        va_list rest;                                                                                                          \
+        va_start(rest, before);                                                                                                \
+        mode = va_arg(rest, mode_t);                                                                                           \
+        va_end(rest);                                                                                                          \
+    }
+
+int open(const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(AT_FDCWD, path, flags | O_LARGEFILE, mode);
+}
+
+int openat(int folder, const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(folder, path, flags, mode);
+}
+
+int openat64(int folder, const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(folder, path, flags | O_LARGEFILE, mode);
 }
 
 int fsync(int fd) {

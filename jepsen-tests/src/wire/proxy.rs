@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 /// Above the hosts of the nodes themselves.
-const SHOWN_FROM: u8 = 100;
+pub(super) const SHOWN_FROM: u8 = 100;
 /// What TCP waits at least before it sends again.
 const SENT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
