@@ -549,30 +549,30 @@ impl Cluster {
                 self.resume(seat)?;
             }
         }
-        // One that ends by itself while it is started may be started once more: what ailed it was taken away just now.
-        for attempt in 0..2 {
+        let mut ready = Ok(());
+        // One that ends by itself while it is started is started once more: what ailed it was taken away just now.
+        for _ in 0..2 {
             for seat in self.seats() {
                 if !self.running().contains(&seat) {
                     self.start_seat(seat).await?;
                 }
             }
-            let damaged: Vec<Seat> = {
-                let state = self.state();
-                state.seats.iter().filter(|(_, node)| node.is_damaged).map(|(seat, _)| *seat).collect()
-            };
-            for seat in damaged {
+            for seat in self.damaged_seats() {
                 self.mend(seat).await?;
             }
-            let ready = self.ready(within).await;
-            let all_run = self.running().len() == self.seats().len();
-            if ready.is_ok() || (all_run && attempt == 1) || attempt == 1 {
-                for seat in self.seats() {
-                    self.may_end(seat, false)?;
-                }
-                return ready;
+            ready = self.ready(within).await;
+            if ready.is_ok() {
+                break;
             }
         }
-        Ok(())
+        for seat in self.seats() {
+            self.may_end(seat, false)?;
+        }
+        ready
+    }
+
+    fn damaged_seats(&self) -> Vec<Seat> {
+        self.state().seats.iter().filter(|(_, node)| node.is_damaged).map(|(seat, _)| *seat).collect()
     }
 
     /// Stops all, the leader last, and says who did not end well.

@@ -55,7 +55,12 @@ pub fn main(asked: Asked) -> io::Result<bool> {
     say(&format!("{network}\n"));
     let folder = tempfile::tempdir()?;
     let path = asked.keep.clone().unwrap_or_else(|| folder.path().to_owned());
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(all(asked, network, path))
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+        tokio::select! {
+            done = all(asked, network, path) => done,
+            _ = tokio::signal::ctrl_c() => Err(io::Error::other("interrupted")),
+        }
+    })
 }
 
 async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool> {

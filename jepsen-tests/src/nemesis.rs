@@ -118,7 +118,6 @@ pub fn find(name: &str) -> Option<&'static Kind> {
 
 /// One fault that is under way.
 pub(crate) struct Active {
-    kind: &'static Kind,
     nemesis: Box<dyn Nemesis>,
     fault: Fault,
 }
@@ -138,7 +137,7 @@ impl Active {
             ended: None,
             took_hold: false,
         };
-        Self { kind, nemesis, fault }
+        Self { nemesis, fault }
     }
 
     pub(crate) async fn end(mut self, cluster: &Cluster) -> Fault {

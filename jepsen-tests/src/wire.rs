@@ -108,7 +108,7 @@ pub struct Wire {
 
 #[derive(Debug)]
 enum Kind {
-    Switch(Switch),
+    Switch { _switch: Switch },
     Proxies(Proxies),
 }
 
@@ -129,7 +129,7 @@ impl Wire {
                     switch.plug(port, device)?;
                     places.push(place.poking(in_namespace(port)));
                 }
-                Ok(Self { network, links, kind: Kind::Switch(switch), places })
+                Ok(Self { network, links, kind: Kind::Switch { _switch: switch }, places })
             }
             Network::Loopback { .. } => {
                 let [a, b] = free_network()?;
@@ -148,7 +148,7 @@ impl Wire {
     /// Packets, or only connections.
     #[must_use]
     pub fn has_packets(&self) -> bool {
-        matches!(self.kind, Kind::Switch(_))
+        matches!(self.kind, Kind::Switch { .. })
     }
 
     /// Where a seat's processes are started, and where it is asked without going over the wire.
@@ -161,7 +161,7 @@ impl Wire {
     #[must_use]
     pub fn own_host(&self, seat: Port) -> Ipv4Addr {
         match &self.kind {
-            Kind::Switch(_) => in_namespace(seat),
+            Kind::Switch { .. } => in_namespace(seat),
             Kind::Proxies(proxies) => proxies.own_host(seat),
         }
     }
@@ -170,7 +170,7 @@ impl Wire {
     #[must_use]
     pub fn shown_host(&self, seat: Port) -> Ipv4Addr {
         match &self.kind {
-            Kind::Switch(_) => in_namespace(seat),
+            Kind::Switch { .. } => in_namespace(seat),
             Kind::Proxies(proxies) => proxies.shown_host(seat),
         }
     }

@@ -39,14 +39,9 @@ impl Read {
     fn lines(&mut self, path: &PathBuf) -> Vec<String> {
         let Ok(file) = File::open(path) else { return Vec::new() };
         let mut bytes = vec![0; 64 * 1024];
-        loop {
-            match file.read_at(&mut bytes, self.upto) {
-                Ok(length @ 1..) => {
-                    self.upto += length as u64;
-                    self.rest += &String::from_utf8_lossy(&bytes[..length]);
-                }
-                _ => break,
-            }
+        while let Ok(length @ 1..) = file.read_at(&mut bytes, self.upto) {
+            self.upto += length as u64;
+            self.rest += &String::from_utf8_lossy(&bytes[..length]);
         }
         let whole = self.rest.rfind('\n').map_or(0, |at| at + 1);
         let lines = self.rest[..whole].lines().map(ToOwned::to_owned).collect();
