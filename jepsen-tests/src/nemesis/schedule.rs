@@ -136,3 +136,47 @@ fn not_done(cluster: &Cluster, kind: &Kind, error: &io::Error) -> Fault {
     let (what, began) = (format!("could not be done: {error}"), cluster.now());
     Fault { kind: kind.name.to_owned(), what, nodes: Vec::new(), began, ended: Some(began), took_hold: false }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_fault_comes_once_before_any_comes_again() {
+        let all: Vec<&'static Kind> = ALL.iter().collect();
+        let (mut left, mut dice) = (Vec::new(), Dice::new(3));
+        for _ in 0..2 {
+            let round: BTreeSet<&str> =
+                (0..all.len()).map(|_| take(&mut left, &all, &mut dice, |_| true).unwrap().name).collect();
+            assert_eq!(round.len(), ALL.len());
+        }
+    }
+
+    #[test]
+    fn one_that_is_to_be_mixed_in_is_of_another_family_or_none() {
+        let all = [find("kill-all").unwrap(), find("pause-long").unwrap()];
+        let (mut left, mut dice) = (Vec::new(), Dice::new(3));
+        assert!(take(&mut left, &all, &mut dice, |kind| kind.family != Family::Process).is_none());
+        assert_eq!(left.len(), 2, "both are left for later");
+    }
+
+    #[test]
+    fn a_fault_that_nobody_knows_is_named_and_so_is_one_that_cannot_be_done_here() {
+        let mut plan = Plan::new(1, Duration::from_secs(1));
+        assert_eq!(plan.kinds(true).unwrap().len(), ALL.len());
+        assert_eq!(plan.kinds(false).unwrap().len(), ALL.len() - 2);
+        plan.names = vec!["reorder".into()];
+        assert!(plan.kinds(true).is_ok());
+        assert!(plan.kinds(false).unwrap_err().to_string().contains("needs network namespaces"));
+        plan.names = vec!["kill-nobody".into()];
+        assert!(plan.kinds(true).unwrap_err().to_string().contains("kill-leader"));
+    }
+
+    /// Whoever starts a run does so in a task of its own.
+    #[test]
+    fn a_run_can_be_a_task() {
+        fn is_send<T: Send>(_: impl FnOnce(Arc<Cluster>) -> T) {}
+        is_send(|cluster| run(cluster, Plan::new(1, Duration::ZERO), CancellationToken::new(), |_| {}));
+    }
+}
