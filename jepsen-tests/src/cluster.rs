@@ -4,19 +4,19 @@
 //! A **seat** is a machine: an address, a disk, a shim. A node sits on a seat, and when it is replaced another one, with another
 //! id, takes the seat. Histories name seats.
 
+mod harm;
+mod healing;
 mod members;
 mod process;
 mod tokens;
 mod watch;
 
-use crate::dice::Dice;
 use crate::history::{Leader, Micros};
-use crate::shim::power::{self, Lost};
 use crate::shim::{Control, Shim};
 use crate::wire::{EDGE_PORT, Network, PEER_PORT, Wire};
-use client::{Client, Config, Health, Identity, Session};
+use client::{Client, Config, Identity, Session};
 use process::Process;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokens::Tokens;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
 
 /// From 1.
 pub type Seat = u32;
@@ -370,225 +369,6 @@ impl Cluster {
         let command = process::command(&self.options.daemon, arguments, &environment);
         let log = log.to_owned();
         self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
-    }
-
-    /// SIGKILL, in the middle of whatever it does. Says whether it was alive.
-    ///
-    /// # Errors
-    /// When nobody sits there.
-    pub fn kill(&self, seat: Seat) -> io::Result<bool> {
-        let killed = self.with(seat, |node| {
-            node.is_paused = false;
-            Ok(node.process.take().is_some_and(|mut process| process.kill()))
-        })?;
-        self.not_leading(seat);
-        Ok(killed)
-    }
-
-    /// Kills these at one moment, and takes from their disks what was not synced.
-    ///
-    /// # Errors
-    /// When their files cannot be read or cut.
-    pub fn power_loss(&self, seats: &[Seat], dice: &mut Dice) -> io::Result<Vec<(Seat, bool, Lost)>> {
-        let mut lost = Vec::new();
-        let mut killed = Vec::new();
-        for seat in seats {
-            killed.push(self.kill(*seat)?);
-        }
-        for (seat, killed) in seats.iter().zip(killed) {
-            let (control, data) = self.with(*seat, |node| Ok((node.control.clone(), node.data.clone())))?;
-            lost.push((*seat, killed, power::lose(&control, &data, dice)?));
-        }
-        Ok(lost)
-    }
-
-    /// SIGSTOP. Says whether the process has really stopped.
-    ///
-    /// # Errors
-    /// When nobody runs there.
-    pub async fn pause(&self, seat: Seat) -> io::Result<bool> {
-        let pid = self.signal(seat, nix::sys::signal::Signal::SIGSTOP)?;
-        self.with(seat, |node| {
-            node.is_paused = true;
-            Ok(())
-        })?;
-        for _ in 0..40 {
-            if process::is_stopped(pid) {
-                return Ok(true);
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        Ok(false)
-    }
-
-    /// SIGCONT.
-    ///
-    /// # Errors
-    /// When nobody runs there.
-    pub fn resume(&self, seat: Seat) -> io::Result<()> {
-        self.signal(seat, nix::sys::signal::Signal::SIGCONT)?;
-        self.with(seat, |node| {
-            node.is_paused = false;
-            Ok(())
-        })
-    }
-
-    fn signal(&self, seat: Seat, signal: nix::sys::signal::Signal) -> io::Result<u32> {
-        self.with(seat, |node| match &node.process {
-            Some(process) => process.signal(signal).map(|()| process.id()),
-            None => Err(io::Error::other(format!("nothing runs on seat {seat}"))),
-        })
-    }
-
-    /// SIGTERM, and whether it ended as it should.
-    ///
-    /// # Errors
-    /// When nobody runs there.
-    pub async fn stop(&self, seat: Seat) -> io::Result<bool> {
-        let process = self.with(seat, |node| Ok(node.process.take()))?;
-        let Some(mut process) = process else { return Err(io::Error::other(format!("nothing runs on seat {seat}"))) };
-        process.signal(nix::sys::signal::Signal::SIGTERM)?;
-        let by = Instant::now() + STOP_WITHIN;
-        let mut ended = None;
-        while ended.is_none() && Instant::now() < by {
-            ended = process.ended();
-            sleep(LOOK_EVERY).await;
-        }
-        self.not_leading(seat);
-        Ok(ended.is_some_and(|status| status.success()))
-    }
-
-    /// Whether it may end by itself from now on: its disk is full, or not what it was.
-    ///
-    /// # Errors
-    /// When nobody sits there.
-    pub fn may_end(&self, seat: Seat, may: bool) -> io::Result<()> {
-        self.with(seat, |node| {
-            node.may_end = may;
-            Ok(())
-        })
-    }
-
-    /// Its disk does not hold what it held. If it does not start it is replaced when the cluster is healed.
-    ///
-    /// # Errors
-    /// When nobody sits there.
-    pub fn damaged(&self, seat: Seat) -> io::Result<()> {
-        self.with(seat, |node| {
-            (node.is_damaged, node.may_end) = (true, true);
-            Ok(())
-        })
-    }
-
-    /// How the node of a seat ended by itself, since it was last started.
-    #[must_use]
-    pub fn ended(&self, seat: Seat) -> Option<String> {
-        self.state().seats.get(&seat).and_then(|node| node.ended.clone())
-    }
-
-    /// What a seat's nodes said, in all their lives.
-    #[must_use]
-    pub fn words(&self, seat: Seat) -> String {
-        let log = self.state().seats.get(&seat).map(|node| node.log.clone());
-        log.and_then(|log| fs::read(log).ok())
-            .map_or_else(String::new, |bytes| String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// Whether callers should be sent there, by its own word.
-    pub async fn is_ready(&self, seat: Seat) -> bool {
-        let asked = self.ask(seat, |client| async move {
-            let node = client.node(client.endpoints()[0].clone());
-            matches!(tokio::time::timeout(Duration::from_secs(4), node.readiness()).await, Ok(Ok(Health::Fine)))
-        });
-        asked.await.unwrap_or(false)
-    }
-
-    /// Waits until every seat's node runs and says that it is ready.
-    ///
-    /// # Errors
-    /// When that takes too long: who is not, and why.
-    pub async fn ready(&self, within: Duration) -> io::Result<()> {
-        let by = Instant::now() + within;
-        let mut left: BTreeSet<Seat> = self.seats().into_iter().collect();
-        loop {
-            for seat in left.clone() {
-                if self.is_ready(seat).await {
-                    left.remove(&seat);
-                }
-            }
-            if left.is_empty() && self.leader().is_some() {
-                return Ok(());
-            }
-            if Instant::now() > by {
-                let words: Vec<String> =
-                    left.iter().map(|seat| format!("seat {seat}: {}", self.last_words(*seat))).collect();
-                return Err(io::Error::other(format!(
-                    "seats {left:?} are not ready after {within:?}\n{}",
-                    words.join("\n")
-                )));
-            }
-            sleep(LOOK_EVERY).await;
-        }
-    }
-
-    fn last_words(&self, seat: Seat) -> String {
-        process::tail(&self.words(seat))
-    }
-
-    /// Undoes everything: the wire is whole, disks and clocks are right, who was paused goes on, who was killed is started, who
-    /// cannot start because its disk was damaged is replaced. Waits until all are ready.
-    ///
-    /// # Errors
-    /// When they are not, in time.
-    pub async fn heal(&self, within: Duration) -> io::Result<()> {
-        self.wire.heal();
-        for seat in self.seats() {
-            self.control(seat)?.heal()?;
-            let (paused, runs) = self.with(seat, |node| Ok((node.is_paused, node.process.is_some())))?;
-            if paused && runs {
-                self.resume(seat)?;
-            }
-        }
-        let mut ready = Ok(());
-        // One that ends by itself while it is started is started once more: what ailed it was taken away just now.
-        for _ in 0..2 {
-            for seat in self.seats() {
-                if !self.running().contains(&seat) {
-                    self.start_seat(seat).await?;
-                }
-            }
-            for seat in self.damaged_seats() {
-                self.mend(seat).await?;
-            }
-            ready = self.ready(within).await;
-            if ready.is_ok() {
-                break;
-            }
-        }
-        for seat in self.seats() {
-            self.may_end(seat, false)?;
-        }
-        ready
-    }
-
-    fn damaged_seats(&self) -> Vec<Seat> {
-        self.state().seats.iter().filter(|(_, node)| node.is_damaged).map(|(seat, _)| *seat).collect()
-    }
-
-    /// Stops all, the leader last, and says who did not end well.
-    pub async fn shut_down(&self) -> Vec<String> {
-        let leader = self.leader();
-        let mut seats = self.running();
-        seats.sort_by_key(|seat| leader == Some(*seat));
-        let mut wrong = Vec::new();
-        for seat in seats {
-            match self.stop(seat).await {
-                Ok(true) => {}
-                Ok(false) => wrong.push(format!("seat {seat} did not stop well:\n{}", self.last_words(seat))),
-                Err(error) => wrong.push(error.to_string()),
-            }
-        }
-        wrong
     }
 }
 
