@@ -69,7 +69,8 @@ pub struct Operation {
     pub outcome: Outcome,
 }
 
-/// What was asked. Names are those of the calls.
+/// What was asked. Names are those of the calls. A claim that waits is asked again and again under one request id until it
+/// is granted: each time is an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
@@ -77,7 +78,6 @@ pub enum Asked {
         item: String,
         queue: String,
     },
-    /// One that waits is asked again and again under one request id until it is granted: each time is an operation.
     Claim {
         item: String,
         lease_for_ms: Option<u64>,

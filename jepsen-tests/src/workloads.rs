@@ -12,6 +12,13 @@ mod membership;
 mod mutex;
 mod register;
 
+#[cfg(test)]
+mod fleet;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod trial;
+
 use crate::caller::{Caller, No};
 use crate::dice::Dice;
 use crate::history::QueueSet;
@@ -83,7 +90,7 @@ impl Workload {
     pub fn size(self) -> Size {
         let size = |callers, items, lease_ms| Size { callers, items, lease_for: Duration::from_millis(lease_ms) };
         match self {
-            Self::Mutex => size(48, 12, 2_000),
+            Self::Mutex => size(64, 32, 2_000),
             Self::Line => size(32, 6, 2_000),
             Self::Dispatch => size(32, 200, 2_000),
             Self::Assignment => size(32, 16, 1_500),
@@ -91,8 +98,8 @@ impl Workload {
             Self::Idempotency => size(32, 24, 2_000),
             Self::Expiry => size(32, 12, 2_000),
             Self::Events => size(24, 16, 2_000),
-            Self::Membership => size(32, 16, 2_000),
-            Self::Mixed => size(128, 96, 2_000),
+            Self::Membership => size(48, 24, 2_000),
+            Self::Mixed => size(128, 128, 2_000),
         }
     }
 }

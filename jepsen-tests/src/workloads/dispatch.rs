@@ -70,35 +70,35 @@ async fn turn(caller: &mut Caller, belt: &Belt) {
         return;
     }
     for held in granted {
-        if !caller.goes_on() {
+        if !caller.goes_on() || !work(caller, belt, held).await {
             return;
         }
-        work(caller, belt, held).await;
     }
 }
 
-async fn work(caller: &mut Caller, belt: &Belt, mut held: Held) {
+/// False: it died with all that it has.
+async fn work(caller: &mut Caller, belt: &Belt, mut held: Held) -> bool {
     let fate = caller.dice.below(100);
     if fate < 3 {
-        // Dies with all that it has.
         caller.world().recorder.lapsed(1);
-        if caller.dice.chance(30) {
+        let is_dead = caller.dice.chance(30);
+        if is_dead {
             caller.reborn();
         }
-        return;
+        return !is_dead;
     }
     caller.write(&held.item, held.token);
     if caller.dice.chance(10) && matches!(caller.renew(&mut held).await, Err(No::Refused(_))) {
-        return;
+        return true;
     }
     if fate < 5 {
         caller.sleep_past(&held, 1_000).await;
     } else if fate < 12 {
         let _ = caller.fail(&held.item, held.token).await;
-        return;
+        return true;
     } else if fate < 15 {
         let _ = caller.release(&held.item, held.token).await;
-        return;
+        return true;
     }
     let done = match caller.complete(&held.item, held.token).await {
         Err(No::Unknown(id)) => caller.under(&id, true).complete(&held.item, held.token).await,
@@ -107,6 +107,7 @@ async fn work(caller: &mut Caller, belt: &Belt, mut held: Held) {
     if matches!(done, Ok(()) | Err(No::Unknown(_))) {
         belt.ended.fetch_add(1, Ordering::Relaxed);
     }
+    true
 }
 
 /// Hands out, writes and completes until nothing is left. How much was completed.

@@ -6,9 +6,9 @@ use crate::caller::{Caller, Held, No};
 use api::queue::PolicyChange;
 
 /// Holders that sleep through their lease, of a hundred.
-const SLEEPERS: u64 = 8;
+const SLEEPERS: u64 = 5;
 /// Holders that never come back.
-const DEAD: u64 = 4;
+const DEAD: u64 = 2;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     let queue = ground.name.clone();
@@ -40,8 +40,8 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
 
 async fn turn(caller: &mut Caller, items: &[String], lease_ms: u64) {
     let item = caller.dice.pick(items).clone();
-    let held = if caller.dice.chance(30) {
-        let (polls, poll_ms) = (1 + caller.dice.below(3), 100 + caller.dice.below(400));
+    let held = if caller.dice.chance(15) {
+        let (polls, poll_ms) = (1 + caller.dice.below(3), 50 + caller.dice.below(300));
         caller.wait_for(&item, None, polls, poll_ms).await
     } else {
         claim(caller, &item, lease_ms).await
@@ -50,7 +50,7 @@ async fn turn(caller: &mut Caller, items: &[String], lease_ms: u64) {
         if caller.dice.chance(20) {
             let _ = caller.read(&item).await;
         }
-        caller.rest_ms(1, 25).await;
+        caller.rest_ms(1, 10).await;
         return;
     };
     let fate = caller.dice.below(100);
