@@ -16,8 +16,6 @@ mod register;
 mod fleet;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod trial;
 
 use crate::caller::{Caller, No};
 use crate::dice::Dice;
@@ -91,13 +89,13 @@ impl Workload {
         let size = |callers, items, lease_ms| Size { callers, items, lease_for: Duration::from_millis(lease_ms) };
         match self {
             Self::Mutex => size(64, 32, 2_000),
-            Self::Line => size(32, 6, 2_000),
-            Self::Dispatch => size(32, 200, 2_000),
-            Self::Assignment => size(32, 16, 1_500),
+            Self::Line => size(48, 12, 2_000),
+            Self::Dispatch => size(48, 200, 2_000),
+            Self::Assignment => size(48, 48, 1_500),
             Self::Register => size(48, 24, 2_000),
-            Self::Idempotency => size(32, 24, 2_000),
-            Self::Expiry => size(32, 12, 2_000),
-            Self::Events => size(24, 16, 2_000),
+            Self::Idempotency => size(48, 48, 2_000),
+            Self::Expiry => size(48, 16, 2_000),
+            Self::Events => size(32, 32, 2_000),
             Self::Membership => size(48, 24, 2_000),
             Self::Mixed => size(128, 128, 2_000),
         }

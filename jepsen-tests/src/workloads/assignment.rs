@@ -47,7 +47,7 @@ async fn operate(caller: &mut Caller, item: &str, actors: &[String]) {
             let _ = caller.read(item).await;
         }
     }
-    caller.rest_ms(5, 60).await;
+    caller.rest_ms(2, 25).await;
 }
 
 async fn turn(caller: &mut Caller, item: &str) {
@@ -60,15 +60,15 @@ async fn turn(caller: &mut Caller, item: &str) {
         let _ = caller.read(item).await;
     }
     match caller.dice.below(10) {
-        0..3 => {
+        0..2 => {
             caller.sleep_past(&held, 600).await;
             let _ = caller.read(item).await;
         }
-        3 => {
+        2 => {
             caller.world().recorder.lapsed(1);
             caller.reborn();
         }
-        4 => {
+        3 => {
             let _ = caller.renew(&mut held).await;
             let _ = caller.release(item, held.token).await;
         }

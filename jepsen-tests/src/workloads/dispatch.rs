@@ -59,6 +59,9 @@ async fn turn(caller: &mut Caller, belt: &Belt) {
             belt.ended.fetch_add(1, Ordering::Relaxed);
         }
     }
+    if caller.dice.chance(5) {
+        by_name(caller, belt).await;
+    }
     let count = 1 + u32::try_from(caller.dice.below(5)).unwrap_or(0);
     let granted = match caller.next(&belt.queue, count, None).await {
         Err(No::Unknown(id)) if caller.dice.chance(60) => caller.under(&id, true).next(&belt.queue, count, None).await,
@@ -73,6 +76,15 @@ async fn turn(caller: &mut Caller, belt: &Belt) {
         if !caller.goes_on() || !work(caller, belt, held).await {
             return;
         }
+    }
+}
+
+/// Claims one of those that are on the belt, past the others: the caps hold here, too.
+async fn by_name(caller: &mut Caller, belt: &Belt) {
+    let (ended, created) = (belt.ended.load(Ordering::Relaxed), belt.created.load(Ordering::Relaxed));
+    let nth = ended + caller.dice.below((created - ended.min(created)).max(1));
+    if let Ok(held) = caller.claim(&format!("{}-{nth}", belt.queue), None).await {
+        work(caller, belt, held).await;
     }
 }
 

@@ -59,12 +59,12 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
 
 async fn turn(caller: &mut Caller, items: &[String]) {
     let item = caller.dice.pick(items).clone();
-    let held = match caller.dice.chance(30) {
-        true => caller.wait_for(&item, None, 2, 300).await,
+    let held = match caller.dice.chance(20) {
+        true => caller.wait_for(&item, None, 2, 200).await,
         false => caller.claim(&item, None).await.ok(),
     };
     let Some(held) = held else {
-        caller.rest_ms(5, 40).await;
+        caller.rest_ms(2, 15).await;
         return;
     };
     let _ = caller.update(&item, Some(held.token), None).await;
@@ -79,7 +79,7 @@ async fn turn(caller: &mut Caller, items: &[String]) {
             }
         }
     }
-    caller.rest_ms(1, 30).await;
+    caller.rest_ms(1, 10).await;
 }
 
 /// Sees every event of a queue, or of all, once.

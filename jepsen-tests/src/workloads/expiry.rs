@@ -9,8 +9,8 @@ use std::time::Duration;
 /// What one `next` hands out at most.
 const AT_ONCE: u32 = 100;
 /// The leases that lapse at once, for each caller of the workload.
-const MASS: u32 = 64;
-const MASS_MAX: u32 = 2_000;
+const MASS: u32 = 96;
+const MASS_MAX: u32 = 4_000;
 /// How long a mass of leases is kept by a heartbeat.
 const BEATS: u64 = 4;
 

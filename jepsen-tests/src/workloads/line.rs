@@ -29,7 +29,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
         while observer.goes_on() {
             let item = observer.dice.pick(&items).clone();
             let _ = observer.line(&item).await;
-            observer.rest_ms(5, 30).await;
+            observer.rest_ms(2, 15).await;
         }
     });
     Ok(())
@@ -70,7 +70,7 @@ async fn turn(caller: &mut Caller, items: &[String]) {
                 }
             }
             Err(No::Refused(_) | No::Strange) => {
-                caller.rest_ms(5, 60).await;
+                caller.rest_ms(2, 20).await;
                 return;
             }
             Err(No::Unknown(_)) => is_repeat = true,
