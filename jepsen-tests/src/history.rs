@@ -4,6 +4,9 @@
 //! All moments are microseconds since the run began, on one monotonic clock that counts for every caller: they are
 //! comparable across processes.
 
+pub mod edn;
+pub mod lines;
+
 use serde::{Deserialize, Serialize};
 
 /// Microseconds since the run began.
@@ -66,7 +69,8 @@ pub struct Operation {
     pub outcome: Outcome,
 }
 
-/// What was asked. Names are those of the calls.
+/// What was asked. Names are those of the calls. A claim that waits is asked again and again under one request id until it
+/// is granted: each time is an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
@@ -288,6 +292,66 @@ impl Asked {
             | Self::Fail { item, .. }
             | Self::Write { item, .. } => Some(item),
             Self::Next { .. } | Self::RenewAll | Self::Change { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(process: Process, at: (Micros, Option<Micros>), asked: Asked, outcome: Outcome) -> Operation {
+        Operation {
+            process,
+            actor: format!("actor-{process}"),
+            session: Some("s1".into()),
+            node: Some(2),
+            request_id: None,
+            is_repeat: false,
+            invoked: at.0,
+            completed: at.1,
+            asked,
+            outcome,
+        }
+    }
+
+    /// One of each.
+    pub(super) fn sample() -> History {
+        let disk = || "disk".to_owned();
+        let claim = Asked::Claim { item: disk(), lease_for_ms: Some(2_000), waits: false };
+        let grant = Granted { item: disk(), token: 7, expires_in_ms: 2_000, renewed: false };
+        let granted = Outcome::Ok(Answered { sent: 11, grants: vec![grant], ..Answered::default() });
+        let seen = SeenItem { state: "active".into(), revision: "0.9".into(), value: Some(4), ..SeenItem::default() };
+        let read = Outcome::Ok(Answered { sent: 42, item: Some(seen.clone()), ..Answered::default() });
+        let update = Asked::Update { item: disk(), token: Some(7), read_at: None, value: 4 };
+        let write = Asked::Write { item: disk(), token: 6, value: 3 };
+        let mut repeated = operation(3, (60, Some(70)), update.clone(), Outcome::Unavailable);
+        repeated.request_id = Some("1-2".into());
+        repeated.is_repeat = true;
+        let event = serde_json::json!({
+            "number": "0.9", "at_ms": 5, "at": "2026-01-01T00:00:00.000Z", "kind": "updated", "item": "disk",
+        });
+        History {
+            about: About { seed: 5, workload: "mutex".into(), nodes: 3, ..About::default() },
+            operations: vec![
+                operation(0, (10, Some(20)), claim, granted),
+                operation(1, (20, None), update, Outcome::Unknown),
+                operation(2, (30, Some(30)), write, Outcome::Refused { code: "stale_token".into() }),
+                operation(0, (40, Some(50)), Asked::Read { item: disk() }, read),
+                repeated,
+                operation(0, (80, Some(90)), Asked::RenewAll, Outcome::Ok(Answered::default())),
+            ],
+            seen: vec![Seen { watcher: 0, at: 55, event: serde_json::from_value(event).unwrap() }],
+            faults: vec![Fault {
+                kind: "kill".into(),
+                what: "node 2, the leader".into(),
+                nodes: vec![2],
+                began: 15,
+                ended: Some(85),
+                took_hold: true,
+            }],
+            leaders: vec![Leader { at: 5, node: Some(2), term: 3 }],
+            end: Some(End { healed: 85, items: vec![(disk(), seen)], created: 1, live: 1, ..End::default() }),
         }
     }
 }

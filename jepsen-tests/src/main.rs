@@ -1,26 +1,43 @@
 //! `jepsen`: tears a cluster of real nodes apart and checks every promise of docs/GUARANTEES.md.
 
+mod caller;
+mod checkers;
 mod cluster;
+mod controls;
 mod dice;
 mod faults;
 mod history;
 mod nemesis;
+mod recorder;
+mod report;
+mod resource;
+mod run;
 mod shim;
+mod terminal;
 mod wire;
+mod workloads;
+mod world;
 
 use clap::{Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
 
+/// Tears a cluster of real nodes apart and checks every promise that the project makes
 #[derive(Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    run: run::Asked,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Break each promise on purpose, and see the suite find it
+    Controls(controls::Asked),
+    /// Check a history that was kept
+    Check(run::Kept),
     /// Every fault once, and what it was seen to do
     Faults(faults::Asked),
     /// What the wire between nodes costs
@@ -28,9 +45,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Faults(asked) => faults::main(asked),
-        Command::Wire => faults::measure().map(|()| true),
+    let cli = Cli::parse();
+    let done = match cli.command {
+        None => run::main(cli.run),
+        Some(Command::Controls(asked)) => controls::main(&asked),
+        Some(Command::Check(kept)) => run::check_kept(&kept),
+        Some(Command::Faults(asked)) => faults::main(asked),
+        Some(Command::Wire) => faults::measure().map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
