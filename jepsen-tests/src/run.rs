@@ -1,22 +1,20 @@
 //! One run: a cluster, callers, faults, healing, and then every checker over what was seen.
 
-use crate::checkers::coverage::{self, Covered};
 use crate::checkers::facts::Facts;
 use crate::checkers::verdict::{Verdict, seconds};
-use crate::checkers::{self};
 use crate::cluster::{Cluster, LIMIT, Options};
 use crate::controls::{self, Control};
 use crate::history::{self, Fault, History};
 use crate::nemesis::{self, Plan};
 use crate::recorder::{Bounds, Progress, RunClock};
-use crate::report;
+use crate::report::{Amounts, Report};
 use crate::terminal::Terminal;
 use crate::wire::{self, Network};
 use crate::workloads::{self, Running, Workload};
 use crate::world::{OPERATOR, World};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -176,7 +174,7 @@ pub fn main(asked: Asked) -> io::Result<bool> {
     })?;
     drop(runtime);
     keep(&history, &wanted.out)?;
-    judge(&history, &wanted.command(), &wanted.out, wanted.control, &terminal)
+    judge(&history, &wanted.command(), &wanted.out, wanted.control, &mut terminal)
 }
 
 /// # Errors
@@ -184,7 +182,7 @@ pub fn main(asked: Asked) -> io::Result<bool> {
 pub fn check_kept(kept: &Kept) -> io::Result<bool> {
     let history = history::lines::read(BufReader::new(File::open(kept.folder.join("history.jsonl"))?))?;
     let control = history.about.broken.as_deref().and_then(controls::find);
-    judge(&history, "jepsen check", &kept.folder, control, &Terminal::new())
+    judge(&history, "what made it", &kept.folder, control, &mut Terminal::new())
 }
 
 async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::Result<History> {
@@ -306,48 +304,44 @@ fn keep(history: &History, out: &Path) -> io::Result<()> {
 
 fn judge(
     history: &History,
-    command: &str,
+    replay: &str,
     out: &Path,
     control: Option<&'static Control>,
-    terminal: &Terminal,
+    terminal: &mut Terminal,
 ) -> io::Result<bool> {
     let began = Instant::now();
     let facts = Facts::new(history);
-    let verdicts = checkers::check_facts(&facts, |_| {});
-    let covered = coverage::check(&facts, &verdicts);
+    let report =
+        Report::new(&facts, replay.to_owned(), |invariant| terminal.progress(&format!("checking {}", invariant.id)));
     let page = out.join("report.html");
-    report::write(&facts, &verdicts, &covered, command, BufWriter::new(File::create(&page)?))?;
-    let mut said = String::new();
-    report::tell(&mut said, history, &verdicts, &covered);
-    io::stdout().write_all(said.as_bytes())?;
+    fs::write(&page, report.html())?;
+    for line in report.lines() {
+        terminal.tell(&line)?;
+    }
+    for death in history.end.iter().flat_map(|end| &end.deaths) {
+        terminal.tell(&format!("a node ended by itself: {death}"))?;
+    }
     terminal.say(&format!("checked in {:.1} s; {}", began.elapsed().as_secs_f64(), page.display()));
     match control {
-        Some(control) => caught(control, history, &verdicts),
-        None => Ok(is_kept(history, &verdicts, &covered)),
+        Some(control) => caught(control, history, &report.verdicts, terminal),
+        None => Ok(report.amounts() == Amounts::Kept && history.end.as_ref().is_some_and(|end| end.deaths.is_empty())),
     }
 }
 
-/// Every promise, and the run was worth something.
-fn is_kept(history: &History, verdicts: &[Verdict], covered: &[Covered]) -> bool {
-    let has_ended_well = history.end.as_ref().is_some_and(|end| end.deaths.is_empty());
-    has_ended_well && verdicts.iter().all(Verdict::holds) && !covered.iter().any(Covered::is_missing)
-}
-
 /// Whether what was broken on purpose was found, by whom it should be.
-fn caught(control: &Control, history: &History, verdicts: &[Verdict]) -> io::Result<bool> {
+fn caught(control: &Control, history: &History, verdicts: &[Verdict], terminal: &Terminal) -> io::Result<bool> {
     let by = verdicts.iter().filter(|verdict| !verdict.holds());
     let found: Vec<_> = by.filter(|verdict| control.caught_by.contains(&verdict.id)).collect();
     let first = found.iter().flat_map(|verdict| &verdict.violations).map(|violation| violation.at).min();
     let began = history.operations.first().map_or(0, |operation| operation.invoked);
-    let mut out = io::stdout().lock();
     match first {
         Some(first) => {
             let by: Vec<_> = found.iter().map(|verdict| format!("{} ({} times)", verdict.id, verdict.violated)).collect();
-            writeln!(out, "caught: by {}, after {}", by.join(" and "), seconds(first.saturating_sub(began)))?;
+            terminal.tell(&format!("caught: by {}, after {}", by.join(" and "), seconds(first.saturating_sub(began))))?;
             Ok(true)
         }
         None => {
-            writeln!(out, "NOT caught: {} was broken, and {} saw nothing", control.name, control.caught_by.join(", "))?;
+            terminal.tell(&format!("NOT caught: {} was broken, and {} saw nothing", control.name, control.caught_by.join(", ")))?;
             Ok(false)
         }
     }

@@ -24,6 +24,17 @@ impl Terminal {
         let _ = writeln!(io::stderr(), "{clear}{words}");
     }
 
+    /// A line of the outcome, on the standard output.
+    ///
+    /// # Errors
+    /// When nobody takes it.
+    pub fn tell(&self, words: &str) -> io::Result<()> {
+        if self.is_terminal {
+            write!(io::stderr(), "\r\x1b[K")?;
+        }
+        writeln!(io::stdout(), "{words}")
+    }
+
     /// Written over by the next word.
     pub fn progress(&mut self, words: &str) {
         if self.is_terminal {
