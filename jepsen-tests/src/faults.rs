@@ -22,7 +22,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-const WRITERS: u32 = 4;
+/// At each node, and none elsewhere: what happens to a node is met by somebody.
+const WRITERS: u32 = 2;
+const RESTS: Duration = Duration::from_millis(5);
 const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, clap::Args)]
@@ -43,6 +45,9 @@ pub struct Asked {
     /// As a run does them for so long, two at once, and not one after the other
     #[arg(long, value_name = "MINUTES")]
     pub mixed: Option<u64>,
+    /// No faults, but so many callers at each node who write without a rest: what the wire and the nodes bear here
+    #[arg(long, value_name = "CALLERS")]
+    pub load: Option<u32>,
     /// Without namespaces, though they may be allowed
     #[arg(long)]
     pub loopback: bool,
@@ -75,13 +80,15 @@ async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool
     let cluster = Cluster::start(options).await?;
     let written = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
-    for nth in 0..WRITERS {
-        let client = cluster.client(&format!("actor-{nth}"), None)?;
-        writers.spawn(write(client, nth, written.clone()));
+    let (each, rests) = asked.load.map_or((WRITERS, RESTS), |callers| (callers, Duration::ZERO));
+    for nth in 0..each * asked.nodes {
+        let client = cluster.client(&format!("actor-{}", nth % 64), Some(1 + nth % asked.nodes))?;
+        writers.spawn(write(client, nth, written.clone(), rests));
     }
     let mut plan = Plan::new(asked.seed, LEASE);
     plan.names = asked.only;
     let mut is_well = match asked.mixed {
+        _ if asked.load.is_some() => bear(&cluster, &written, Duration::from_secs(asked.lasts)).await,
         Some(minutes) => mixed(&cluster, plan, Duration::from_secs(60 * minutes)).await?,
         None => one_by_one(&cluster, &plan, Duration::from_secs(asked.lasts)).await?,
     };
@@ -149,6 +156,18 @@ async fn mixed(cluster: &Arc<Cluster>, mut plan: Plan, lasts: Duration) -> io::R
     Ok(served)
 }
 
+/// Says how much was written in a second, and with how many packets.
+async fn bear(cluster: &Cluster, written: &AtomicU64, lasts: Duration) -> bool {
+    sleep(Duration::from_secs(2)).await;
+    let (before, packets) = (written.load(Ordering::Relaxed), cluster.wire().total());
+    let began = Instant::now();
+    sleep(lasts).await;
+    let took = began.elapsed().as_secs_f64();
+    let (items, packets) = (written.load(Ordering::Relaxed) - before, cluster.wire().total().since(packets).forwarded);
+    say(&format!("{:.0} items/s, {:.0} packets/s\n", items as f64 / took, packets as f64 / took));
+    items > 0
+}
+
 fn row(fault: &Fault) -> String {
     let held = if fault.took_hold { "yes" } else { "NO" };
     let seconds = |at: u64| at as f64 / 1e6;
@@ -156,13 +175,13 @@ fn row(fault: &Fault) -> String {
     format!("{from:>6.1} to {to:>6.1} s  {:<16} took hold {held:<3} {}", fault.kind, fault.what)
 }
 
-async fn write(client: Client, writer: u32, written: Arc<AtomicU64>) {
+async fn write(client: Client, writer: u32, written: Arc<AtomicU64>, rests: Duration) {
     for nth in 0u64.. {
         let item = new_item(&format!("load-{writer}-{nth}"));
         if client.create(&item).within(Duration::from_secs(3)).await.is_ok() {
             written.fetch_add(1, Ordering::Relaxed);
         }
-        sleep(Duration::from_millis(5)).await;
+        sleep(rests).await;
     }
 }
 
