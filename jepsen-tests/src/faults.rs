@@ -3,7 +3,8 @@
 
 use crate::cluster::{Cluster, LIMIT, Options, Seat};
 use crate::dice::Dice;
-use crate::nemesis::{Active, Plan};
+use crate::history::Fault;
+use crate::nemesis::{self, Active, Plan};
 use crate::wire::{CALLERS, Network, Wire};
 use client::Client;
 use client::api::item::NewItem;
@@ -19,8 +20,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-const WRITERS: u32 = 4;
+/// At each node, and none elsewhere: what happens to a node is met by somebody.
+const WRITERS: u32 = 2;
+const RESTS: Duration = Duration::from_millis(5);
 const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, clap::Args)]
@@ -38,6 +42,12 @@ pub struct Asked {
     /// How long each lasts
     #[arg(long, default_value_t = 3, value_name = "SECONDS")]
     pub lasts: u64,
+    /// As a run does them for so long, two at once, and not one after the other
+    #[arg(long, value_name = "MINUTES")]
+    pub mixed: Option<u64>,
+    /// No faults, but so many callers at each node who write without a rest: what the wire and the nodes bear here
+    #[arg(long, value_name = "CALLERS")]
+    pub load: Option<u32>,
     /// Without namespaces, though they may be allowed
     #[arg(long)]
     pub loopback: bool,
@@ -70,39 +80,18 @@ async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool
     let cluster = Cluster::start(options).await?;
     let written = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
-    for nth in 0..WRITERS {
-        let client = cluster.client(&format!("actor-{nth}"), None)?;
-        writers.spawn(write(client, nth, written.clone()));
+    let (each, rests) = asked.load.map_or((WRITERS, RESTS), |callers| (callers, Duration::ZERO));
+    for nth in 0..each * asked.nodes {
+        let client = cluster.client(&format!("actor-{}", nth % 64), Some(1 + nth % asked.nodes))?;
+        writers.spawn(write(client, nth, written.clone(), rests));
     }
     let mut plan = Plan::new(asked.seed, LEASE);
     plan.names = asked.only;
-    let mut dice = Dice::of(asked.seed, "faults");
-    let mut is_well = true;
-    let mut table = String::new();
-    for kind in plan.kinds(cluster.wire().has_packets())? {
-        let active = Active::begin(kind, &plan, &cluster, &mut dice).await;
-        sleep(Duration::from_secs(asked.lasts)).await;
-        let fault = active.end(&cluster).await;
-        let healing = Instant::now();
-        let healed = cluster.heal(LIMIT).await;
-        let served = served(&cluster, kind.name).await;
-        let after = healing.elapsed();
-        let verdict = |is: bool| if is { "yes" } else { "NO" };
-        let row = format!(
-            "{:<16} took hold {:<3} served again {:<3} after {:>5.1} s  {}\n",
-            fault.kind,
-            verdict(fault.took_hold),
-            verdict(healed.is_ok() && served),
-            after.as_secs_f64(),
-            fault.what
-        );
-        say(&row);
-        if let Err(error) = healed {
-            say(&format!("    {error}\n"));
-        }
-        is_well &= fault.took_hold && served;
-        table += &row;
-    }
+    let mut is_well = match asked.mixed {
+        _ if asked.load.is_some() => bear(&cluster, &written, Duration::from_secs(asked.lasts)).await,
+        Some(minutes) => mixed(&cluster, plan, Duration::from_secs(60 * minutes)).await?,
+        None => one_by_one(&cluster, &plan, Duration::from_secs(asked.lasts)).await?,
+    };
     writers.shutdown().await;
     let mut end = String::new();
     for death in cluster.deaths() {
@@ -124,13 +113,75 @@ async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool
     Ok(is_well)
 }
 
-async fn write(client: Client, writer: u32, written: Arc<AtomicU64>) {
+async fn one_by_one(cluster: &Cluster, plan: &Plan, lasts: Duration) -> io::Result<bool> {
+    let mut dice = Dice::of(plan.seed, "faults");
+    let mut is_well = true;
+    for kind in plan.kinds(cluster.wire().has_packets())? {
+        let active = Active::begin(kind, plan, cluster, &mut dice).await;
+        sleep(lasts).await;
+        let fault = active.end(cluster).await;
+        let healing = Instant::now();
+        let healed = cluster.heal(LIMIT).await;
+        let served = healed.is_ok() && served(cluster, kind.name).await;
+        let after = healing.elapsed();
+        let verdict = if served { "yes" } else { "NO" };
+        say(&format!("{}  served again {verdict:<3} after {:>4.1} s\n", row(&fault), after.as_secs_f64()));
+        if let Err(error) = healed {
+            say(&format!("    {error}\n"));
+        }
+        is_well &= fault.took_hold && served;
+    }
+    Ok(is_well)
+}
+
+async fn mixed(cluster: &Arc<Cluster>, mut plan: Plan, lasts: Duration) -> io::Result<bool> {
+    plan.mixed = true;
+    let stop = CancellationToken::new();
+    let ends = stop.clone();
+    let ending = tokio::spawn(async move {
+        sleep(lasts).await;
+        ends.cancel();
+    });
+    let faults = nemesis::run(cluster.clone(), plan, stop, |fault| say(&format!("{}\n", row(fault)))).await?;
+    ending.abort();
+    let healing = Instant::now();
+    let healed = cluster.heal(LIMIT).await;
+    let served = healed.is_ok() && served(cluster, "all").await;
+    let held = faults.iter().filter(|fault| fault.took_hold).count();
+    let (all, after) = (faults.len(), healing.elapsed());
+    say(&format!("{held} of {all} faults took hold; served again: {served}, after {:.1} s\n", after.as_secs_f64()));
+    if let Err(error) = healed {
+        say(&format!("    {error}\n"));
+    }
+    Ok(served)
+}
+
+/// Says how much was written in a second, and with how many packets.
+async fn bear(cluster: &Cluster, written: &AtomicU64, lasts: Duration) -> bool {
+    sleep(Duration::from_secs(2)).await;
+    let (before, packets) = (written.load(Ordering::Relaxed), cluster.wire().total());
+    let began = Instant::now();
+    sleep(lasts).await;
+    let took = began.elapsed().as_secs_f64();
+    let (items, packets) = (written.load(Ordering::Relaxed) - before, cluster.wire().total().since(packets).forwarded);
+    say(&format!("{:.0} items/s, {:.0} packets/s\n", items as f64 / took, packets as f64 / took));
+    items > 0
+}
+
+fn row(fault: &Fault) -> String {
+    let held = if fault.took_hold { "yes" } else { "NO" };
+    let seconds = |at: u64| at as f64 / 1e6;
+    let (from, to) = (seconds(fault.began), fault.ended.map_or(0.0, seconds));
+    format!("{from:>6.1} to {to:>6.1} s  {:<16} took hold {held:<3} {}", fault.kind, fault.what)
+}
+
+async fn write(client: Client, writer: u32, written: Arc<AtomicU64>, rests: Duration) {
     for nth in 0u64.. {
         let item = new_item(&format!("load-{writer}-{nth}"));
         if client.create(&item).within(Duration::from_secs(3)).await.is_ok() {
             written.fetch_add(1, Ordering::Relaxed);
         }
-        sleep(Duration::from_millis(5)).await;
+        sleep(rests).await;
     }
 }
 

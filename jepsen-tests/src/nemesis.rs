@@ -45,9 +45,9 @@ pub enum Family {
     Disk,
     Network,
     Clock,
-    /// These take from a disk what it had promised to keep, or change who counts: with another fault beside them they could take a
-    /// majority.
-    Alone,
+    /// These take from a disk what it had promised to keep, or change who counts: they begin with everybody well, and with another
+    /// fault beside them they could take a majority.
+    Members,
 }
 
 /// A fault that can be asked for.
@@ -56,6 +56,8 @@ pub struct Kind {
     pub family: Family,
     /// Cannot be done by a proxy of connections.
     pub needs_packets: bool,
+    /// Another one may run beside it: it would not be kept from taking hold.
+    pub mixes: bool,
     make: fn(&Plan) -> Box<dyn Nemesis>,
 }
 
@@ -66,26 +68,30 @@ impl std::fmt::Debug for Kind {
 }
 
 const fn kind(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
-    Kind { name, family, needs_packets: false, make }
+    Kind { name, family, needs_packets: false, mixes: true, make }
+}
+
+const fn alone(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
+    Kind { name, family, needs_packets: false, mixes: false, make }
 }
 
 const fn of_packets(name: &'static str, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
-    Kind { name, family: Family::Network, needs_packets: true, make }
+    Kind { name, family: Family::Network, needs_packets: true, mixes: true, make }
 }
 
 /// Every fault.
 pub const ALL: &[Kind] = &[
     kind("kill-leader", Family::Process, |_| process::kill(process::Whom::Leader)),
     kind("kill-follower", Family::Process, |_| process::kill(process::Whom::Follower)),
-    kind("kill-all", Family::Process, |_| process::kill(process::Whom::All)),
+    alone("kill-all", Family::Process, |_| process::kill(process::Whom::All)),
     kind("power-loss-one", Family::Process, |_| process::power_loss(process::Whom::Any)),
-    kind("power-loss-all", Family::Process, |_| process::power_loss(process::Whom::All)),
+    alone("power-loss-all", Family::Process, |_| process::power_loss(process::Whom::All)),
     kind("pause-short", Family::Process, |plan| process::pause(plan.lease / 3)),
     kind("pause-long", Family::Process, |plan| process::pause(plan.lease * 2)),
-    kind("transfers", Family::Process, |plan| process::transfers(plan.lease)),
+    alone("transfers", Family::Process, |plan| process::transfers(plan.lease)),
     kind("slow-fsync", Family::Disk, |_| disk::slow()),
     kind("stuck-fsync", Family::Disk, |_| disk::stuck()),
-    kind("full-disk", Family::Disk, |_| disk::full()),
+    alone("full-disk", Family::Disk, |_| disk::full()),
     kind("isolate-leader", Family::Network, |_| network::cut(network::Shape::IsolateLeader)),
     kind("isolate-follower", Family::Network, |_| network::cut(network::Shape::IsolateFollower)),
     kind("halves", Family::Network, |_| network::cut(network::Shape::Halves)),
@@ -102,12 +108,12 @@ pub const ALL: &[Kind] = &[
     kind("wall-strobe", Family::Clock, |_| clock::wall(clock::Wall::Strobe)),
     kind("wall-freeze", Family::Clock, |_| clock::wall(clock::Wall::Freeze)),
     kind("drift", Family::Clock, |_| clock::drift()),
-    kind("grow-shrink", Family::Alone, |_| members::grow_shrink()),
-    kind("replace-wiped", Family::Alone, |_| members::replace_wiped()),
-    kind("snapshot-crash", Family::Alone, |_| members::snapshot_crash()),
-    kind("torn-write", Family::Alone, |_| damage::of(damage::What::Torn)),
-    kind("bit-flip", Family::Alone, |_| damage::of(damage::What::Flip)),
-    kind("truncation", Family::Alone, |_| damage::of(damage::What::Truncate)),
+    alone("grow-shrink", Family::Members, |_| members::grow_shrink()),
+    alone("replace-wiped", Family::Members, |_| members::replace_wiped()),
+    alone("snapshot-crash", Family::Members, |_| members::snapshot_crash()),
+    alone("torn-write", Family::Members, |_| damage::of(damage::What::Torn)),
+    alone("bit-flip", Family::Members, |_| damage::of(damage::What::Flip)),
+    alone("truncation", Family::Members, |_| damage::of(damage::What::Truncate)),
 ];
 
 /// The fault of this name.

@@ -131,7 +131,7 @@ impl Nemesis for SnapshotCrash {
                 last = cluster.snapshot(leader).await?.unwrap_or(last);
             }
             cluster.start_seat(seat).await?;
-            let delay = Duration::from_millis(dice.below(60));
+            let delay = Duration::from_millis(dice.below(150));
             let words = cluster.words(seat).len();
             let incoming = cluster.data(seat).map(|data| data.join("incoming"));
             let by = Instant::now() + Duration::from_secs(15);

@@ -79,7 +79,9 @@ impl Nemesis for Partition {
                     (format!("node {alone}, which leads, hears no node"), cut)
                 }
                 Shape::Callers => {
-                    let count = 1 + usize::try_from(dice.below(seats.len() as u64)).unwrap_or(0);
+                    // Mostly some are left to them.
+                    let most = if dice.chance(25) { seats.len() } else { seats.len() - 1 };
+                    let count = 1 + usize::try_from(dice.below(most.max(1) as u64)).unwrap_or(0);
                     let from = &seats[..count];
                     (format!("callers do not reach {from:?}"), apart(&[CALLERS], from))
                 }

@@ -93,7 +93,7 @@ pub async fn run(
             return Ok(faults);
         }
         let Some(first) = take(&mut left, &kinds, &mut dice, |_| true) else { return Ok(faults) };
-        if first.family == Family::Alone {
+        if first.family == Family::Members {
             // It counts on the others: all of them have to be there.
             if let Err(error) = cluster.heal(LIMIT).await {
                 faults.push(not_done(&cluster, first, &error));
@@ -101,8 +101,8 @@ pub async fn run(
             }
         }
         let mut active = vec![Active::begin(first, &plan, &cluster, &mut dice).await];
-        if plan.mixed && first.family != Family::Alone && dice.chance(60) {
-            let fits = |kind: &Kind| kind.family != Family::Alone && kind.family != first.family;
+        if plan.mixed && first.mixes && dice.chance(60) {
+            let fits = |kind: &Kind| kind.mixes && kind.family != first.family;
             if let Some(second) = take(&mut left, &kinds, &mut dice, fits) {
                 wait(&mut dice, (Duration::ZERO, plan.lasts.0)).await;
                 active.push(Active::begin(second, &plan, &cluster, &mut dice).await);
