@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Debug)]
-pub struct Resource {
+pub(crate) struct Resource {
     clock: RunClock,
     kept: Mutex<Kept>,
 }
@@ -21,19 +21,19 @@ struct Kept {
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub(crate) struct Decided {
     /// Rises with every write.
-    pub at: Micros,
-    pub is_taken: bool,
+    pub(crate) at: Micros,
+    pub(crate) is_taken: bool,
 }
 
 impl Resource {
     #[must_use]
-    pub fn new(clock: RunClock) -> Self {
+    pub(crate) fn new(clock: RunClock) -> Self {
         Self { clock, kept: Mutex::default() }
     }
 
-    pub fn write(&self, item: &str, token: u64, value: u64) -> Decided {
+    pub(crate) fn write(&self, item: &str, token: u64, value: u64) -> Decided {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // One after the other on the clock, too.
         kept.decided = self.clock.now().max(kept.decided + 1);

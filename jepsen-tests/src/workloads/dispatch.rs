@@ -79,10 +79,10 @@ async fn turn(caller: &mut Caller, belt: &Belt) {
     }
 }
 
-/// Claims one of those that are on the belt, past the others: the caps hold here, too.
+/// Claims one of the newest, past the others: the caps hold here, too.
 async fn by_name(caller: &mut Caller, belt: &Belt) {
     let (ended, created) = (belt.ended.load(Ordering::Relaxed), belt.created.load(Ordering::Relaxed));
-    let nth = ended + caller.dice.below((created - ended.min(created)).max(1));
+    let nth = created.saturating_sub(1 + caller.dice.below(created.saturating_sub(ended).clamp(1, 20)));
     if let Ok(held) = caller.claim(&format!("{}-{nth}", belt.queue), None).await {
         work(caller, belt, held).await;
     }

@@ -33,27 +33,30 @@ const DRAINERS: usize = 4;
 const READERS: usize = 32;
 const PAGE: usize = 1_000;
 
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// What the nemesis knows (faults, leaders, deaths of nodes) is not in it. Without an end when there is trouble.
+    pub(crate) history: History,
+    /// When service was seen to be back.
+    pub(crate) served: Option<Micros>,
+    /// Why the cluster could not be looked at.
+    pub(crate) trouble: Option<String>,
+}
+
 impl Running {
-    /// Says when the cluster was healed; ends the run, looks at everything, and gives what was seen of it. What the nemesis
-    /// knows (faults, leaders, deaths of nodes) is not in it.
-    ///
-    /// # Errors
-    /// When what the cluster says of itself could not be read.
-    pub async fn finish(self, healed: Micros, say: impl Fn(&str)) -> Result<History, String> {
+    /// Says when the cluster was healed; ends the run, looks at everything, and gives what was seen of it.
+    pub(crate) async fn finish(self, healed: Micros, say: impl Fn(&str)) -> Finished {
         let world = self.world.clone();
-        let served = timeout(SERVED_WITHIN, served(&world, self.seed)).await.ok().transpose()?;
+        let served = match timeout(SERVED_WITHIN, served(&world, self.seed)).await {
+            Ok(served) => served.ok(),
+            Err(_) => None,
+        };
         say(if served.is_some() { "service is back" } else { "service is not back" });
-        self.stopped().await;
+        self.stop().await;
         say("callers have ended");
-        drain(&world, self.seed).await?;
-        say("queues are drained");
-        lapsed(&world).await?;
-        say("leases have ended");
-        let mut end = look(&world).await?;
-        end.healed = healed;
-        end.served = served;
+        let looked = at_the_end(&world, self.seed, &say).await;
         self.watched().await;
-        say("everything is read");
         let mut history = world.recorder.take();
         history.about = About {
             seed: self.seed,
@@ -61,9 +64,24 @@ impl Running {
             queues: world.queues(),
             ..About::default()
         };
-        history.end = Some(end);
-        Ok(history)
+        match looked {
+            Ok(end) => {
+                history.end = Some(End { healed, served, ..end });
+                Finished { history, served, trouble: None }
+            }
+            Err(why) => Finished { history, served, trouble: Some(why) },
+        }
     }
+}
+
+async fn at_the_end(world: &Arc<World>, seed: u64, say: &impl Fn(&str)) -> Result<End, String> {
+    drain(world, seed).await?;
+    say("queues are drained");
+    lapsed(world).await?;
+    say("leases have ended");
+    let end = look(world).await?;
+    say("everything is read");
+    Ok(end)
 }
 
 fn operator(world: &Arc<World>, seed: u64, part: &str) -> Result<Caller, String> {

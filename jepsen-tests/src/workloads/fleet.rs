@@ -116,10 +116,6 @@ impl Fleet {
         }
     }
 
-    pub(super) fn is_dead(&self, at: usize) -> bool {
-        self.nodes[at].process.is_none()
-    }
-
     pub(super) fn endpoints(&self) -> Vec<String> {
         self.nodes.iter().map(|node| format!("http://{}", node.callers)).collect()
     }

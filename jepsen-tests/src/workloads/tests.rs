@@ -1,5 +1,6 @@
 //! Every workload at once on three real nodes, one of which is killed: what they are there to see has to occur.
 
+use super::finish::Finished;
 use super::fleet::Fleet;
 use super::*;
 use crate::history::{Asked, Micros, Operation, Outcome, lines};
@@ -53,7 +54,8 @@ async fn a_mixed_run_through_a_kill_sees_lapses_fences_waits_repeats_and_unknown
         .await;
     fleet.launch(leader);
     let healed = world.clock.now();
-    let history = running.finish(healed, |_| {}).await.unwrap();
+    let Finished { history, trouble, .. } = running.finish(healed, |_| {}).await;
+    assert_eq!(trouble, None);
 
     of_a_process(&history.operations);
     let end = history.end.as_ref().unwrap();
