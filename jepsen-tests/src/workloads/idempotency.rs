@@ -46,7 +46,6 @@ struct Pending {
 
 #[derive(Debug)]
 struct Field {
-    queue: String,
     /// Where `next` finds what others created.
     belt: String,
     items: Vec<String>,
@@ -58,7 +57,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     ground.set_queue(&queue, PolicyChange::default(), false).await?;
     ground.set_queue(&belt, PolicyChange::default(), true).await?;
     let items = ground.make_items(&queue, ground.size.items).await?;
-    let field = Arc::new(Field { queue, belt, items, created: AtomicU64::new(0) });
+    let field = Arc::new(Field { belt, items, created: AtomicU64::new(0) });
     for _ in 0..ground.size.callers {
         let (mut caller, field) = (ground.caller()?, field.clone());
         let mut twin = caller.twin()?;
