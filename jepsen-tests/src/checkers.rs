@@ -5,36 +5,36 @@
 //! beginning or never; whatever could have happened in that freedom is no violation.
 
 pub mod coverage;
-mod ends;
+pub mod ends;
 pub mod facts;
-mod i01_mutual_exclusion;
-mod i02_rising_tokens;
-mod i03_never_early;
-mod i04_bounded_late;
-mod i05_nothing_lost;
-mod i06_no_double_dispatch;
-mod i07_ends_once;
-mod i08_first_come;
-mod i09_no_stuck_line;
-mod i10_one_effect;
-mod i11_linearizable;
-mod i16_event_stream;
-mod i17_assignment;
-mod i18_lease_intervals;
-mod i19_conservation;
-mod i20_same_hash;
-mod i21_caps;
-mod i22_service_resumes;
-mod line;
+pub mod i01_mutual_exclusion;
+pub mod i02_rising_tokens;
+pub mod i03_never_early;
+pub mod i04_bounded_late;
+pub mod i05_nothing_lost;
+pub mod i06_no_double_dispatch;
+pub mod i07_ends_once;
+pub mod i08_first_come;
+pub mod i09_no_stuck_line;
+pub mod i10_one_effect;
+pub mod i11_linearizable;
+pub mod i16_event_stream;
+pub mod i17_assignment;
+pub mod i18_lease_intervals;
+pub mod i19_conservation;
+pub mod i20_same_hash;
+pub mod i21_caps;
+pub mod i22_service_resumes;
+pub mod line;
 #[cfg(test)]
 pub mod load;
-mod slack;
-mod standing;
+pub mod slack;
+pub mod standing;
 #[cfg(test)]
 mod story;
 pub mod stream;
 pub mod verdict;
-mod waits;
+pub mod waits;
 
 use crate::history::History;
 use facts::Facts;

@@ -1,10 +1,10 @@
 //! What a run was and what became of it: a page that stands alone, and lines for a terminal.
 
-mod chart;
-mod page;
-mod series;
+pub mod chart;
+pub mod page;
+pub mod series;
 pub mod terminal;
-mod words;
+pub mod words;
 
 use crate::checkers::coverage::Covered;
 use crate::checkers::facts::Facts;

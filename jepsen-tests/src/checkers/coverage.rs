@@ -36,7 +36,11 @@ pub fn check(facts: &Facts<'_>, verdicts: &[Verdict]) -> Vec<Covered> {
         let took_hold = kinds.values().sum();
         all.push(Covered { what: "faults that took hold".into(), times: took_hold, is_needed: true });
     }
-    all.extend(kinds.into_iter().map(|(kind, times)| Covered { what: format!("fault: {kind}"), times, is_needed: true }));
+    all.extend(kinds.into_iter().map(|(kind, times)| Covered {
+        what: format!("fault: {kind}"),
+        times,
+        is_needed: true,
+    }));
     let count = |is: &dyn Fn(&crate::history::Operation) -> bool| {
         facts.history.operations.iter().filter(|op| is(op)).count() as u64
     };
@@ -135,7 +139,9 @@ mod tests {
     #[test]
     fn a_run_in_which_nothing_happened_is_worthless() {
         let worthless = missing("run mutex kill\nfault kill 1s..2s missed\n0s ada create disk -> ok");
-        for what in ["faults that took hold", "fault: kill", "lapses", "unknown outcomes", "facts for I1", "facts for I22"] {
+        for what in
+            ["faults that took hold", "fault: kill", "lapses", "unknown outcomes", "facts for I1", "facts for I22"]
+        {
             assert!(worthless.iter().any(|missing| missing == what), "{what} of {worthless:?}");
         }
     }

@@ -279,7 +279,8 @@ impl<'h> Facts<'h> {
         }
         for at in 0..self.stream.events.len() {
             let event = &self.stream.events[at];
-            let (Some(token), Some(item), Some(holder), "granted") = (event.token, event.item, event.holder, event.kind)
+            let (Some(token), Some(item), Some(holder), "granted") =
+                (event.token, event.item, event.holder, event.kind)
             else {
                 continue;
             };
@@ -342,9 +343,7 @@ impl<'h> Facts<'h> {
             places.clear();
             for no in all {
                 let op = self.op(*no);
-                let of = places
-                    .entry(self.holder_of[*no])
-                    .or_insert(Places { told: Micros::MAX, loose: Micros::MAX });
+                let of = places.entry(self.holder_of[*no]).or_insert(Places { told: Micros::MAX, loose: Micros::MAX });
                 match (&op.asked, &op.outcome) {
                     (Asked::Claim { .. }, Outcome::Ok(answered)) => {
                         for granted in answered.grants.iter().filter(|granted| !granted.renewed) {
@@ -380,7 +379,8 @@ impl<'h> Facts<'h> {
             let Some(answered) = op.answered() else { continue };
             let holder = self.holder_of[no];
             let mut promise = |facts: &mut Self, token: u64, item: Option<ItemNo>, millis: u64| {
-                let Some(at) = facts.by_token.get(&token) else { return };
+                // The answer to a repeat says 0 of what is gone by then.
+                let Some(at) = facts.by_token.get(&token).filter(|_| millis > 0) else { return };
                 let grant = &mut facts.grants[*at];
                 let until = answered.sent.saturating_add(millis.saturating_mul(1_000));
                 if (Some(grant.item), grant.holder) == (item, holder) && grant.promised.is_none_or(|old| old < until) {

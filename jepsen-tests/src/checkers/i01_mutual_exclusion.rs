@@ -20,7 +20,12 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             fenced += u64::from(is_fenced(op));
             let (Some(token), Some(answered)) = (token_of(&op.asked), op.answered()) else { continue };
             if let Asked::Write { .. } = op.asked {
-                writes.push(Span { begin: op.invoked, end: op.completed.unwrap_or(Micros::MAX), value: token, no: *no });
+                writes.push(Span {
+                    begin: op.invoked,
+                    end: op.completed.unwrap_or(Micros::MAX),
+                    value: token,
+                    no: *no,
+                });
                 continue;
             }
             if answered.did == Some(false) {
@@ -262,7 +267,7 @@ mod tests {
             &["I1"],
             "0s  ada claim disk -> token=1 for=5s
              6s  bob claim disk -> token=2 for=5s
-             7s  ada renew disk token=1 -> for=1ms",
+             7s  ada renew disk token=1 -> ok",
         );
     }
 

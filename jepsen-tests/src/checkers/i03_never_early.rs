@@ -107,6 +107,15 @@ mod tests {
     }
 
     #[test]
+    fn a_repeat_after_the_end_promises_nothing() {
+        kept(
+            "0s   ada claim disk id=a -> token=1 for=5s
+             6s   bob claim disk -> token=2 for=5s
+             7s   ada claim disk id=a again -> token=1 for=0s",
+        );
+    }
+
+    #[test]
     fn time_counts_from_the_attempt_that_was_answered() {
         kept(
             "0s..4s   ada claim disk -> token=1 for=5s sent=1s

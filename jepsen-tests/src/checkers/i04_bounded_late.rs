@@ -151,6 +151,10 @@ impl Expiries {
     }
 
     fn answered(&mut self, token: u64, completed: Micros, millis: u64) {
+        // The answer to a repeat says 0 of what is gone by then.
+        if millis == 0 {
+            return;
+        }
         let until = completed.saturating_add(millis.saturating_mul(1_000));
         let latest = self.by_token.entry(token).or_insert(until);
         *latest = until.max(*latest);
@@ -175,7 +179,9 @@ impl Expiries {
     fn may_hold_otherwise(&self, facts: &Facts<'_>, item: usize, holder: HolderNo) -> bool {
         let same = |other: HolderNo| facts.is_same_actor(other, holder);
         let sessions = (0..facts.holders.len()).filter(|other| same(*other));
-        sessions.take(64).any(|other| self.may_hold.contains_key(&(item, other)) || self.may_hold_any.contains_key(&other))
+        sessions
+            .take(64)
+            .any(|other| self.may_hold.contains_key(&(item, other)) || self.may_hold_any.contains_key(&other))
     }
 }
 

@@ -42,7 +42,8 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
         if let Some(no) = completed.filter(|_| !came_back) {
             verdict.fact();
             if shown.state != "complete" {
-                let what = format!("{} was acknowledged, and at the end it is {}", describe(facts.op(*no)), shown.state);
+                let what =
+                    format!("{} was acknowledged, and at the end it is {}", describe(facts.op(*no)), shown.state);
                 verdict.violate(facts.op(*no).invoked, what, &[*no]);
             }
         }
@@ -55,7 +56,8 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
         if let (Some(token), Some(newest)) = (shown.token, newest) {
             verdict.fact();
             if token < newest.token {
-                let what = format!("at the end {name} is held with token {token}, below {} that was granted", newest.token);
+                let what =
+                    format!("at the end {name} is held with token {token}, below {} that was granted", newest.token);
                 verdict.violate(newest.upper, what, newest.told_by.as_slice());
             }
         }
@@ -68,7 +70,9 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
         (!matches!(facts.op(*no).asked, Asked::Read { .. } | Asked::Write { .. })).then_some((revision, *no))
     };
     let all = &facts.of_item[item];
-    let (Some((revision, no)), Some(last)) = (all.iter().filter_map(revised).max(), number(&shown.revision)) else { return };
+    let (Some((revision, no)), Some(last)) = (all.iter().filter_map(revised).max(), number(&shown.revision)) else {
+        return;
+    };
     verdict.fact();
     if last < revision {
         let what = format!(
@@ -91,7 +95,8 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
     };
     verdict.fact();
     if shown.value != Some(value) && !all.iter().any(may_be) {
-        let what = format!("the last update of {} set {value}, and at the end it is {:?}", facts.items[item], shown.value);
+        let what =
+            format!("the last update of {} set {value}, and at the end it is {:?}", facts.items[item], shown.value);
         verdict.violate(facts.op(no).invoked, what, &[no]);
     }
 }
@@ -99,7 +104,9 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
 /// Whose the item is, where nothing else can have changed that since the last assignment.
 fn last_assignment(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mut Verdict) {
     let all = &facts.of_item[item];
-    let assigned = all.iter().rfind(|no| matches!(facts.op(**no).asked, Asked::Assign { .. }) && facts.op(**no).answered().is_some());
+    let assigned = all
+        .iter()
+        .rfind(|no| matches!(facts.op(**no).asked, Asked::Assign { .. }) && facts.op(**no).answered().is_some());
     let Some(no) = assigned.copied() else { return };
     let Asked::Assign { to, .. } = &facts.op(no).asked else { return };
     let changes = |other: &OpNo| {
@@ -162,7 +169,9 @@ fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
     }
     for grant in facts.grants.iter().filter(|grant| grant.is_answered) {
         let behind = granted.partition_point(|(token, _)| *token < grant.token);
-        let (Some(before), Some(after)) = (behind.checked_sub(1).map(|at| granted[at]), granted.get(behind)) else { continue };
+        let (Some(before), Some(after)) = (behind.checked_sub(1).map(|at| granted[at]), granted.get(behind)) else {
+            continue;
+        };
         if facts.stream.part[before.1] != facts.stream.part[after.1] {
             continue;
         }

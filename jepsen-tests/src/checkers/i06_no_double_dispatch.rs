@@ -17,7 +17,9 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             verdict.violate(op.invoked, format!("{} was given {} twice in one answer", op.actor, pair[0]), &[no]);
         }
     }
-    for (one, other) in facts.doubles.iter().filter(|(one, other)| one.item == other.item && (one.was_next || other.was_next)) {
+    for (one, other) in
+        facts.doubles.iter().filter(|(one, other)| one.item == other.item && (one.was_next || other.was_next))
+    {
         let what = format!(
             "{} was given to {} and to {}, both with token {}",
             facts.items[one.item], facts.holders[one.holder], facts.holders[other.holder], one.token,

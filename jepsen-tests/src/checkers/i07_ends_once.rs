@@ -68,7 +68,8 @@ fn answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     }
     for no in all.iter().filter(|no| facts.op(**no).invoked > over && facts.begin(**no) > over) {
         let op = facts.op(*no);
-        let is_write = matches!(op.asked, Asked::Update { .. } | Asked::Renew { .. } | Asked::Extend { .. } | Asked::Fail { .. });
+        let is_write =
+            matches!(op.asked, Asked::Update { .. } | Asked::Renew { .. } | Asked::Extend { .. } | Asked::Fail { .. });
         if is_write && op.answered().is_some() {
             let what = format!("{} was accepted after the item was complete at {}", describe(op), seconds(over));
             verdict.violate(op.invoked, what, &[first, *no]);

@@ -33,7 +33,9 @@ fn in_stream(facts: &Facts<'_>, verdict: &mut Verdict) {
             Break::PastTheLine { first } => {
                 format!("{who} was granted {item} past its line, in which {} stood first", facts.holders[*first])
             }
-            Break::WrongPlace { length } => format!("{who} joined the line of {item}, {length} long, and not at its end"),
+            Break::WrongPlace { length } => {
+                format!("{who} joined the line of {item}, {length} long, and not at its end")
+            }
             Break::NotInLine => continue,
         };
         verdict.violate_with(event.seen, format!("event {}: {what}", event.name()), &[], vec![event.name()]);
@@ -61,7 +63,9 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             Some(token) => by_token.asked_last_below(token),
             None => by_known.asked_last_below(wait.until),
         };
-        let Some(other) = other.filter(|other| other.lower > wait.joined && other.holder != wait.holder) else { continue };
+        let Some(other) = other.filter(|other| other.lower > wait.joined && other.holder != wait.holder) else {
+            continue;
+        };
         let what = format!(
             "{} stood in line for {} since {}, and {}, who asked at {}, was granted it first (token {})",
             facts.holders[wait.holder],

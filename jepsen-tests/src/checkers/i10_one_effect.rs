@@ -57,9 +57,22 @@ fn told<'h>(facts: &Facts<'h>, no: OpNo) -> Option<Told<'h>> {
         Outcome::Ok(answered) => Some(Told::Done { revision: answered.revision.as_deref(), did: answered.did }),
         Outcome::Refused { code } => match code.as_str() {
             // What the edge says, or what asked nothing of the store.
-            "empty" | "invalid" | "rejected_by_policy" | "not_activated" | "request_forgotten" | "request_id_reused"
-            | "unauthenticated" | "method_not_allowed" | "unsupported_media_type" | "too_large" | "too_slow"
-            | "rate_limited" | "overloaded" | "unavailable" | "unknown" | "internal" => None,
+            "empty"
+            | "invalid"
+            | "rejected_by_policy"
+            | "not_activated"
+            | "request_forgotten"
+            | "request_id_reused"
+            | "unauthenticated"
+            | "method_not_allowed"
+            | "unsupported_media_type"
+            | "too_large"
+            | "too_slow"
+            | "rate_limited"
+            | "overloaded"
+            | "unavailable"
+            | "unknown"
+            | "internal" => None,
             code => Some(Told::Refused(code)),
         },
         Outcome::Unavailable | Outcome::Unknown => None,
@@ -91,7 +104,8 @@ fn answers(facts: &Facts<'_>, group: &[OpNo], verdict: &mut Verdict) {
         }
         verdict.fact();
         if facts.op(*before).asked != op.asked {
-            let what = format!("{} and {} were both answered under one request id", describe(facts.op(*before)), describe(op));
+            let what =
+                format!("{} and {} were both answered under one request id", describe(facts.op(*before)), describe(op));
             verdict.violate(op.invoked, what, &[*before, *no]);
         } else if now != *earlier {
             let what = format!(

@@ -3,10 +3,10 @@
 //! looked; and a search for a linearization, item by item, over values and over leases (as much as its time allows, and what
 //! it did not decide is said).
 
-mod lease;
-mod register;
-mod search;
-mod versions;
+pub mod lease;
+pub mod register;
+pub mod search;
+pub mod versions;
 
 use super::facts::Facts;
 use super::i04_bounded_late::is_shown;
@@ -160,7 +160,7 @@ mod tests {
             "0s  ada claim disk -> token=1 for=90s
              1s  ada release disk token=1 -> did
              2s  bob claim disk -> token=2 for=90s
-             3s  eve read disk -> state=active holder=ada",
+             3s  eve read disk -> state=active holder=ada assignee=bob",
         );
     }
 

@@ -10,9 +10,11 @@ use crate::history::{Asked, Micros, Outcome};
 #[must_use]
 pub fn check(facts: &Facts<'_>) -> Verdict {
     let mut verdict = Verdict::default();
-    let any_next = facts.history.operations.iter().filter(|op| {
-        matches!(op.asked, Asked::Next { .. }) && op.outcome == Outcome::Unknown
-    });
+    let any_next = facts
+        .history
+        .operations
+        .iter()
+        .filter(|op| matches!(op.asked, Asked::Next { .. }) && op.outcome == Outcome::Unknown);
     let first_open_next = any_next.map(|op| op.invoked).min();
     let mut after_lapse = 0_u64;
     for item in 0..facts.items.len() {
@@ -55,14 +57,16 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
     // Whose it is since when, and the lease behind it.
     let mut known: Option<(Option<&str>, Micros, Option<u64>, OpNo)> = None;
     // Until when something that was asked may yet take effect.
-    let mut open_until: Micros = 0;
+    let mut open_until: Option<Micros> = None;
     for no in facts.of_item[item].iter().copied() {
         let op = facts.op(no);
         if let Asked::Read { .. } = op.asked {
             let shown = op.answered().and_then(|answered| answered.item.as_ref());
             let (Some(shown), Some((assignee, since, token, by))) = (shown, known) else { continue };
             let completed = op.completed.unwrap_or(Micros::MAX);
-            let is_sure = since < op.invoked && open_until <= since && first_open_next.is_none_or(|first| first > completed);
+            let is_sure = since < op.invoked
+                && open_until <= Some(since)
+                && first_open_next.is_none_or(|first| first > completed);
             // What begins before this read ends may move it as well.
             let moved = || {
                 let behind = facts.of_item[item].partition_point(|other| facts.op(*other).invoked < op.invoked);
@@ -92,8 +96,8 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
             continue;
         }
         let end = facts.end(no).unwrap_or(Micros::MAX);
-        let is_alone = open_until < facts.begin(no);
-        open_until = open_until.max(end);
+        let is_alone = open_until < Some(facts.begin(no));
+        open_until = open_until.max(Some(end));
         let became = match (&op.asked, op.answered()) {
             (Asked::Claim { .. } | Asked::Next { .. }, Some(answered)) => answered
                 .grants

@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn one_lease_after_the_other_each_ended_once() {
         kept(
-            "1s sees 0.1 created disk
-             1s sees 0.2 granted disk ada token=1
-             1s sees 0.3 released disk ada token=1
-             1s sees 0.4 granted disk bob token=2
+            "9s sees 0.1 created disk
+             9s sees 0.2 granted disk ada token=1
+             9s sees 0.3 released disk ada token=1
+             9s sees 0.4 granted disk bob token=2
              2s ada release disk token=1 id=r -> did
              3s ada release disk token=1 id=r again -> did
              4s ada release disk token=1 id=s -> did_not",

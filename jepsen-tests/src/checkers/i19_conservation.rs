@@ -31,7 +31,8 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.facts += 1;
         // The last events may not have been seen.
         if count("created") > end.created {
-            let what = format!("{} items were created by the events, and {} by the count", count("created"), end.created);
+            let what =
+                format!("{} items were created by the events, and {} by the count", count("created"), end.created);
             verdict.violate(end.healed, what, &[]);
         }
     }

@@ -65,14 +65,20 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
             continue;
         }
         if let Some(max) = set.concurrency.filter(|max| held.len() > *max as usize) {
-            let what = format!("after event {} {} leases of {} are held, and {max} may be", event.name(), held.len(), set.queue);
+            let what = format!(
+                "after event {} {} leases of {} are held, and {max} may be",
+                event.name(),
+                held.len(),
+                set.queue
+            );
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
         let holder = event.holder.map(|holder| facts.holders[holder].actor);
         let count = holder.and_then(|actor| taken.get(actor)).copied().unwrap_or(0);
         if let Some(max) = set.max_leases.filter(|max| count > *max) {
             let who = holder.unwrap_or_default();
-            let what = format!("after event {} {who} has {count} leases of {}, and {max} may be", event.name(), set.queue);
+            let what =
+                format!("after event {} {who} has {count} leases of {}, and {max} may be", event.name(), set.queue);
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }
@@ -130,7 +136,8 @@ fn lines(facts: &Facts<'_>, set: &QueueSet, max: u32, verdict: &mut Verdict) {
         let place = event.event.what.as_ref().and_then(|what| what.place);
         let is_of = event.event.queue.as_ref().map(|queue| queue.as_str()) == Some(&set.queue);
         if is_of && place.is_some_and(|place| place >= max) {
-            let what = format!("event {}: a line of {} was joined that was {max} long already", event.name(), set.queue);
+            let what =
+                format!("event {}: a line of {} was joined that was {max} long already", event.name(), set.queue);
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }

@@ -59,7 +59,8 @@ fn during(facts: &Facts<'_>, verdict: &mut Verdict, resumed: &mut Vec<i64>) {
         let behind = asked.partition_point(|(invoked, _)| *invoked < ended);
         let served = asked.get(behind).map_or(Micros::MAX, |(_, served)| *served);
         if served > due {
-            let what = format!("the last fault ended at {}, and until {} nobody was served", seconds(ended), seconds(due));
+            let what =
+                format!("the last fault ended at {}, and until {} nobody was served", seconds(ended), seconds(due));
             verdict.violate(ended, what, &[]);
         } else {
             resumed.push((served.saturating_sub(ended) / 1_000).cast_signed());

@@ -69,7 +69,8 @@ impl Lines {
                         .and_then(|what| what.first.as_ref())
                         .map(|first| first.iter().map(|actor| actor.as_str()).collect())
                         .unwrap_or_default();
-                    let rank = |holder: &HolderNo| first.iter().position(|actor| *actor == facts.holders[*holder].actor);
+                    let rank =
+                        |holder: &HolderNo| first.iter().position(|actor| *actor == facts.holders[*holder].actor);
                     line.iter_mut().for_each(|line| line.sort_by_key(|holder| rank(holder).unwrap_or(usize::MAX)));
                 }
                 ("granted", Some(holder)) => {

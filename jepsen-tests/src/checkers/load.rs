@@ -2,10 +2,10 @@
 //! repeated; two watchers. It keeps every promise, unless told which one to break. So large histories show that the checkers
 //! accuse nobody who is right, and find who is not.
 
+use crate::dice::Dice;
 use crate::history::{
     Answered, Asked, End, Fault, Granted, History, Leader, Micros, Operation, Outcome, QueueSet, Seen, SeenItem,
 };
-use crate::dice::Dice;
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -35,6 +35,8 @@ const ITEMS: usize = 6;
 #[derive(Clone, Default)]
 struct Item {
     lease: Option<(usize, u64, Micros)>,
+    /// The request that waited for this lease and has yet to hear of it.
+    pickup: Option<String>,
     newest: u64,
     assignee: Option<usize>,
     line: Vec<(usize, Micros, String)>,
@@ -56,6 +58,8 @@ struct Server {
 #[derive(Clone, Default)]
 struct Actor {
     held: Option<(usize, u64)>,
+    /// What it held when it fell silent, and may still write with.
+    late: Option<(usize, u64)>,
     waits: Option<(usize, String)>,
     repeats: Option<(Asked, String)>,
     read: Option<(usize, String)>,
@@ -73,6 +77,8 @@ struct World {
     values: u64,
     watched: [Micros; 2],
     resource: Vec<u64>,
+    /// When the server did something last.
+    clock: Micros,
 }
 
 /// A run of about so many operations.
@@ -89,18 +95,28 @@ pub fn simulate(seed: u64, operations: usize, breaks: Breaks) -> History {
         values: 0,
         watched: [0; 2],
         resource: vec![0; ITEMS],
+        clock: 0,
     };
     world.history.about.seed = seed;
     world.history.about.nodes = 3;
     world.history.about.workload = "mutex".into();
     world.history.about.nemesis = "mixed".into();
-    world.history.about.queues.push(QueueSet { queue: "jobs".into(), lease_for_ms: LEASE / 1_000, ..QueueSet::default() });
+    world.history.about.queues.push(QueueSet {
+        queue: "jobs".into(),
+        lease_for_ms: LEASE / 1_000,
+        ..QueueSet::default()
+    });
     for item in 0..ITEMS {
         world.server.items.push(Item::default());
         let at = (item as u64 + 1) * 1_000;
         let revision = world.event(at, "created", item, None, json!({}));
         world.server.items[item].revision = revision;
-        let answered = Answered { sent: at - 500, revision: Some(format!("0.{revision}")), did: Some(true), ..Answered::default() };
+        let answered = Answered {
+            sent: at - 500,
+            revision: Some(format!("0.{revision}")),
+            did: Some(true),
+            ..Answered::default()
+        };
         let asked = Asked::Create { item: name(item), queue: "jobs".into() };
         world.record(0, None, at - 500, Some(at + 500), asked, Outcome::Ok(answered), false);
     }
@@ -257,7 +273,8 @@ impl World {
             self.wakes.push(Reverse((now + 1 + self.dice.below(20_000), 0, actor)));
             return;
         }
-        let effect = now + 200 + self.dice.below(1_500);
+        let effect = (now + 200 + self.dice.below(1_500)).max(self.clock);
+        self.clock = effect;
         let is_lost = self.dice.chance(3);
         let happens = !is_lost || self.dice.chance(60);
         let remembered = id.as_ref().filter(|_| self.breaks != Breaks::Memory).map(|id| format!("{actor}/{id}"));
@@ -289,6 +306,9 @@ impl World {
                 state.repeats = Some((asked.clone(), id));
             }
         }
+        if let Some(id) = id.clone().filter(|_| !is_lost && !is_waiting && self.dice.chance(5)) {
+            state.repeats = Some((asked.clone(), id));
+        }
         learn(&mut state, &asked, &outcome, id.as_deref());
         self.record(actor, id, now, completed, asked, outcome, is_repeat);
         let think = if self.dice.chance(2) { self.dice.below(6_000_000) } else { self.dice.below(30_000) };
@@ -315,11 +335,19 @@ impl World {
                     state.held = None;
                     (Asked::Release { item: item_name, token }, fresh, false)
                 }
-                // Falls silent.
                 _ => {
-                    state.held = None;
+                    state.late = state.held.take();
                     (Asked::Read { item: item_name }, None, false)
                 }
+            };
+        }
+        if let Some((item, token)) = state.late.filter(|_| self.dice.chance(5)) {
+            let (item, is_outside) = (name(item), self.dice.chance(50));
+            let update = Asked::Update { item: item.clone(), token: Some(token), read_at: None, value };
+            return if is_outside {
+                (Asked::Write { item, token, value }, None, false)
+            } else {
+                (update, fresh, false)
             };
         }
         let item = usize::try_from(self.dice.below(ITEMS as u64)).expect("a few");
@@ -372,7 +400,11 @@ impl World {
                 Outcome::Ok(Answered { sent, revision: Some(format!("0.{revision}")), ..Answered::default() })
             }
             Asked::Read { .. } => {
-                let old = self.past.first().filter(|_| self.breaks == Breaks::StaleReads).map(|(_, server)| &server.items[no]);
+                let old = self
+                    .past
+                    .first()
+                    .filter(|_| self.breaks == Breaks::StaleReads)
+                    .map(|(_, server)| &server.items[no]);
                 let shown = self.show(no, old.unwrap_or(&item));
                 Outcome::Ok(Answered { sent, item: Some(shown), ..Answered::default() })
             }
@@ -402,7 +434,7 @@ impl World {
             self.server.items[no].lease = Some((holder, token, until));
             self.wakes.push(Reverse((until, 1, no)));
             // What was granted from the line is told as a grant to the one who waited.
-            let is_fresh = self.server.items[no].assignee != Some(actor);
+            let is_fresh = self.server.items[no].pickup.take().is_some();
             if is_fresh {
                 self.server.items[no].assignee = Some(actor);
                 self.event(at, "picked_up", no, Some(actor), json!({"token": token}));
@@ -435,10 +467,6 @@ impl World {
         (item.lease, item.newest) = (Some((actor, token, at + LEASE)), token);
         if !from_line {
             item.assignee = Some(actor);
-        } else if item.assignee == Some(actor) {
-            // It has yet to say that it knows.
-            item.assignee = None;
-            self.event(at, "unassigned", no, None, json!({"actor": who(actor)}));
         }
         let what = json!({"token": token, "from_line": from_line, "expires_at_ms": (at + LEASE) / 1_000});
         self.event(at, "granted", no, Some(actor), what);
@@ -450,10 +478,11 @@ impl World {
         while !self.server.items[no].line.is_empty() && self.server.items[no].lease.is_none() {
             let line = &mut self.server.items[no].line;
             let first = if self.breaks == Breaks::Order { line.len() - 1 } else { 0 };
-            let (actor, polled, _) = line.remove(first);
+            let (actor, polled, id) = line.remove(first);
             if polled + 30_000_000 <= at {
                 self.event(at, "left_line", no, Some(actor), json!({"answer": "wait_timeout"}));
             } else {
+                self.server.items[no].pickup = Some(id);
                 self.grant(no, actor, at, true);
             }
         }
@@ -467,8 +496,16 @@ impl World {
         let early = if self.breaks == Breaks::EarlyLapse { LEASE / 3 } else { 0 };
         let Some((holder, token, until)) = self.server.items[no].lease else { return };
         if now + early >= until {
+            let now = now.max(self.clock);
+            self.clock = now;
             self.server.items[no].lease = None;
-            self.event(now, "expired", no, Some(holder), json!({"token": token, "attempt": true}));
+            if let Some(id) = self.server.items[no].pickup.take() {
+                let lost = Outcome::Refused { code: "lease_lost".into() };
+                self.server.memory.insert(format!("{holder}/{id}"), lost);
+                self.event(now, "not_picked_up", no, Some(holder), json!({"token": token}));
+            } else {
+                self.event(now, "expired", no, Some(holder), json!({"token": token, "attempt": true}));
+            }
             self.settle(no, now);
         }
     }
@@ -520,7 +557,7 @@ mod tests {
             (Breaks::Memory, "I10"),
             (Breaks::Order, "I8"),
             (Breaks::StaleReads, "I11"),
-            (Breaks::LastEntries, "I5"),
+            (Breaks::LastEntries, "I16"),
         ];
         for (breaks, id) in cases {
             for seed in 0..5 {

@@ -46,7 +46,7 @@ impl Slack {
     #[must_use]
     pub fn between(&self, from: Micros, to: Micros) -> Micros {
         let within = |all: &[Micros]| {
-            (all.partition_point(|at| *at <= to) - all.partition_point(|at| *at < from)) as Micros
+            all.partition_point(|at| *at <= to).saturating_sub(all.partition_point(|at| *at < from)) as Micros
         };
         let over = self.fault_ends.partition_point(|ended| ended.saturating_add(PER_FAULT) < from);
         let faults = self.fault_begins.partition_point(|began| *began <= to).saturating_sub(over) as Micros;

@@ -12,7 +12,8 @@
 use super::facts::Facts;
 use super::verdict::Verdict;
 use crate::history::{
-    Answered, Asked, End, Fault, Granted, History, Leader, Micros, Operation, Outcome, QueueSet, Seen, SeenItem, WatcherSet,
+    Answered, Asked, End, Fault, Granted, History, Leader, Micros, Operation, Outcome, QueueSet, Seen, SeenItem,
+    WatcherSet,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -41,7 +42,8 @@ pub fn facts_of(id: &str, story: &str) -> u64 {
 pub fn tell(story: &str) -> History {
     let mut history = History::default();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (told, outcome) = line.split_once("->").map_or((line, None), |(told, outcome)| (told, Some(outcome.trim())));
+        let (told, outcome) =
+            line.split_once("->").map_or((line, None), |(told, outcome)| (told, Some(outcome.trim())));
         let words: Vec<&str> = told.split_whitespace().collect();
         tell_line(&mut history, &words, outcome, line);
     }
@@ -221,7 +223,8 @@ fn event(number: &str, kind: &str, rest: &[&str], given: &Given<'_>, line: &str)
     let mut what = serde_json::Map::new();
     let named: Vec<&&str> = rest.iter().filter(|word| !word.contains('=')).collect();
     if let Some(holder) = named.get(1).filter(|word| !matches!(***word, "line" | "late" | "final")) {
-        let (actor, session) = holder.split_once('/').map_or((**holder, None), |(actor, session)| (actor, Some(session)));
+        let (actor, session) =
+            holder.split_once('/').map_or((**holder, None), |(actor, session)| (actor, Some(session)));
         if kind.ends_with("assigned") {
             what.insert("actor".into(), json!(actor));
         } else {

@@ -42,8 +42,8 @@ impl Happened<'_> {
     pub fn ended(&self) -> Option<u64> {
         let is_late = || self.event.what.as_ref().and_then(|what| what.late) == Some(true);
         match self.kind {
-            "released" | "expired" | "not_picked_up" | "taken_over" | "voided" | "reserved" | "handed_on" | "revoked"
-            | "cancelled" => self.token,
+            "released" | "expired" | "not_picked_up" | "taken_over" | "voided" | "reserved" | "handed_on"
+            | "revoked" | "cancelled" => self.token,
             "completed" | "failed" => self.token.filter(|_| !is_late()),
             _ => None,
         }

@@ -35,7 +35,9 @@ pub fn waits(facts: &Facts<'_>, item: ItemNo) -> Vec<Wait> {
             (Asked::Claim { .. }, Outcome::Ok(answered)) => {
                 let granted = answered.grants.iter().find(|granted| !granted.renewed).map(|granted| granted.token);
                 let goes_on = |wait: &&mut Wait| {
-                    wait.request.is_some() && wait.request == facts.request_of[no] && completed <= wait.until + PLACE_LIFE
+                    wait.request.is_some()
+                        && wait.request == facts.request_of[no]
+                        && completed <= wait.until + PLACE_LIFE
                 };
                 if let Some(wait) = open.get_mut(&holder).filter(goes_on) {
                     (wait.until, wait.last, wait.granted) = (op.invoked, no, granted);
@@ -43,7 +45,15 @@ pub fn waits(facts: &Facts<'_>, item: ItemNo) -> Vec<Wait> {
                     all.extend(open.remove(&holder));
                     if granted.is_none() && answered.place.is_some() {
                         let request = facts.request_of[no];
-                        let wait = Wait { holder, request, joined: completed, until: op.invoked, first: no, last: no, granted };
+                        let wait = Wait {
+                            holder,
+                            request,
+                            joined: completed,
+                            until: op.invoked,
+                            first: no,
+                            last: no,
+                            granted,
+                        };
                         open.insert(holder, wait);
                     }
                 }
@@ -51,7 +61,8 @@ pub fn waits(facts: &Facts<'_>, item: ItemNo) -> Vec<Wait> {
                     all.extend(open.remove(&holder));
                 }
             }
-            (Asked::Claim { .. }, Outcome::Refused { .. }) | (Asked::Withdraw { .. }, Outcome::Ok(_) | Outcome::Unknown) => {
+            (Asked::Claim { .. }, Outcome::Refused { .. })
+            | (Asked::Withdraw { .. }, Outcome::Ok(_) | Outcome::Unknown) => {
                 all.extend(open.remove(&holder));
             }
             _ => {}

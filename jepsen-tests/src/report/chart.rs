@@ -49,7 +49,10 @@ fn line_y(svg: &mut String, y: f64, label: &str) {
 /// Seconds below a plot.
 fn seconds_axis(svg: &mut String, series: &Series, y: f64) {
     let whole = series.end / 1_000_000;
-    let step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1_800].into_iter().find(|step| whole / step <= 10).unwrap_or(3_600);
+    let step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1_800]
+        .into_iter()
+        .find(|step| whole / step <= 10)
+        .unwrap_or(3_600);
     for at in (0..=whole).step_by(usize::try_from(step).unwrap_or(1)) {
         let _ = write!(
             svg,
@@ -101,7 +104,8 @@ pub fn outcomes(series: &Series, history: &History) -> String {
     }
     for (at, counts) in series.counts.iter().enumerate() {
         let (left, right) = (x(series, at as u64 * series.part), x(series, (at as u64 + 1) * series.part));
-        let each: Vec<_> = OUTCOMES.iter().zip(counts).map(|(name, times)| format!("{name} {}", count(*times))).collect();
+        let each: Vec<_> =
+            OUTCOMES.iter().zip(counts).map(|(name, times)| format!("{name} {}", count(*times))).collect();
         let _ = write!(
             svg,
             r#"<rect class="hover" x="{left:.1}" y="0" width="{:.1}" height="{HEIGHT}"><title>{} s: {}</title></rect>"#,
@@ -274,12 +278,7 @@ pub fn distribution(values: &[i64]) -> String {
             );
         }
         if at % (bars.len() / 8 + 1) == 0 {
-            let _ = write!(
-                svg,
-                r#"<text class="tick" x="{left:.1}" y="{:.1}">{}</text>"#,
-                HEIGHT + 15.0,
-                millis(from)
-            );
+            let _ = write!(svg, r#"<text class="tick" x="{left:.1}" y="{:.1}">{}</text>"#, HEIGHT + 15.0, millis(from));
         }
     }
     svg.push_str("</svg>");

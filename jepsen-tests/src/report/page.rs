@@ -7,6 +7,9 @@ use super::{Amounts, Report};
 use crate::checkers::verdict::{Verdict, seconds};
 use std::fmt::Write as _;
 
+/// So many violations of an invariant are open to the eye.
+const FIRST: usize = 4;
+
 const STYLE: &str = include_str!("page.css");
 
 #[must_use]
@@ -118,7 +121,14 @@ fn promise(html: &mut String, report: &Report<'_, '_>, verdict: &Verdict) {
         let _ = write!(html, "<p class=\"note\">{}</p>", escape(note));
     }
     let _ = write!(html, "<p class=\"note\">Checked in {} ms</p>", verdict.took.as_millis());
-    for violation in &verdict.violations {
+    for (at, violation) in verdict.violations.iter().enumerate() {
+        if at == FIRST {
+            let _ = write!(
+                html,
+                "<details class=\"rest\"><summary>{} more of them</summary>",
+                verdict.violations.len() - at
+            );
+        }
         let _ = write!(
             html,
             "<div class=\"violation\"><p><time>{}</time> {}</p>",
@@ -136,6 +146,9 @@ fn promise(html: &mut String, report: &Report<'_, '_>, verdict: &Verdict) {
             html.push_str("</pre>");
         }
         html.push_str("</div>");
+    }
+    if verdict.violations.len() > FIRST {
+        html.push_str("</details>");
     }
     let more = verdict.violated - verdict.violations.len() as u64;
     if more > 0 {

@@ -30,8 +30,7 @@ impl Series {
         let end = end.max(history.faults.iter().filter_map(|fault| fault.ended).max().unwrap_or(0)).max(1_000_000);
         let part = (end / PARTS).max(1_000_000).next_multiple_of(1_000_000);
         let parts = usize::try_from(end / part).unwrap_or(0) + 1;
-        let mut series =
-            Self { end, part, counts: vec![[0; 4]; parts], latency: vec![None; parts], totals: [0; 4] };
+        let mut series = Self { end, part, counts: vec![[0; 4]; parts], latency: vec![None; parts], totals: [0; 4] };
         let mut took: Vec<Vec<u32>> = vec![Vec::new(); parts];
         for op in &history.operations {
             let at = usize::try_from(ended(op) / part).unwrap_or(0).min(parts - 1);
@@ -44,7 +43,8 @@ impl Series {
             series.counts[at][outcome] += 1;
             series.totals[outcome] += 1;
             // One that waits is answered when its time has come, and the guarded resource is no node.
-            let is_asked = !matches!(op.asked, Asked::Claim { waits: true, .. } | Asked::Write { .. } | Asked::Change { .. });
+            let is_asked =
+                !matches!(op.asked, Asked::Claim { waits: true, .. } | Asked::Write { .. } | Asked::Change { .. });
             if let (0, true, Some(completed)) = (outcome, is_asked, op.completed) {
                 took[at].push(u32::try_from(completed.saturating_sub(op.invoked)).unwrap_or(u32::MAX));
             }

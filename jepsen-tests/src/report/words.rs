@@ -22,7 +22,11 @@ pub fn count(number: u64) -> String {
 pub fn millis(span: i64) -> String {
     let whole = span.unsigned_abs();
     let sign = if span < 0 { "−" } else { "" };
-    if whole < 10_000 { format!("{sign}{whole} ms") } else { format!("{sign}{}.{} s", whole / 1_000, whole % 1_000 / 100) }
+    if whole < 10_000 {
+        format!("{sign}{whole} ms")
+    } else {
+        format!("{sign}{}.{} s", whole / 1_000, whole % 1_000 / 100)
+    }
 }
 
 #[must_use]

@@ -20,12 +20,24 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Grant { token: u64, actor: usize },
+    Grant {
+        token: u64,
+        actor: usize,
+    },
     /// It was held with this token.
-    Holds { token: u64, actor: usize },
-    End { token: u64 },
-    MayEnd { token: u64 },
-    Read { actor: Option<usize> },
+    Holds {
+        token: u64,
+        actor: usize,
+    },
+    End {
+        token: u64,
+    },
+    MayEnd {
+        token: u64,
+    },
+    Read {
+        actor: Option<usize>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -109,7 +121,12 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, open_next: &HashSet<&str>, search:
         let next = grants.get(at + 1).map(|next| next.upper);
         let begin = may_end_from(facts, grant);
         let begin = next.map_or(begin, |next| begin.min(next)).max(grant.lower);
-        steps.push(Step { begin, end: next.map(|next| next.max(begin)), op: Op::MayEnd { token: grant.token }, no: None });
+        steps.push(Step {
+            begin,
+            end: next.map(|next| next.max(begin)),
+            op: Op::MayEnd { token: grant.token },
+            no: None,
+        });
     }
     for no in facts.of_item[item].iter().copied() {
         let op = facts.op(no);
@@ -138,7 +155,10 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, open_next: &HashSet<&str>, search:
 /// Before this nothing can have ended it.
 fn may_end_from(facts: &Facts<'_>, grant: &Grant) -> Micros {
     let ended_early = facts.ends.may_have_been_revoked(grant, Micros::MAX)
-        || facts.ends.in_stream(grant.token).is_some_and(|at| !matches!(facts.stream.events[at].kind, "expired" | "not_picked_up"));
+        || facts
+            .ends
+            .in_stream(grant.token)
+            .is_some_and(|at| !matches!(facts.stream.events[at].kind, "expired" | "not_picked_up"));
     let asked = facts.ends.asked_to_end(grant).unwrap_or(Micros::MAX);
     match grant.promised {
         Some(promised) if !ended_early => promised.saturating_sub(1_000).min(asked),

@@ -80,7 +80,12 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, search: &mut Search, verdict: &mut
         match (&op.asked, &op.outcome) {
             (Asked::Update { value, read_at, .. }, Outcome::Ok(_)) if !is_told => {
                 facts.request_of[no].map(|request| told.insert(request, ()));
-                steps.push(Step { begin: facts.begin(no), end: op.completed, op: set(*value, read_at.as_deref(), &value_at), no: Some(no) });
+                steps.push(Step {
+                    begin: facts.begin(no),
+                    end: op.completed,
+                    op: set(*value, read_at.as_deref(), &value_at),
+                    no: Some(no),
+                });
             }
             (Asked::Update { value, read_at, .. }, Outcome::Unknown) => {
                 let is_answered = facts.end(no).is_some();
@@ -88,7 +93,12 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, search: &mut Search, verdict: &mut
                     _ if is_answered || is_told => {}
                     Some(by) => {
                         facts.request_of[no].map(|request| told.insert(request, ()));
-                        steps.push(Step { begin: op.invoked, end: Some(*by), op: set(*value, read_at.as_deref(), &value_at), no: Some(no) });
+                        steps.push(Step {
+                            begin: op.invoked,
+                            end: Some(*by),
+                            op: set(*value, read_at.as_deref(), &value_at),
+                            no: Some(no),
+                        });
                     }
                     None => unseen_since = unseen_since.min(op.invoked),
                 }
@@ -97,7 +107,12 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, search: &mut Search, verdict: &mut
                 let expected = value_at.get(read_at.as_str()).copied();
                 let is_explained = op.completed.is_none_or(|completed| completed >= unseen_since);
                 if let Some(expected) = expected.filter(|_| !is_explained) {
-                    steps.push(Step { begin: facts.begin(no), end: op.completed, op: Op::Refused { expected }, no: Some(no) });
+                    steps.push(Step {
+                        begin: facts.begin(no),
+                        end: op.completed,
+                        op: Op::Refused { expected },
+                        no: Some(no),
+                    });
                 }
             }
             (Asked::Read { .. }, Outcome::Ok(answered)) => {

@@ -153,7 +153,11 @@ fn refusals(facts: &Facts<'_>, item: ItemNo, versions: &[Version], verdict: &mut
             || next_made.is_some_and(|made| made > completed);
         verdict.fact();
         if was_there && still_there {
-            let what = format!("{} was refused, and the revision it read, {}, was the current one", describe(op), name(read_at));
+            let what = format!(
+                "{} was refused, and the revision it read, {}, was the current one",
+                describe(op),
+                name(read_at)
+            );
             verdict.violate(op.invoked, what, &[versions[from].no, no]);
         }
     }
