@@ -39,6 +39,19 @@ pub struct About {
     pub broken: Option<String>,
     /// What the queues of the workload are set to, as far as a checker needs it.
     pub queues: Vec<QueueSet>,
+    /// The watchers that asked for a part of the events only. One that is not named here asked for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watchers: Vec<WatcherSet>,
+}
+
+/// What a watcher asked for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WatcherSet {
+    pub watcher: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
