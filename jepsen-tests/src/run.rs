@@ -10,7 +10,8 @@ use crate::recorder::{Bounds, Progress, RunClock};
 use crate::report::{Amounts, Report};
 use crate::terminal::Terminal;
 use crate::wire::{self, Network};
-use crate::workloads::{self, Running, Workload};
+use crate::workloads::finish::Finished;
+use crate::workloads::{self, Workload};
 use crate::world::{OPERATOR, World};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -25,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 const SNAPSHOT_EVERY: u64 = 2_000;
 const ENTRIES_KEPT: u64 = 500;
 const ACTORS: u32 = 64;
+/// Calls in a second: more than two cores do.
+const PACE_MAX: u32 = 20_000;
 
 #[derive(Debug, clap::Args)]
 pub struct Asked {
@@ -200,13 +203,19 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     let world = World::new(clock, endpoints(&cluster), tokens(&cluster), Bounds::default()).map_err(io::Error::other)?;
     let size = wanted.workload.size();
     let running = workloads::start(&world, wanted.workload, size, wanted.seed).await.map_err(io::Error::other)?;
+    // No history is larger than a checker can hold: a long run is a slower one.
+    let bounds = Bounds::default().operations / 2;
+    world.pace(u32::try_from(bounds / wanted.lasts.as_secs().max(1)).unwrap_or(u32::MAX).min(PACE_MAX));
     terminal.say(&format!("{} nodes, {} callers", wanted.nodes, size.callers));
 
     let faults = tear(wanted, &cluster, &world, size.lease_for, terminal).await?;
     terminal.say("healing");
     cluster.heal(LIMIT * 2).await?;
     let healed = clock.now();
-    let mut history = finish(running, healed, terminal).await?;
+    let Finished { mut history, served: _, trouble } = running.finish(healed, |words| terminal.say(words)).await;
+    if let Some(trouble) = trouble {
+        terminal.say(&format!("the cluster could not be looked at: {trouble}"));
+    }
     history.faults = faults;
     history.leaders = cluster.leaders();
     let ended = cluster.shut_down().await;
@@ -291,10 +300,6 @@ fn progress(now: Progress, before: Progress, faults: usize, left: u64, leader: O
         now.lapses,
         now.fenced,
     )
-}
-
-async fn finish(running: Running, healed: u64, terminal: &Terminal) -> io::Result<History> {
-    running.finish(healed, |words| terminal.say(words)).await.map_err(io::Error::other)
 }
 
 fn keep(history: &History, out: &Path) -> io::Result<()> {
