@@ -392,7 +392,7 @@ impl<'h> Facts<'h> {
         for (no, op) in self.ops() {
             let Some(answered) = op.answered() else { continue };
             let holder = self.holder_of[no];
-            let mut promise = |facts: &mut Self, token: u64, item: Option<ItemNo>, millis: u64| {
+            let promise = |facts: &mut Self, token: u64, item: Option<ItemNo>, millis: u64| {
                 // The answer to a repeat says 0 of what is gone by then.
                 let Some(at) = facts.by_token.get(&token).filter(|_| millis > 0) else { return };
                 let grant = &mut facts.grants[*at];
