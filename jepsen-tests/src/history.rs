@@ -36,7 +36,8 @@ pub struct About {
     pub broken: Option<String>,
     /// What the queues of the workload are set to, as far as a checker needs it.
     pub queues: Vec<QueueSet>,
-    /// The watchers that asked for a part of the events only. One that is not named here asked for all of them.
+    /// The watchers that asked for a part of the events only. One that is not named here is
+    /// known by what it was told: of one queue only, while others were told of more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watchers: Vec<WatcherSet>,
 }
