@@ -31,7 +31,7 @@ pub mod load;
 pub mod slack;
 pub mod standing;
 #[cfg(test)]
-mod story;
+pub mod story;
 pub mod stream;
 pub mod verdict;
 pub mod waits;

@@ -63,6 +63,8 @@ pub struct Grant {
     pub token: u64,
     pub item: ItemNo,
     pub holder: HolderNo,
+    /// Nobody asked for it before; 0: that is not known.
+    pub asked: Micros,
     /// It was not granted before.
     pub lower: Micros,
     /// It was granted by then.
@@ -110,6 +112,7 @@ impl<'h> Facts<'h> {
         let mut stream = std::mem::take(&mut facts.stream);
         stream.reckon(&facts);
         facts.stream = stream;
+        facts.lift_grants();
         facts.ends = Ends::new(&facts);
         facts.queue_of = (0..facts.items.len()).map(|item| facts.find_queue(item)).collect();
         facts
@@ -266,6 +269,7 @@ impl<'h> Facts<'h> {
                     token: granted.token,
                     item,
                     holder: self.holder_of[no],
+                    asked: 0,
                     lower: 0,
                     upper: op.completed.unwrap_or(Micros::MAX),
                     promised: None,
@@ -289,6 +293,7 @@ impl<'h> Facts<'h> {
                 token,
                 item,
                 holder,
+                asked: 0,
                 lower: 0,
                 upper: seen,
                 promised: None,
@@ -370,7 +375,16 @@ impl<'h> Facts<'h> {
             if let Some(at) = self.by_token.get(&token) {
                 let grant = &mut self.grants[*at];
                 grant.lower = lower.min(grant.upper);
+                grant.asked = grant.lower;
             }
+        }
+    }
+
+    /// What stands in the stream came after everything before it was asked.
+    fn lift_grants(&mut self) {
+        for grant in &mut self.grants {
+            let not_before = grant.event.map_or(0, |at| self.stream.not_before[at]);
+            grant.lower = grant.lower.max(not_before).min(grant.upper);
         }
     }
 
@@ -378,7 +392,7 @@ impl<'h> Facts<'h> {
         for (no, op) in self.ops() {
             let Some(answered) = op.answered() else { continue };
             let holder = self.holder_of[no];
-            let mut promise = |facts: &mut Self, token: u64, item: Option<ItemNo>, millis: u64| {
+            let promise = |facts: &mut Self, token: u64, item: Option<ItemNo>, millis: u64| {
                 // The answer to a repeat says 0 of what is gone by then.
                 let Some(at) = facts.by_token.get(&token).filter(|_| millis > 0) else { return };
                 let grant = &mut facts.grants[*at];

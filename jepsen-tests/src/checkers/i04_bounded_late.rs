@@ -77,7 +77,7 @@ fn still_held(facts: &Facts<'_>, slack: &Slack, expiries: &Expiries, verdict: &m
             judge(item, shown, op.invoked, &[no]);
         }
     }
-    for end in &facts.history.end {
+    if let Some(end) = &facts.history.end {
         for (name, shown) in &end.items {
             if let Some(item) = facts.item_no(name) {
                 judge(item, shown, end.healed, &[]);

@@ -4,7 +4,7 @@
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
 use super::verdict::Verdict;
-use crate::history::{Asked, End, Micros, Outcome, SeenItem};
+use crate::history::{Asked, End, Outcome, SeenItem};
 use std::collections::HashMap;
 
 #[must_use]
@@ -182,7 +182,7 @@ fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
                 facts.holders[grant.holder], facts.items[grant.item], grant.token, before.0, after.0,
             );
             let events = vec![facts.stream.events[before.1].name(), facts.stream.events[after.1].name()];
-            verdict.violate_with(grant.upper.min(Micros::MAX), what, grant.told_by.as_slice(), events);
+            verdict.violate_with(grant.upper, what, grant.told_by.as_slice(), events);
         }
     }
 }

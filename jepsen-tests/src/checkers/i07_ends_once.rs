@@ -56,7 +56,7 @@ fn answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     let over = facts.op(first).completed.unwrap_or(Micros::MAX);
     for grant in facts.grants_of[item].iter().map(|at| &facts.grants[*at]).filter(|grant| grant.lower > over) {
         let what = format!(
-            "{} was complete at {}, and was granted to {} (token {}), who asked at {}",
+            "{} was complete at {}, and was granted to {} (token {}) after {}",
             facts.items[item],
             seconds(over),
             facts.holders[grant.holder],

@@ -63,7 +63,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             Some(token) => by_token.asked_last_below(token),
             None => by_known.asked_last_below(wait.until),
         };
-        let Some(other) = other.filter(|other| other.lower > wait.joined && other.holder != wait.holder) else {
+        let Some(other) = other.filter(|other| other.asked > wait.joined && other.holder != wait.holder) else {
             continue;
         };
         let what = format!(
@@ -72,7 +72,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             facts.items[item],
             seconds(wait.joined),
             facts.holders[other.holder],
-            seconds(other.lower),
+            seconds(other.asked),
             other.token,
         );
         let ops: Vec<_> = [wait.first, wait.last].into_iter().chain(other.told_by).collect();
@@ -87,7 +87,7 @@ impl<'g> Latest<'g> {
     fn new(mut all: Vec<(u64, &'g Grant)>) -> Self {
         all.sort_by_key(|(key, _)| *key);
         for at in 1..all.len() {
-            if all[at - 1].1.lower > all[at].1.lower {
+            if all[at - 1].1.asked > all[at].1.asked {
                 all[at].1 = all[at - 1].1;
             }
         }

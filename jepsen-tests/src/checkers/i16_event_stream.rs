@@ -2,7 +2,7 @@
 //! on at another node; one that asked for a part misses none that others saw of it. A number is one event, whoever tells it.
 
 use super::facts::{Facts, Number};
-use super::stream::number_of;
+use super::stream::{number_of, partial};
 use super::verdict::Verdict;
 use crate::history::{Seen, WatcherSet};
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,8 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     for seen in &history.seen {
         by_watcher.entry(seen.watcher).or_default().push(seen);
     }
-    let parts: HashMap<u32, &WatcherSet> = history.about.watchers.iter().map(|set| (set.watcher, set)).collect();
+    let sets = partial(history);
+    let parts: HashMap<u32, &WatcherSet> = sets.iter().map(|set| (set.watcher, set)).collect();
     for (watcher, told) in &by_watcher {
         in_order(*watcher, told, !parts.contains_key(watcher), &mut verdict);
         if let Some(set) = parts.get(watcher) {
@@ -117,6 +118,25 @@ mod tests {
              9s sees 0.2 created tape by=3
              9s sees 0.3 updated tape by=3",
         );
+    }
+
+    #[test]
+    fn a_watcher_of_one_queue_is_known_by_what_it_is_told() {
+        let story = "
+            1s sees 0.1 created disk queue=jobs
+            1s sees 0.2 created tape queue=other
+            1s sees 0.3 created book queue=jobs
+            1s sees 0.4 created pen queue=jobs
+            1s sees 0.1 created disk queue=jobs by=2
+            1s sees 0.4 created pen queue=jobs by=2";
+        kept(
+            &format!("{story}\n1s sees 0.3 created book queue=jobs by=3\n1s sees 0.4 created pen queue=jobs by=3")
+                .replace(
+                    "1s sees 0.1 created disk queue=jobs by=2",
+                    "1s sees 0.1 created disk queue=jobs by=2\n1s sees 0.3 created book queue=jobs by=2",
+                ),
+        );
+        broken(&["I16"], story);
     }
 
     #[test]

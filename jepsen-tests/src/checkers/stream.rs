@@ -2,8 +2,8 @@
 //! happened before what caused it was asked. So every moment of a read is a span of places in the stream.
 
 use super::facts::{Facts, HolderNo, ItemNo, Number, number};
-use crate::history::{Asked, Micros};
-use std::collections::HashSet;
+use crate::history::{Asked, History, Micros, Seen, WatcherSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 #[derive(Debug, Default)]
 pub struct Stream<'h> {
@@ -68,6 +68,35 @@ impl Happened<'_> {
     }
 }
 
+/// The watchers that asked for a part: those that are named, and those that were told of one queue only while between their
+/// first and their last event others were told of more.
+#[must_use]
+pub fn partial(history: &History) -> Vec<WatcherSet> {
+    let mut parts = history.about.watchers.clone();
+    let named: HashSet<u32> = parts.iter().map(|set| set.watcher).collect();
+    let queue_of = |seen: &Seen| seen.event.queue.as_ref().map(|queue| queue.as_str().to_owned());
+    // Of each watcher: its one queue, if it has one, and its first and last event.
+    let mut told: BTreeMap<u32, (Option<String>, Number, Number)> = BTreeMap::new();
+    let mut all: BTreeMap<Option<String>, BTreeSet<Number>> = BTreeMap::new();
+    for seen in history.seen.iter().filter(|seen| !named.contains(&seen.watcher)) {
+        let (number, queue) = (number_of(&seen.event), queue_of(seen));
+        let of = told.entry(seen.watcher).or_insert((queue.clone(), number, number));
+        if of.0 != queue {
+            of.0 = None;
+        }
+        (of.1, of.2) = (of.1.min(number), of.2.max(number));
+        all.entry(queue).or_default().insert(number);
+    }
+    for (watcher, (queue, first, last)) in told {
+        let others = all.iter().filter(|(other, _)| **other != queue);
+        let has_more = others.into_iter().any(|(_, numbers)| numbers.range(first..=last).next().is_some());
+        if queue.is_some() && has_more {
+            parts.push(WatcherSet { watcher, queue, item: None });
+        }
+    }
+    parts
+}
+
 #[must_use]
 pub fn number_of(event: &api::event::Event) -> Number {
     (event.number.0.epoch.0, event.number.0.seq)
@@ -77,7 +106,7 @@ impl<'h> Stream<'h> {
     #[must_use]
     pub fn new(facts: &mut Facts<'h>) -> Self {
         let history = facts.history;
-        let partial: HashSet<u32> = history.about.watchers.iter().map(|set| set.watcher).collect();
+        let partial: HashSet<u32> = partial(history).iter().map(|set| set.watcher).collect();
         let whole = history.seen.iter().filter(|seen| !partial.contains(&seen.watcher));
         let mut seen: Vec<_> = whole.map(|seen| (number_of(&seen.event), seen.at, &seen.event)).collect();
         seen.sort_by_key(|(number, at, _)| (*number, *at));

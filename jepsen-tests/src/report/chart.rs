@@ -188,7 +188,6 @@ fn lane_label(svg: &mut String, y: f64, label: &str) {
 
 /// Half and ninety-nine percent of what succeeded, on a scale of tens.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub fn latency(series: &Series, history: &History) -> String {
     const HEIGHT: f64 = 170.0;
     let most = series.latency.iter().flatten().map(|both| both[1]).fold(1.0_f64, f64::max);

@@ -12,17 +12,11 @@ const STRETCH: usize = 48;
 const FOR_A_STRETCH: Duration = Duration::from_millis(1_500);
 const FOR_A_RUN: Duration = Duration::from_secs(20);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Search {
     until: Option<Instant>,
     pub decided: u64,
     pub undecided: u64,
-}
-
-impl Default for Search {
-    fn default() -> Self {
-        Self { until: None, decided: 0, undecided: 0 }
-    }
 }
 
 /// Something that happened between two moments.
