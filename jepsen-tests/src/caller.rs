@@ -1,7 +1,7 @@
 //! One caller: it asks one node at a time, each call a typed one of the crate `client`, and every one is recorded. After a call
 //! that nobody took, or whose end nobody knows, it turns to another node; after the latter it is another process.
 
-pub(crate) mod calls;
+pub mod calls;
 
 use crate::dice::Dice;
 use crate::history::{Answered, Asked, Granted, Micros, Operation, Outcome, Process};
@@ -23,7 +23,7 @@ const WANDERS: u64 = 16;
 
 /// Why there is no success.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum No {
+pub enum No {
     Refused(Code),
     /// What answered was not understood, or cannot have been asked. It had no effect.
     Strange,
@@ -34,13 +34,13 @@ pub(crate) enum No {
 
 /// A lease, as its holder knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) item: String,
-    pub(crate) token: u64,
+pub struct Held {
+    pub item: String,
+    pub token: u64,
     /// As the answer says; on the clock of the run.
-    pub(crate) until: Micros,
+    pub until: Micros,
     /// Of the item when it was granted.
-    pub(crate) revision: Option<api::names::Number>,
+    pub revision: Option<api::names::Number>,
 }
 
 /// How the next call is made.
@@ -52,10 +52,10 @@ struct Manner {
 }
 
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub struct Caller {
     world: Arc<World>,
     stop: CancellationToken,
-    pub(crate) dice: Dice,
+    pub dice: Dice,
     actor: String,
     session: Option<String>,
     /// One for each node.
@@ -73,12 +73,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// # Errors
     /// When there is no such actor.
-    pub(crate) fn new(
-        world: &Arc<World>,
-        actor: &str,
-        mut dice: Dice,
-        stop: &CancellationToken,
-    ) -> Result<Self, String> {
+    pub fn new(world: &Arc<World>, actor: &str, mut dice: Dice, stop: &CancellationToken) -> Result<Self, String> {
         let session = world.session();
         let clients = world.clients_of(actor, Some(&session))?;
         let node = *dice.pick(&world.nodes());
@@ -104,7 +99,7 @@ impl Caller {
     ///
     /// # Errors
     /// When there is no such actor.
-    pub(crate) fn twin(&mut self) -> Result<Self, String> {
+    pub fn twin(&mut self) -> Result<Self, String> {
         let dice = Dice::new(self.dice.roll());
         let mut twin = Self::new(&self.world, &self.actor, dice, &self.stop)?;
         twin.session.clone_from(&self.session);
@@ -113,7 +108,7 @@ impl Caller {
     }
 
     /// The caller died, and the same actor begins anew: nothing is left of what it held or waited for.
-    pub(crate) fn reborn(&mut self) {
+    pub fn reborn(&mut self) {
         let session = self.world.session();
         if let Ok(clients) = self.world.clients_of(&self.actor, Some(&session)) {
             self.clients = clients;
@@ -123,23 +118,23 @@ impl Caller {
     }
 
     #[must_use]
-    pub(crate) fn world(&self) -> &Arc<World> {
+    pub fn world(&self) -> &Arc<World> {
         &self.world
     }
 
     #[must_use]
-    pub(crate) fn actor(&self) -> &str {
+    pub fn actor(&self) -> &str {
         &self.actor
     }
 
     /// Whether there is to be another operation.
     #[must_use]
-    pub(crate) fn goes_on(&self) -> bool {
+    pub fn goes_on(&self) -> bool {
         !self.stop.is_cancelled() && !self.world.recorder.is_full()
     }
 
     /// Does nothing for so long, or until the run ends.
-    pub(crate) async fn rest(&self, span: Duration) {
+    pub async fn rest(&self, span: Duration) {
         tokio::select! {
             () = sleep(span) => {}
             () = self.stop.cancelled() => {}
@@ -147,32 +142,32 @@ impl Caller {
     }
 
     /// Rests for a time between these.
-    pub(crate) async fn rest_ms(&mut self, from: u64, to: u64) {
+    pub async fn rest_ms(&mut self, from: u64, to: u64) {
         let span = from + self.dice.below(to - from + 1);
         self.rest(Duration::from_millis(span)).await;
     }
 
     /// Says nothing until the lease is over, and then some more.
-    pub(crate) async fn sleep_past(&mut self, held: &Held, more_ms: u64) {
+    pub async fn sleep_past(&mut self, held: &Held, more_ms: u64) {
         let span = self.world.clock.until(held.until) + Duration::from_millis(self.dice.below(more_ms.max(1)));
         self.world.recorder.lapsed(1);
         self.rest(span).await;
     }
 
     /// The next call goes under this id. `is_repeat`: it was sent before.
-    pub(crate) fn under(&mut self, id: &str, is_repeat: bool) -> &mut Self {
+    pub fn under(&mut self, id: &str, is_repeat: bool) -> &mut Self {
         self.manner.key = Some((id.to_owned(), is_repeat));
         self
     }
 
     /// The next call is given up after so long.
-    pub(crate) fn hasty(&mut self, patience: Duration) -> &mut Self {
+    pub fn hasty(&mut self, patience: Duration) -> &mut Self {
         self.manner.patience = Some(patience);
         self
     }
 
     /// The next call goes to a node that the last one did not go to.
-    pub(crate) fn elsewhere(&mut self) -> &mut Self {
+    pub fn elsewhere(&mut self) -> &mut Self {
         let others: Vec<_> = self.world.nodes().into_iter().filter(|node| *node != self.node).collect();
         if !others.is_empty() {
             self.node = *self.dice.pick(&others);
@@ -181,7 +176,7 @@ impl Caller {
     }
 
     /// An id for a request of this caller.
-    pub(crate) fn id(&mut self) -> String {
+    pub fn id(&mut self) -> String {
         self.asked += 1;
         format!("{}-{}", self.process, self.asked)
     }
@@ -246,7 +241,7 @@ impl Caller {
     }
 
     /// Writes to the guarded resource. False: it was kept out.
-    pub(crate) fn write(&mut self, item: &str, token: u64) -> bool {
+    pub fn write(&mut self, item: &str, token: u64) -> bool {
         let value = self.world.value();
         let decided = self.world.resource.write(item, token, value);
         let begun = self.log.begin(Operation {

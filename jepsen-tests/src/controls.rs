@@ -28,7 +28,13 @@ pub const ALL: &[Control] = &[
         minutes: 2.0,
         caught_by: &["I11"],
     },
-    Control { name: "fsync", workload: "register", nemesis: &["power-loss-all"], minutes: 1.0, caught_by: &["I5", "I11"] },
+    Control {
+        name: "fsync",
+        workload: "register",
+        nemesis: &["power-loss-all"],
+        minutes: 1.0,
+        caught_by: &["I5", "I11"],
+    },
 ];
 
 #[must_use]
@@ -58,7 +64,9 @@ pub fn main(asked: &Asked) -> io::Result<bool> {
         return Err(io::Error::other(format!("{unknown} cannot be broken: say one of {}", all.join(", "))));
     }
     let mut rows = Vec::new();
-    for control in ALL.iter().filter(|control| asked.only.is_empty() || asked.only.iter().any(|name| name == control.name)) {
+    for control in
+        ALL.iter().filter(|control| asked.only.is_empty() || asked.only.iter().any(|name| name == control.name))
+    {
         let ran = Command::new(std::env::current_exe()?)
             .args(["--break", control.name, "--seed", &asked.seed.to_string(), "--daemon"])
             .arg(&asked.daemon)

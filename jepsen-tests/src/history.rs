@@ -88,27 +88,79 @@ pub struct Operation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
-    Create { item: String, queue: String },
-    Claim { item: String, lease_for_ms: Option<u64>, waits: bool },
-    Next { queue: String, count: u32, lease_for_ms: Option<u64> },
-    Renew { item: String, token: u64 },
+    Create {
+        item: String,
+        queue: String,
+    },
+    Claim {
+        item: String,
+        lease_for_ms: Option<u64>,
+        waits: bool,
+    },
+    Next {
+        queue: String,
+        count: u32,
+        lease_for_ms: Option<u64>,
+    },
+    Renew {
+        item: String,
+        token: u64,
+    },
     RenewAll,
-    Extend { item: String, token: u64, by_ms: u64 },
-    Release { item: String, token: u64 },
-    Withdraw { item: String },
-    Revoke { item: String },
-    Assign { item: String, to: String },
-    Unassign { item: String },
+    Extend {
+        item: String,
+        token: u64,
+        by_ms: u64,
+    },
+    Release {
+        item: String,
+        token: u64,
+    },
+    Withdraw {
+        item: String,
+    },
+    Revoke {
+        item: String,
+    },
+    Assign {
+        item: String,
+        to: String,
+    },
+    Unassign {
+        item: String,
+    },
     /// Sets the item's data to `value`, which no other update of the run sets.
-    Update { item: String, token: Option<u64>, read_at: Option<String>, value: u64 },
-    Read { item: String },
-    Line { item: String },
-    Complete { item: String, token: u64 },
-    Fail { item: String, token: u64 },
+    Update {
+        item: String,
+        token: Option<u64>,
+        read_at: Option<String>,
+        value: u64,
+    },
+    Read {
+        item: String,
+    },
+    Line {
+        item: String,
+    },
+    Complete {
+        item: String,
+        token: u64,
+    },
+    Fail {
+        item: String,
+        token: u64,
+    },
     /// A write to the guarded resource outside of the cluster.
-    Write { item: String, token: u64, value: u64 },
+    Write {
+        item: String,
+        token: u64,
+        value: u64,
+    },
     /// A change of the cluster itself: add, promote, remove, transfer, snapshot.
-    Change { verb: String, node: u32 },
+    Change {
+        verb: String,
+        node: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,24 +1,7 @@
-//! `jepsen`: tears a cluster of real nodes apart and checks every promise of docs/GUARANTEES.md.
-
-mod caller;
-mod checkers;
-mod cluster;
-mod controls;
-mod dice;
-mod faults;
-mod history;
-mod nemesis;
-mod recorder;
-mod report;
-mod resource;
-mod run;
-mod shim;
-mod terminal;
-mod wire;
-mod workloads;
-mod world;
+//! The command `jepsen`.
 
 use clap::{Parser, Subcommand};
+use jepsen_tests::{controls, faults, run};
 use std::io::Write as _;
 use std::process::ExitCode;
 

@@ -123,14 +123,15 @@ pub fn find(name: &str) -> Option<&'static Kind> {
 }
 
 /// One fault that is under way.
-pub(crate) struct Active {
+#[expect(missing_debug_implementations, reason = "a fault under way has nothing to show but what it says when it ends")]
+pub struct Active {
     nemesis: Box<dyn Nemesis>,
     fault: Fault,
 }
 
 impl Active {
     /// A fault that cannot be begun is one that did not take hold.
-    pub(crate) async fn begin(kind: &'static Kind, plan: &Plan, cluster: &Cluster, dice: &mut Dice) -> Self {
+    pub async fn begin(kind: &'static Kind, plan: &Plan, cluster: &Cluster, dice: &mut Dice) -> Self {
         let mut nemesis = (kind.make)(plan);
         let began = cluster.now();
         let done = nemesis.begin(cluster, dice).await;
@@ -146,7 +147,7 @@ impl Active {
         Self { nemesis, fault }
     }
 
-    pub(crate) async fn end(mut self, cluster: &Cluster) -> Fault {
+    pub async fn end(mut self, cluster: &Cluster) -> Fault {
         match self.nemesis.end(cluster).await {
             Ok(took_hold) => self.fault.took_hold = took_hold,
             Err(error) => self.fault.what += &format!("; could not be undone: {error}"),

@@ -12,50 +12,50 @@ const CHUNK: usize = 4_096;
 
 /// The clock of a run, the same for everybody in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RunClock {
+pub struct RunClock {
     origin: Instant,
 }
 
 impl RunClock {
     #[must_use]
-    pub(crate) fn since(origin: Instant) -> Self {
+    pub fn since(origin: Instant) -> Self {
         Self { origin }
     }
 
     #[must_use]
-    pub(crate) fn begin() -> Self {
+    pub fn begin() -> Self {
         Self { origin: Instant::now() }
     }
 
     #[must_use]
-    pub(crate) fn now(self) -> Micros {
+    pub fn now(self) -> Micros {
         micros(self.origin.elapsed())
     }
 
     /// What a client counts on, so that its moments are the run's.
     #[must_use]
-    pub(crate) fn of_client(self) -> Clock {
+    pub fn of_client(self) -> Clock {
         Clock::new(move || Moment(self.origin.elapsed()))
     }
 
     /// How long until then; nothing when it has passed.
     #[must_use]
-    pub(crate) fn until(self, then: Micros) -> Duration {
+    pub fn until(self, then: Micros) -> Duration {
         Duration::from_micros(then.saturating_sub(self.now()))
     }
 }
 
 #[must_use]
-pub(crate) fn micros(span: Duration) -> Micros {
+pub fn micros(span: Duration) -> Micros {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// How much is kept. Whoever finds it reached ends: nothing happens that is not in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    pub(crate) operations: u64,
+pub struct Bounds {
+    pub operations: u64,
     /// Events that were seen, of all watchers.
-    pub(crate) seen: u64,
+    pub seen: u64,
 }
 
 impl Default for Bounds {
@@ -66,24 +66,24 @@ impl Default for Bounds {
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// Begun, and so at most those that are under way more than the rest together.
-    pub(crate) operations: u64,
-    pub(crate) ok: u64,
-    pub(crate) refused: u64,
-    pub(crate) unavailable: u64,
-    pub(crate) unknown: u64,
+    pub operations: u64,
+    pub ok: u64,
+    pub refused: u64,
+    pub unavailable: u64,
+    pub unknown: u64,
     /// Leases that were granted.
-    pub(crate) grants: u64,
+    pub grants: u64,
     /// Writes with an old token that were kept out, by the store or by the guarded resource.
-    pub(crate) fenced: u64,
+    pub fenced: u64,
     /// Leases that their holders let lapse.
-    pub(crate) lapses: u64,
+    pub lapses: u64,
     /// Claims that were given a place in a line.
-    pub(crate) waits: u64,
+    pub waits: u64,
     /// Requests that were sent again under their ids.
-    pub(crate) repeats: u64,
-    pub(crate) seen: u64,
+    pub repeats: u64,
+    pub seen: u64,
 }
 
 macro_rules! counters {
@@ -105,7 +105,7 @@ counters! { operations, ok, refused, unavailable, unknown, grants, fenced, lapse
 
 /// What all buffers of a run end in.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     bounds: Bounds,
     counters: Counters,
     processes: AtomicU32,
@@ -116,7 +116,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     #[must_use]
-    pub(crate) fn new(bounds: Bounds) -> Arc<Self> {
+    pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
             counters: Counters::default(),
@@ -128,40 +128,40 @@ impl Recorder {
     }
 
     #[must_use]
-    pub(crate) fn progress(&self) -> Progress {
+    pub fn progress(&self) -> Progress {
         self.counters.progress()
     }
 
     /// No further operation is to begin.
     #[must_use]
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.counters.operations.load(Ordering::Relaxed) >= self.bounds.operations
     }
 
     /// A number that nobody had before.
-    pub(crate) fn process(&self) -> Process {
+    pub fn process(&self) -> Process {
         self.processes.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A holder went silent for longer than its lease.
-    pub(crate) fn lapsed(&self, leases: u64) {
+    pub fn lapsed(&self, leases: u64) {
         add(&self.counters.lapses, leases);
     }
 
     #[must_use]
-    pub(crate) fn log(self: &Arc<Self>) -> Log {
+    pub fn log(self: &Arc<Self>) -> Log {
         Log { recorder: self.clone(), operations: Vec::new() }
     }
 
     #[must_use]
-    pub(crate) fn sight(self: &Arc<Self>) -> Sight {
+    pub fn sight(self: &Arc<Self>) -> Sight {
         let watcher = self.watchers.fetch_add(1, Ordering::Relaxed);
         Sight { recorder: self.clone(), watcher, seen: Vec::new() }
     }
 
     /// Everything that was handed over, which is everything once all callers have ended.
     #[must_use]
-    pub(crate) fn take(&self) -> History {
+    pub fn take(&self) -> History {
         let mut operations: Vec<_> = std::mem::take(&mut *lock(&self.operations)).into_iter().flatten().collect();
         operations.sort_unstable_by_key(|operation| (operation.invoked, operation.process, operation.completed));
         let mut seen: Vec<_> = std::mem::take(&mut *lock(&self.seen)).into_iter().flatten().collect();
@@ -181,7 +181,7 @@ fn add(counter: &AtomicU64, count: u64) {
 
 /// The operations of one caller. Dropped, they are handed over.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub struct Log {
     recorder: Arc<Recorder>,
     operations: Vec<Operation>,
 }
@@ -189,11 +189,11 @@ pub(crate) struct Log {
 /// An operation that has begun.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Begun(usize);
+pub struct Begun(usize);
 
 impl Log {
     /// It stays open, whatever becomes of its caller, unless [`Log::end`] says how it ended.
-    pub(crate) fn begin(&mut self, operation: Operation) -> Begun {
+    pub fn begin(&mut self, operation: Operation) -> Begun {
         if self.operations.len() >= CHUNK {
             self.hand_over();
         }
@@ -204,7 +204,7 @@ impl Log {
         Begun(self.operations.len() - 1)
     }
 
-    pub(crate) fn end(&mut self, begun: Begun, completed: Micros, outcome: Outcome) {
+    pub fn end(&mut self, begun: Begun, completed: Micros, outcome: Outcome) {
         let counters = &self.recorder.counters;
         match &outcome {
             Outcome::Ok(answered) => {
@@ -241,7 +241,7 @@ impl Drop for Log {
 
 /// The events of one watcher. Dropped, they are handed over.
 #[derive(Debug)]
-pub(crate) struct Sight {
+pub struct Sight {
     recorder: Arc<Recorder>,
     watcher: u32,
     seen: Vec<Seen>,
@@ -249,7 +249,7 @@ pub(crate) struct Sight {
 
 impl Sight {
     /// False: as many as are kept have been seen, and this one is not kept.
-    pub(crate) fn see(&mut self, at: Micros, event: api::event::Event) -> bool {
+    pub fn see(&mut self, at: Micros, event: api::event::Event) -> bool {
         let before = self.recorder.counters.seen.fetch_add(1, Ordering::Relaxed);
         if before >= self.recorder.bounds.seen {
             return false;
@@ -265,7 +265,7 @@ impl Sight {
 
 impl Sight {
     #[must_use]
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.recorder.counters.seen.load(Ordering::Relaxed) >= self.recorder.bounds.seen
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Debug)]
-pub(crate) struct Resource {
+pub struct Resource {
     clock: RunClock,
     kept: Mutex<Kept>,
 }
@@ -21,19 +21,19 @@ struct Kept {
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decided {
+pub struct Decided {
     /// Rises with every write.
-    pub(crate) at: Micros,
-    pub(crate) is_taken: bool,
+    pub at: Micros,
+    pub is_taken: bool,
 }
 
 impl Resource {
     #[must_use]
-    pub(crate) fn new(clock: RunClock) -> Self {
+    pub fn new(clock: RunClock) -> Self {
         Self { clock, kept: Mutex::default() }
     }
 
-    pub(crate) fn write(&self, item: &str, token: u64, value: u64) -> Decided {
+    pub fn write(&self, item: &str, token: u64, value: u64) -> Decided {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // One after the other on the clock, too.
         kept.decided = self.clock.now().max(kept.decided + 1);

@@ -87,7 +87,8 @@ impl Asked {
             None => None,
             Some(name) => {
                 let all: Vec<_> = controls::ALL.iter().map(|control| control.name).collect();
-                let wrong = || io::Error::other(format!("--break: {name} cannot be broken: say one of {}", all.join(", ")));
+                let wrong =
+                    || io::Error::other(format!("--break: {name} cannot be broken: say one of {}", all.join(", ")));
                 Some(controls::find(name).ok_or_else(wrong)?)
             }
         };
@@ -165,7 +166,7 @@ pub fn main(asked: Asked) -> io::Result<bool> {
     let wanted = asked.wanted()?;
     let network = if asked.loopback { Network::Loopback { why: "asked for".into() } } else { wire::enter() };
     fs::create_dir_all(&wanted.out)?;
-    let mut terminal = Terminal::new();
+    let mut terminal = Terminal::default();
     terminal.say(&wanted.command());
     terminal.say(&network.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -185,7 +186,7 @@ pub fn main(asked: Asked) -> io::Result<bool> {
 pub fn check_kept(kept: &Kept) -> io::Result<bool> {
     let history = history::lines::read(BufReader::new(File::open(kept.folder.join("history.jsonl"))?))?;
     let control = history.about.broken.as_deref().and_then(controls::find);
-    judge(&history, "what made it", &kept.folder, control, &mut Terminal::new())
+    judge(&history, "what made it", &kept.folder, control, &mut Terminal::default())
 }
 
 async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::Result<History> {
@@ -200,7 +201,8 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
         options.environment.push(("TENURED_BREAK".into(), control.name.into()));
     }
     let cluster = Cluster::start(options).await?;
-    let world = World::new(clock, endpoints(&cluster), tokens(&cluster), Bounds::default()).map_err(io::Error::other)?;
+    let world =
+        World::new(clock, endpoints(&cluster), tokens(&cluster), Bounds::default()).map_err(io::Error::other)?;
     let size = wanted.workload.size();
     let running = workloads::start(&world, wanted.workload, size, wanted.seed).await.map_err(io::Error::other)?;
     // No history is larger than a checker can hold: a long run is a slower one.
@@ -341,12 +343,21 @@ fn caught(control: &Control, history: &History, verdicts: &[Verdict], terminal: 
     let began = history.operations.first().map_or(0, |operation| operation.invoked);
     match first {
         Some(first) => {
-            let by: Vec<_> = found.iter().map(|verdict| format!("{} ({} times)", verdict.id, verdict.violated)).collect();
-            terminal.tell(&format!("caught: by {}, after {}", by.join(" and "), seconds(first.saturating_sub(began))))?;
+            let by: Vec<_> =
+                found.iter().map(|verdict| format!("{} ({} times)", verdict.id, verdict.violated)).collect();
+            terminal.tell(&format!(
+                "caught: by {}, after {}",
+                by.join(" and "),
+                seconds(first.saturating_sub(began))
+            ))?;
             Ok(true)
         }
         None => {
-            terminal.tell(&format!("NOT caught: {} was broken, and {} saw nothing", control.name, control.caught_by.join(", ")))?;
+            terminal.tell(&format!(
+                "NOT caught: {} was broken, and {} saw nothing",
+                control.name,
+                control.caught_by.join(", ")
+            ))?;
             Ok(false)
         }
     }

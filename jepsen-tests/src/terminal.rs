@@ -12,12 +12,13 @@ pub struct Terminal {
     last_line: Option<Instant>,
 }
 
-impl Terminal {
-    #[must_use]
-    pub fn new() -> Self {
+impl Default for Terminal {
+    fn default() -> Self {
         Self { is_terminal: io::stderr().is_terminal(), last_line: None }
     }
+}
 
+impl Terminal {
     /// A line that stays.
     pub fn say(&self, words: &str) {
         let clear = if self.is_terminal { "\r\x1b[K" } else { "" };

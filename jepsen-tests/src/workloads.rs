@@ -5,7 +5,7 @@ mod assignment;
 mod dispatch;
 mod events;
 mod expiry;
-pub(crate) mod finish;
+pub mod finish;
 mod idempotency;
 mod line;
 mod membership;
@@ -39,7 +39,7 @@ const MAKERS: usize = 16;
 const TRIES: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Workload {
+pub enum Workload {
     Mutex,
     Line,
     Dispatch,
@@ -54,7 +54,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 10] = [
+    pub const ALL: [Self; 10] = [
         Self::Mutex,
         Self::Line,
         Self::Dispatch,
@@ -68,7 +68,7 @@ impl Workload {
     ];
 
     #[must_use]
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
             Self::Line => "line",
@@ -85,7 +85,7 @@ impl Workload {
 
     /// What it is run with unless said otherwise.
     #[must_use]
-    pub(crate) fn size(self) -> Size {
+    pub fn size(self) -> Size {
         let size = |callers, items, lease_ms| Size { callers, items, lease_for: Duration::from_millis(lease_ms) };
         match self {
             Self::Mutex => size(64, 32, 2_000),
@@ -118,11 +118,11 @@ impl FromStr for Workload {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) callers: u32,
-    pub(crate) items: u32,
+pub struct Size {
+    pub callers: u32,
+    pub items: u32,
     /// At least a second, which is what queues allow.
-    pub(crate) lease_for: Duration,
+    pub lease_for: Duration,
 }
 
 impl Size {
@@ -137,7 +137,7 @@ impl Size {
 
 /// A workload that runs.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     world: Arc<World>,
     workload: Workload,
     seed: u64,
@@ -152,7 +152,7 @@ pub(crate) struct Running {
 ///
 /// # Errors
 /// When what is to be made first could not be.
-pub(crate) async fn start(world: &Arc<World>, workload: Workload, size: Size, seed: u64) -> Result<Running, String> {
+pub async fn start(world: &Arc<World>, workload: Workload, size: Size, seed: u64) -> Result<Running, String> {
     let running = Running {
         world: world.clone(),
         workload,
@@ -213,7 +213,7 @@ impl Running {
     }
 
     /// Tells every caller to stop, and waits until they have.
-    pub(crate) async fn stop(&self) {
+    pub async fn stop(&self) {
         self.stop.cancel();
         self.callers.close();
         self.callers.wait().await;

@@ -13,16 +13,16 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Who may do everything.
-pub(crate) const OPERATOR: &str = "operator";
+pub const OPERATOR: &str = "operator";
 
 /// What a call of setting up or of looking at the end may take.
 const IN_PEACE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) clock: RunClock,
-    pub(crate) recorder: Arc<Recorder>,
-    pub(crate) resource: Resource,
+pub struct World {
+    pub clock: RunClock,
+    pub recorder: Arc<Recorder>,
+    pub resource: Resource,
     nodes: Vec<Node>,
     tokens: BTreeMap<String, String>,
     /// Of each actor, one for each node.
@@ -56,7 +56,7 @@ impl World {
     ///
     /// # Errors
     /// When an address is none, or nobody is the operator.
-    pub(crate) fn new(
+    pub fn new(
         clock: RunClock,
         endpoints: Vec<String>,
         tokens: BTreeMap<String, String>,
@@ -86,14 +86,14 @@ impl World {
 
     /// The nodes that callers turn to, from 0.
     #[must_use]
-    pub(crate) fn nodes(&self) -> Vec<usize> {
+    pub fn nodes(&self) -> Vec<usize> {
         let asked = |(at, node): (usize, &Node)| node.is_asked.load(Ordering::Relaxed).then_some(at);
         let nodes: Vec<_> = self.nodes.iter().enumerate().filter_map(asked).collect();
         if nodes.is_empty() { (0..self.nodes.len()).collect() } else { nodes }
     }
 
     /// Callers turn to that node, from 1, or no longer do: it was added or removed.
-    pub(crate) fn ask(&self, node: u32, is_asked: bool) {
+    pub fn ask(&self, node: u32, is_asked: bool) {
         let at = usize::try_from(node).unwrap_or(0).saturating_sub(1);
         if let Some(node) = self.nodes.get(at) {
             node.is_asked.store(is_asked, Ordering::Relaxed);
@@ -101,13 +101,13 @@ impl World {
     }
 
     /// No more than so many operations a second, of all callers: a long run whose history has to fit. 0: no limit.
-    pub(crate) fn pace(&self, per_second: u32) {
+    pub fn pace(&self, per_second: u32) {
         let interval = 1_000_000_u64.checked_div(u64::from(per_second)).unwrap_or(0);
         self.interval.store(interval, Ordering::Relaxed);
     }
 
     /// Waits for the caller's turn. What was not used while nobody answered is not made up for.
-    pub(crate) async fn turn(&self) {
+    pub async fn turn(&self) {
         let interval = self.interval.load(Ordering::Relaxed);
         if interval == 0 {
             return;
@@ -122,7 +122,7 @@ impl World {
 
     /// All but the operator.
     #[must_use]
-    pub(crate) fn actors(&self) -> Vec<String> {
+    pub fn actors(&self) -> Vec<String> {
         let mut actors: Vec<_> = self.tokens.keys().filter(|actor| *actor != OPERATOR).cloned().collect();
         actors.sort_by_key(|actor| (actor.len(), actor.clone()));
         actors
@@ -132,7 +132,7 @@ impl World {
     ///
     /// # Errors
     /// When there is no such actor.
-    pub(crate) fn clients_of(&self, actor: &str, session: Option<&str>) -> Result<Vec<Client>, String> {
+    pub fn clients_of(&self, actor: &str, session: Option<&str>) -> Result<Vec<Client>, String> {
         let mut known = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains_key(actor) {
             let made: Result<_, _> = self.nodes.iter().map(|node| self.client([&node.endpoint], actor)).collect();
@@ -150,7 +150,7 @@ impl World {
     ///
     /// # Errors
     /// When the client cannot be made.
-    pub(crate) fn operator(&self) -> Result<Client, String> {
+    pub fn operator(&self) -> Result<Client, String> {
         let endpoints = self.nodes().into_iter().map(|at| &self.nodes[at].endpoint);
         self.client(endpoints, OPERATOR)
     }
@@ -165,17 +165,17 @@ impl World {
     }
 
     /// A number that no other update and no other write of the run has.
-    pub(crate) fn value(&self) -> u64 {
+    pub fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A name that no other session of the run has.
-    pub(crate) fn session(&self) -> String {
+    pub fn session(&self) -> String {
         format!("s{}", self.sessions.fetch_add(1, Ordering::Relaxed))
     }
 
     #[must_use]
-    pub(crate) fn progress(&self) -> Progress {
+    pub fn progress(&self) -> Progress {
         self.recorder.progress()
     }
 
@@ -183,7 +183,7 @@ impl World {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn made_queue(&self, queue: QueueSet, to_drain: bool) {
+    pub fn made_queue(&self, queue: QueueSet, to_drain: bool) {
         let mut made = self.made();
         if to_drain {
             made.to_drain.push(queue.queue.clone());
@@ -192,7 +192,7 @@ impl World {
     }
 
     /// It may be there from now on.
-    pub(crate) fn made_item(&self, item: &str) {
+    pub fn made_item(&self, item: &str) {
         let mut made = self.made();
         if !made.items.contains_key(item) {
             made.items.insert(item.to_owned(), false);
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// It may have a value from now on.
-    pub(crate) fn wrote(&self, item: &str) {
+    pub fn wrote(&self, item: &str) {
         let mut made = self.made();
         match made.items.get_mut(item) {
             Some(has_value) => *has_value = true,
@@ -211,18 +211,18 @@ impl World {
     }
 
     #[must_use]
-    pub(crate) fn queues(&self) -> Vec<QueueSet> {
+    pub fn queues(&self) -> Vec<QueueSet> {
         self.made().queues.clone()
     }
 
     #[must_use]
-    pub(crate) fn to_drain(&self) -> Vec<String> {
+    pub fn to_drain(&self) -> Vec<String> {
         self.made().to_drain.clone()
     }
 
     /// With whether anybody wrote a value to it.
     #[must_use]
-    pub(crate) fn items(&self) -> BTreeMap<String, bool> {
+    pub fn items(&self) -> BTreeMap<String, bool> {
         self.made().items.clone()
     }
 }

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 /// Where a claim that waits stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub enum Standing {
     Granted(Held),
     Place(u32),
 }
 
 impl Caller {
     /// True: it is new.
-    pub(crate) async fn create(&mut self, item: &str, queue: &str) -> Result<bool, No> {
+    pub async fn create(&mut self, item: &str, queue: &str) -> Result<bool, No> {
         self.world.made_item(item);
         let asked = Asked::Create { item: item.to_owned(), queue: queue.to_owned() };
         let new = new_item(item, queue);
@@ -33,7 +33,7 @@ impl Caller {
     }
 
     /// Now, or not at all.
-    pub(crate) async fn claim(&mut self, item: &str, lease_for_ms: Option<u64>) -> Result<Held, No> {
+    pub async fn claim(&mut self, item: &str, lease_for_ms: Option<u64>) -> Result<Held, No> {
         let claim = Claim { lease_for_ms, ..Claim::default() };
         match self.request_claim(item, &claim).await? {
             Standing::Granted(held) => Ok(held),
@@ -42,7 +42,7 @@ impl Caller {
     }
 
     /// Joins the line, or keeps the place in it, and waits so long. The same [`Caller::under`] keeps the place.
-    pub(crate) async fn stand(&mut self, item: &str, lease_for_ms: Option<u64>, poll_ms: u64) -> Result<Standing, No> {
+    pub async fn stand(&mut self, item: &str, lease_for_ms: Option<u64>, poll_ms: u64) -> Result<Standing, No> {
         let claim = Claim { lease_for_ms, on_conflict: OnConflict::Wait, poll_ms: Some(poll_ms), ..Claim::default() };
         self.request_claim(item, &claim).await
     }
@@ -62,7 +62,7 @@ impl Caller {
         self.ask(asked, |client| client.request_claim(&id, claim), read).await?.ok_or(No::Strange)
     }
 
-    pub(crate) async fn next(&mut self, queue: &str, count: u32, lease_for_ms: Option<u64>) -> Result<Vec<Held>, No> {
+    pub async fn next(&mut self, queue: &str, count: u32, lease_for_ms: Option<u64>) -> Result<Vec<Held>, No> {
         let asked = Asked::Next { queue: queue.to_owned(), count, lease_for_ms };
         let name = queue_name(queue);
         let next = Next { count: Some(count), lease_for_ms, ..Next::default() };
@@ -74,7 +74,7 @@ impl Caller {
     }
 
     /// Moves the end of what is held.
-    pub(crate) async fn renew(&mut self, held: &mut Held) -> Result<(), No> {
+    pub async fn renew(&mut self, held: &mut Held) -> Result<(), No> {
         let asked = Asked::Renew { item: held.item.clone(), token: held.token };
         let (id, renew) = (item_id(&held.item), Renew { token: Token(held.token), lease_for_ms: None });
         let read = |answer: client::Answer<api::hold::Renewed>, answered: &mut Answered| {
@@ -86,7 +86,7 @@ impl Caller {
     }
 
     /// The heartbeat of a session; what is lost is answered.
-    pub(crate) async fn renew_all(&mut self, expected: &[Held]) -> Result<Vec<String>, No> {
+    pub async fn renew_all(&mut self, expected: &[Held]) -> Result<Vec<String>, No> {
         let expect = |held: &Held| Expected { item: item_id(&held.item), token: Token(held.token) };
         let all = RenewAll { lease_for_ms: None, expected: expected.iter().map(expect).collect() };
         let read = |answer: client::Answer<api::hold::RenewedAll>, answered: &mut Answered| {
@@ -97,7 +97,7 @@ impl Caller {
         self.ask(Asked::RenewAll, |client| client.renew_all(&all), read).await
     }
 
-    pub(crate) async fn extend(&mut self, held: &mut Held, by_ms: u64) -> Result<(), No> {
+    pub async fn extend(&mut self, held: &mut Held, by_ms: u64) -> Result<(), No> {
         let asked = Asked::Extend { item: held.item.clone(), token: held.token, by_ms };
         let (id, extend) = (item_id(&held.item), Extend { token: Token(held.token), by_ms });
         let read = |answer: client::Answer<api::hold::Extended>, answered: &mut Answered| {
@@ -110,7 +110,7 @@ impl Caller {
     }
 
     /// False: there was nothing to give back.
-    pub(crate) async fn release(&mut self, item: &str, token: u64) -> Result<bool, No> {
+    pub async fn release(&mut self, item: &str, token: u64) -> Result<bool, No> {
         let asked = Asked::Release { item: item.to_owned(), token };
         let (id, release) = (item_id(item), Release { token: Some(Token(token)), keep_assignment: false });
         let read = |answer: client::Answer<api::hold::Released>, answered: &mut Answered| {
@@ -121,7 +121,7 @@ impl Caller {
     }
 
     /// False: there was no place to leave.
-    pub(crate) async fn withdraw(&mut self, item: &str) -> Result<bool, No> {
+    pub async fn withdraw(&mut self, item: &str) -> Result<bool, No> {
         let id = item_id(item);
         let read = |answer: client::Answer<api::hold::Withdrawn>, answered: &mut Answered| {
             answered.did = Some(answer.value.withdrawn);
@@ -131,7 +131,7 @@ impl Caller {
     }
 
     /// For the operator.
-    pub(crate) async fn revoke(&mut self, item: &str) -> Result<bool, No> {
+    pub async fn revoke(&mut self, item: &str) -> Result<bool, No> {
         let (id, revoke) = (item_id(item), Revoke { reason: "as planned".into(), assign_to: None });
         let read = |answer: client::Answer<api::hold::Revoked>, answered: &mut Answered| {
             answered.did = Some(answer.value.revoked);
@@ -140,14 +140,14 @@ impl Caller {
         self.ask(Asked::Revoke { item: item.to_owned() }, |client| client.revoke(&id, &revoke), read).await
     }
 
-    pub(crate) async fn assign(&mut self, item: &str, to: &str) -> Result<(), No> {
+    pub async fn assign(&mut self, item: &str, to: &str) -> Result<(), No> {
         let asked = Asked::Assign { item: item.to_owned(), to: to.to_owned() };
         let (id, actor) = (item_id(item), ActorId::new(to).map_err(|_| No::Strange)?);
         self.ask(asked, |client| client.assign(&id, &actor), |_, _| ()).await
     }
 
     /// False: it was not that actor's.
-    pub(crate) async fn unassign(&mut self, item: &str, from: &str) -> Result<bool, No> {
+    pub async fn unassign(&mut self, item: &str, from: &str) -> Result<bool, No> {
         let (id, actor) = (item_id(item), ActorId::new(from).map_err(|_| No::Strange)?);
         let read = |answer: client::Answer<api::hold::Unassigned>, answered: &mut Answered| {
             answered.did = Some(answer.value.unassigned);
@@ -157,12 +157,7 @@ impl Caller {
     }
 
     /// Sets the item's data to a value that no other update sets.
-    pub(crate) async fn update(
-        &mut self,
-        item: &str,
-        token: Option<u64>,
-        read_at: Option<Number>,
-    ) -> Result<Number, No> {
+    pub async fn update(&mut self, item: &str, token: Option<u64>, read_at: Option<Number>) -> Result<Number, No> {
         self.world.wrote(item);
         let value = self.world.value();
         let read_at_said = read_at.map(|number| number.to_string());
@@ -178,7 +173,7 @@ impl Caller {
     }
 
     /// As it is in all that was acknowledged.
-    pub(crate) async fn read(&mut self, item: &str) -> Result<Item, No> {
+    pub async fn read(&mut self, item: &str) -> Result<Item, No> {
         let id = item_id(item);
         let read = |answer: client::Answer<Item>, answered: &mut Answered| {
             answered.item = Some(seen_item(&answer.value));
@@ -189,7 +184,7 @@ impl Caller {
     }
 
     /// Who waits, as `actor/session` where it is shown.
-    pub(crate) async fn line(&mut self, item: &str) -> Result<Vec<String>, No> {
+    pub async fn line(&mut self, item: &str) -> Result<Vec<String>, No> {
         let id = item_id(item);
         let read = |answer: client::Answer<api::item::Line>, answered: &mut Answered| {
             let who = |place: &api::item::Place| {
@@ -204,13 +199,13 @@ impl Caller {
         self.ask(Asked::Line { item: item.to_owned() }, |client| client.line(&id), read).await
     }
 
-    pub(crate) async fn complete(&mut self, item: &str, token: u64) -> Result<(), No> {
+    pub async fn complete(&mut self, item: &str, token: u64) -> Result<(), No> {
         let asked = Asked::Complete { item: item.to_owned(), token };
         let (id, complete) = (item_id(item), Complete { token: Some(Token(token)), read_at: None, result: None });
         self.ask(asked, |client| client.complete(&id, &complete), moved).await
     }
 
-    pub(crate) async fn fail(&mut self, item: &str, token: u64) -> Result<(), No> {
+    pub async fn fail(&mut self, item: &str, token: u64) -> Result<(), No> {
         let asked = Asked::Fail { item: item.to_owned(), token };
         let fail = Fail { token: Some(Token(token)), read_at: None, error: Some("as planned".into()), is_final: false };
         let id = item_id(item);
@@ -218,13 +213,7 @@ impl Caller {
     }
 
     /// Waits in line for so many polls, and leaves it then. Nothing: somebody else was first all the time.
-    pub(crate) async fn wait_for(
-        &mut self,
-        item: &str,
-        lease_for_ms: Option<u64>,
-        polls: u64,
-        poll_ms: u64,
-    ) -> Option<Held> {
+    pub async fn wait_for(&mut self, item: &str, lease_for_ms: Option<u64>, polls: u64, poll_ms: u64) -> Option<Held> {
         let id = self.id();
         let mut is_repeat = false;
         for _ in 0..polls.max(1) {
@@ -254,7 +243,7 @@ fn moved(answer: client::Answer<api::write::Moved>, answered: &mut Answered) {
 
 /// An item without anything that is not needed.
 #[must_use]
-pub(crate) fn new_item(item: &str, queue: &str) -> NewItem {
+pub fn new_item(item: &str, queue: &str) -> NewItem {
     NewItem {
         id: item_id(item),
         queue: queue_name(queue),
@@ -276,7 +265,7 @@ pub(crate) fn new_item(item: &str, queue: &str) -> NewItem {
 
 /// An item as a checker looks at it.
 #[must_use]
-pub(crate) fn seen_item(item: &Item) -> SeenItem {
+pub fn seen_item(item: &Item) -> SeenItem {
     let state = serde_json::to_value(item.state).ok().and_then(|state| state.as_str().map(ToOwned::to_owned));
     let data = item.content.body.as_ref().and_then(|body| body.data.as_ref());
     SeenItem {

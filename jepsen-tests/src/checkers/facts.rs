@@ -363,7 +363,10 @@ impl<'h> Facts<'h> {
                     (Asked::Next { .. }, Outcome::Ok(answered)) => {
                         lowers.extend(answered.grants.iter().map(|granted| (granted.token, self.begin(*no))));
                     }
-                    (Asked::Withdraw { .. }, Outcome::Ok(_)) => of.told = Micros::MAX,
+                    // One who was too late to leave may have been granted it already, for a later claim to find.
+                    (Asked::Withdraw { .. }, Outcome::Ok(answered)) if answered.did == Some(true) => {
+                        of.told = Micros::MAX
+                    }
                     _ => {}
                 }
             }

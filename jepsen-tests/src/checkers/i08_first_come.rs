@@ -115,6 +115,16 @@ mod tests {
     }
 
     #[test]
+    fn one_who_was_too_late_to_leave_may_have_been_granted_it_before() {
+        kept(&after(
+            HELD,
+            "3s   bob withdraw disk -> did_not
+             4s   cid claim disk wait id=c -> place=0
+             5s   bob claim disk -> token=2 for=60s",
+        ));
+    }
+
+    #[test]
     fn first_come_first_granted() {
         kept(&after(
             HELD,

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn write(history: &History, mut out: impl Write) -> io::Result<()> {
+pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
     let end = end(history);
     // By time; at the same moment in the order in which they were invoked, an end behind its beginning.
     let mut moments: Vec<(Micros, Moment<'_>)> = Vec::with_capacity(history.operations.len() * 2);

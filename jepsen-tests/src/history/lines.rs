@@ -28,7 +28,7 @@ enum Read {
 
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn write(history: &History, mut out: impl Write) -> io::Result<()> {
+pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
     let about = [Written::About(&history.about)].into_iter();
     let all = about
         .chain(history.operations.iter().map(Written::Operation))
@@ -45,7 +45,7 @@ pub(crate) fn write(history: &History, mut out: impl Write) -> io::Result<()> {
 
 /// # Errors
 /// When a line cannot be read or is not understood; it is named.
-pub(crate) fn read(from: impl BufRead) -> io::Result<History> {
+pub fn read(from: impl BufRead) -> io::Result<History> {
     let mut history = History::default();
     for (at, line) in from.lines().enumerate() {
         let read = serde_json::from_str(&line?)

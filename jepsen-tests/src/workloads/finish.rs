@@ -35,18 +35,18 @@ const PAGE: usize = 1_000;
 
 /// What a run came to.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub struct Finished {
     /// What the nemesis knows (faults, leaders, deaths of nodes) is not in it. Without an end when there is trouble.
-    pub(crate) history: History,
+    pub history: History,
     /// When service was seen to be back.
-    pub(crate) served: Option<Micros>,
+    pub served: Option<Micros>,
     /// Why the cluster could not be looked at.
-    pub(crate) trouble: Option<String>,
+    pub trouble: Option<String>,
 }
 
 impl Running {
     /// Says when the cluster was healed; ends the run, looks at everything, and gives what was seen of it.
-    pub(crate) async fn finish(self, healed: Micros, say: impl Fn(&str)) -> Finished {
+    pub async fn finish(self, healed: Micros, say: impl Fn(&str)) -> Finished {
         let world = self.world.clone();
         let served = match timeout(SERVED_WITHIN, served(&world, self.seed)).await {
             Ok(served) => served.ok(),
