@@ -19,7 +19,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
 use std::sync::Arc;
-use switch::Switch;
+use switch::{Switch, Threads};
 use tun_rs::DeviceBuilder;
 
 /// Who sends or gets: a seat from 1, or the callers.
@@ -104,6 +104,7 @@ pub struct Wire {
     /// Goes before the places: their last packets end its threads.
     kind: Kind,
     places: Vec<Place>,
+    _threads: Threads,
 }
 
 #[derive(Debug)]
@@ -129,13 +130,14 @@ impl Wire {
                     switch.plug(port, device)?;
                     places.push(place.poking(in_namespace(port)));
                 }
-                Ok(Self { network, links, kind: Kind::Switch { _switch: switch }, places })
+                let threads = switch.take_threads();
+                Ok(Self { network, links, kind: Kind::Switch { _switch: switch }, places, _threads: threads })
             }
             Network::Loopback { .. } => {
                 let [a, b] = free_network()?;
                 let places = (0..=SEATS).map(|port| Place::open(port, None)).collect::<io::Result<Vec<_>>>()?;
                 let proxies = Proxies::open([127, a, b], links.clone()).await?;
-                Ok(Self { network, links, kind: Kind::Proxies(proxies), places })
+                Ok(Self { network, links, kind: Kind::Proxies(proxies), places, _threads: Threads::default() })
             }
         }
     }
@@ -337,6 +339,21 @@ mod tests {
             }
             let counts = wire.total();
             assert!(counts.dropped > 0 && counts.duplicated > 0 && counts.reordered > 0, "{counts:?}");
+        });
+    }
+
+    #[test]
+    fn nothing_of_a_wire_is_left_when_it_is_gone() {
+        in_namespaces(async |wire| {
+            let mut wire = wire;
+            for _ in 0..3 {
+                // The same devices again, in the same namespace: the ones before are gone.
+                drop(wire);
+                wire = Wire::lay(Network::Namespaces, 1).await.unwrap();
+            }
+            let mut stream = echo(&wire).await;
+            stream.write_u8(1).await.unwrap();
+            assert_eq!(answer(&mut stream).await, 1);
         });
     }
 

@@ -3,6 +3,7 @@
 
 use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
 use crate::shim::Control;
+use client::api::cluster::ClusterStatus;
 use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
@@ -22,11 +23,8 @@ impl Cluster {
         let by = Instant::now() + within;
         let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
         loop {
-            let asked = self.ask(seat, move |client| async move {
-                let status = client.cluster().within(Duration::from_secs(4)).await.ok()?;
-                Some(status.members.iter().any(|member| member.id == id && member.votes))
-            });
-            if asked.await?.unwrap_or(false) {
+            let status = self.status(seat).await?;
+            if status.is_some_and(|status| status.members.iter().any(|member| member.id == id && member.votes)) {
                 return self.with(seat, |node| {
                     node.has_begun = true;
                     Ok(())
@@ -40,6 +38,14 @@ impl Cluster {
             }
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// How the cluster is, as the node of a seat sees it: members, roles, hashes. Nothing if it does not answer in time.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    pub async fn status(&self, seat: Seat) -> io::Result<Option<ClusterStatus>> {
+        self.ask(seat, |client| async move { client.cluster().within(Duration::from_secs(4)).await.ok() }).await
     }
 
     /// A new node on a free seat, with a vote.

@@ -104,7 +104,11 @@ impl Drop for Place {
                 // Without it a thread is left, and nothing else.
                 drop(sent);
             };
-            let _ = jobs.try_send(Box::new(move || Box::pin(async move { poke() })));
+            // At once: what it would only begin is dropped when the queue is closed.
+            let _ = jobs.try_send(Box::new(move || {
+                poke();
+                Box::pin(async {})
+            }));
         }
         self.jobs = None;
         if let Some(thread) = self.thread.take() {

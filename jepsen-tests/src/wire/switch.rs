@@ -12,13 +12,14 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// Larger than usual: a snapshot is then some packets, not very many.
 const MTU: u16 = 9_000;
 /// Packets that wait at most: about 100 MB of the largest.
 const LATE_MAX: usize = 12_000;
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The device of a place. To be called there.
 pub(super) fn device(port: Port, host: Ipv4Addr) -> io::Result<SyncDevice> {
@@ -28,7 +29,22 @@ pub(super) fn device(port: Port, host: Ipv4Addr) -> io::Result<SyncDevice> {
 #[derive(Debug)]
 pub(super) struct Switch {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
+}
+
+/// Those who read and write packets. They hear that the switch is gone with the packet that each place sends at its end, so this goes
+/// behind the places, and waits until they have let go of the devices.
+#[derive(Debug, Default)]
+pub(super) struct Threads(Vec<JoinHandle<()>>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let by = Instant::now() + GONE_WITHIN;
+        // One that is left all the same holds nothing but its device.
+        while self.0.iter().any(|thread| !thread.is_finished()) && Instant::now() < by {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 struct Shared {
@@ -65,25 +81,31 @@ impl Switch {
         let devices = (0..=SEATS).map(|_| OnceLock::new()).collect();
         let shared =
             Shared { links, devices, late: Mutex::default(), sooner: Condvar::new(), stopped: AtomicBool::new(false) };
-        Self { shared: Arc::new(shared), threads: Vec::new() }
+        Self { shared: Arc::new(shared), threads: Threads::default() }
     }
 
     pub(super) fn plug(&mut self, port: Port, device: SyncDevice) -> io::Result<()> {
         self.shared.devices[port as usize].set(device).map_err(|_| io::Error::other("the port is taken"))?;
         let reading = self.shared.clone();
-        self.threads.push(Builder::new().name(format!("wire {port}")).spawn(move || reading.read(port))?);
-        if self.threads.len() == 1 {
+        self.threads.0.push(Builder::new().name(format!("wire {port}")).spawn(move || reading.read(port))?);
+        if self.threads.0.len() == 1 {
             let sending = self.shared.clone();
-            self.threads.push(Builder::new().name("wire late".into()).spawn(move || sending.send_late())?);
+            self.threads.0.push(Builder::new().name("wire late".into()).spawn(move || sending.send_late())?);
         }
         Ok(())
+    }
+
+    pub(super) fn take_threads(&mut self) -> Threads {
+        std::mem::take(&mut self.threads)
     }
 }
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // The readers hear of it with the packet that their place sends at its end.
+        // Under the lock: who looks before it waits must not miss it.
+        let late = self.shared.late.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.stopped.store(true, Ordering::Release);
+        drop(late);
         self.shared.sooner.notify_all();
     }
 }
