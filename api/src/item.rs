@@ -394,7 +394,8 @@ impl Line {
     #[must_use]
     pub fn new(places: Vec<PlaceView>, calendar: Calendar) -> Self {
         let place = |view: PlaceView| {
-            let (actor, session) = view.waiter.map_or((None, None), |who| (Some(who.actor), who.session));
+            let (actor, session) =
+                view.waiter.map_or((None, None), |who| (Some(who.actor.clone()), who.session.clone()));
             Place {
                 place: view.place,
                 is_yours: view.is_yours,

@@ -111,8 +111,8 @@ impl Worker {
     #[must_use]
     pub fn new(view: WorkerView, calendar: Calendar) -> Self {
         Self {
-            actor: view.worker.who.actor,
-            session: view.worker.who.session,
+            actor: view.worker.who.actor.clone(),
+            session: view.worker.who.session.clone(),
             capabilities: view.worker.capabilities,
             labels: view.worker.labels,
             mode: view.worker.mode.into(),

@@ -31,6 +31,7 @@ pub mod queue;
 pub mod record;
 pub mod refusal;
 pub mod request_memory;
+pub mod sabotage;
 pub mod space;
 pub mod standing;
 pub mod views;

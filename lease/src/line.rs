@@ -4,6 +4,7 @@ use crate::caller::{ActorKind, Holder};
 use crate::names::ActorId;
 use crate::numbers::{Span, Time};
 use crate::request_memory::RequestKey;
+use crate::sabotage::{Broken, is_broken};
 use crate::standing::{Doing, Mirrors};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -75,7 +76,9 @@ impl Line {
 
     #[must_use]
     pub fn head(&self) -> Option<(PlaceNo, &Place)> {
-        self.places.first_key_value().map(|(number, place)| (*number, place))
+        let places = &self.places;
+        let head = if is_broken(Broken::Fifo) { places.last_key_value() } else { places.first_key_value() };
+        head.map(|(number, place)| (*number, place))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (PlaceNo, &Place)> {

@@ -5,7 +5,9 @@ use crate::calls::Calls;
 use crate::hub::Hub;
 use crate::leadership::known_leader;
 use crate::propose::NoOutcome;
+use lease::sabotage::{Broken, is_broken};
 use openraft::Raft;
+use openraft::async_runtime::WatchReceiver as _;
 use openraft::raft::ReadPolicy;
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
@@ -124,6 +126,9 @@ impl<C: Types, D: StateDisk, P: Calls> Rounds<C, D, P> {
 
 /// On the leader: what is committed, after a quorum has said that it still leads. Never by lease.
 pub(crate) async fn own_read_index<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<u64> {
+    if is_broken(Broken::LeaseRead) {
+        return raft.metrics().borrow_watched().last_applied.map(|last| last.index());
+    }
     let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex);
     let linearizer = C::timeout(ROUND_WITHIN, linearizer).await.ok()?.ok()?;
     Some(linearizer.read_log_id().index())

@@ -14,6 +14,7 @@ use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
 use crate::request_memory::{Answer, Bytes, Remembered, RequestKey, RequestMemory};
+use crate::sabotage::{Broken, is_broken};
 use crate::state::items::ItemKey;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl Step<'_> {
             return Outcome::Refused(Refusal::RejectedByPolicy);
         }
         let key = self.request_key(&request.space, &request.caller, request);
-        let is_known = self.state.requests.get(key).is_some();
+        let is_known = self.state.requests.get(key).is_some() && !is_broken(Broken::Dedup);
         let body = if is_known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
         let mut is_poll = false;
         if let Some(remembered) = is_known.then(|| self.state.requests.get(key)).flatten() {

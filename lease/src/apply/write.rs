@@ -11,6 +11,7 @@ use crate::outcome::Outcome;
 use crate::policy::RequireLease;
 use crate::record::Key;
 use crate::refusal::Refusal;
+use crate::sabotage::{Broken, is_broken};
 use crate::standing::{ItemState, Mirrors, StateKind, Transition};
 use crate::state::items::ItemKey;
 
@@ -55,6 +56,9 @@ impl Step<'_> {
         let item = self.item(key);
         self.check_role(ask, item.queue, roles)?;
         let standing = &item.standing;
+        if needs == Needs::LeaseOrRevision && is_broken(Broken::Fencing) {
+            return Ok((key, Standpoint::Optimist));
+        }
         if write.token.is_some_and(|token| token < standing.newest_token) {
             return Err(Refusal::StaleToken);
         }

@@ -104,6 +104,10 @@ fn main() -> ExitCode {
         Ok(logs) => logs,
         Err(why) => return fail(&why),
     };
+    #[cfg(feature = "sabotage")]
+    if let Err(why) = break_what_was_asked() {
+        return fail(&why);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
@@ -111,6 +115,17 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(run(settings));
     logs.stop();
     ended
+}
+
+/// Only in builds for tests that must see a promise broken.
+#[cfg(feature = "sabotage")]
+fn break_what_was_asked() -> Result<(), String> {
+    use lease::sabotage::{Broken, break_it};
+    let Ok(name) = std::env::var("TENURED_BREAK") else { return Ok(()) };
+    let broken = Broken::named(&name).ok_or_else(|| format!("TENURED_BREAK: {name} cannot be broken"))?;
+    tracing::warn!("{name} is broken on purpose: nothing that this node says may be relied on");
+    break_it(broken);
+    Ok(())
 }
 
 async fn run(settings: node::daemon::Settings) -> ExitCode {

@@ -16,9 +16,10 @@ use axum::http::request::Parts;
 use lease::caller::Caller;
 use lease::command::OnConflict;
 use lease::item::Content;
-use lease::names::ActorId;
-use lease::numbers::ItemNo;
+use lease::names::{ActorId, ItemId};
+use lease::numbers::{ItemNo, Revision};
 use lease::outcome::{Grant as CoreGrant, Snapshot};
+use lease::views::IfClaimed;
 use lease::{Archive, Command, Outcome, Refusal, Request, State};
 use raft_store::types::OnTokio;
 use serde::Deserialize;
@@ -296,6 +297,18 @@ impl Call {
             *body.part_mut(part) = text;
         }
         Ok(is_any.then_some(body))
+    }
+
+    /// The revision that this node has of an item now, as far as the caller may see it.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn revision_of(&self, id: &ItemId) -> Result<Option<Revision>, Failure> {
+        let look = |state: &State, archive: &dyn Archive| {
+            let view = state.view_item(archive, &self.caller, &self.asking.space, id, IfClaimed::Return);
+            view.ok().map(|view| view.revision)
+        };
+        self.edge.node.store().read(look).map_err(failed_disk)
     }
 
     /// Leases as their holder sees them, with the bodies of their items. A lease is told also where its body cannot be

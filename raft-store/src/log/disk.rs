@@ -15,6 +15,7 @@ use super::wal;
 use crate::codec::records::{EntryRecord, LogIdRecord, VoteRecord};
 use crate::codec::{CodecError, Kind, decode, encode_into};
 use crate::types::{Group, LogEntry, LogId, Vote};
+use lease::sabotage::{Broken, is_broken};
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{DB, DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, LogLevel, Options, ReadOptions};
 use rocksdb::{WriteBatch, WriteOptions};
@@ -174,7 +175,7 @@ impl Disk {
 
     pub(super) fn write(&self, batch: Batch, sync: bool) -> io::Result<()> {
         let mut options = WriteOptions::default();
-        options.set_sync(sync);
+        options.set_sync(sync && !is_broken(Broken::Fsync));
         self.db.write_opt(batch.writes, &options).map_err(io::Error::other)
     }
 

@@ -328,12 +328,14 @@ impl StateDisk for RocksDisk {
             fs::remove_dir_all(&folder)?;
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
+        // Kept before it is switched to: a node that is killed between the two finds a snapshot ahead of its state, and takes it
+        // up at the start. A state ahead of every snapshot and of the log cannot be started with.
+        let kept = self.keep(meta, &snapshot)?;
         self.directory.switch_state(&folder).map_err(io::Error::other)?;
         let old = std::mem::replace(&mut *self.db.write().unwrap_or_else(PoisonError::into_inner), Arc::new(fresh));
         drop(old);
         // A reader may still be in the old one; what cannot be dropped now is at the next start.
         let _ = self.directory.drop_old_states();
-        let kept = self.keep(meta, &snapshot)?;
         self.set_newest(meta, &kept);
         Ok(())
     }

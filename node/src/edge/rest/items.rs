@@ -219,6 +219,10 @@ pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQu
         match seen.await {
             Ok(Viewed { value: (view, calendar), age, .. }) => {
                 let body = if query.body.unwrap_or(true) { call.body(view.no, &view.content)? } else { None };
+                // Bodies are on disk, and what is written there may be newer than what was looked at: then it is looked at again.
+                if body.is_some() && call.revision_of(&id)? != Some(view.revision) {
+                    continue;
+                }
                 let revision = Some(view.revision.to_string());
                 return Ok(Viewed { value: Item::new(view, body, calendar), age, revision });
             }
@@ -382,8 +386,8 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
             let is_shown = sees_all || holder.actor == *call.actor();
             Ok(Json(HeldAt {
                 held: true,
-                actor: is_shown.then_some(holder.actor),
-                session: holder.session.filter(|_| is_shown),
+                actor: is_shown.then_some(holder.actor.clone()),
+                session: holder.session.clone().filter(|_| is_shown),
                 token: is_shown.then_some(token),
                 ..none
             }))

@@ -1,0 +1,291 @@
+//! One caller: it asks one node at a time, each call a typed one of the crate `client`, and every one is recorded. After a call
+//! that nobody took, or whose end nobody knows, it turns to another node; after the latter it is another process.
+
+pub mod calls;
+
+use crate::dice::Dice;
+use crate::history::{Answered, Asked, Granted, Micros, Operation, Outcome, Process};
+use crate::recorder::Log;
+use crate::world::World;
+use client::api::Code;
+use client::names::{ItemId, QueueName};
+use client::{Answer, Call, Client, Error};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// How long callers wait for an answer: some less than an election takes, some more.
+const PATIENCE_MS: [u64; 5] = [800, 1_000, 1_500, 2_500, 5_000];
+/// One call in so many goes to another node although nothing is wrong with the last.
+const WANDERS: u64 = 16;
+
+/// Why there is no success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum No {
+    Refused(Code),
+    /// What answered was not understood, or cannot have been asked. It had no effect.
+    Strange,
+    Unavailable,
+    /// With the id to ask again under.
+    Unknown(String),
+}
+
+/// A lease, as its holder knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub item: String,
+    pub token: u64,
+    /// As the answer says; on the clock of the run.
+    pub until: Micros,
+    /// Of the item when it was granted.
+    pub revision: Option<api::names::Number>,
+}
+
+/// How the next call is made.
+#[derive(Debug, Default)]
+struct Manner {
+    /// Under this id, and whether that was used before.
+    key: Option<(String, bool)>,
+    patience: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub struct Caller {
+    world: Arc<World>,
+    stop: CancellationToken,
+    pub dice: Dice,
+    actor: String,
+    session: Option<String>,
+    /// One for each node.
+    clients: Vec<Client>,
+    node: usize,
+    process: Process,
+    asked: u64,
+    patience: Duration,
+    manner: Manner,
+    log: Log,
+    /// When its last operation ended.
+    last: Micros,
+}
+
+impl Caller {
+    /// # Errors
+    /// When there is no such actor.
+    pub fn new(world: &Arc<World>, actor: &str, mut dice: Dice, stop: &CancellationToken) -> Result<Self, String> {
+        let session = world.session();
+        let clients = world.clients_of(actor, Some(&session))?;
+        let node = *dice.pick(&world.nodes());
+        let patience = Duration::from_millis(*dice.pick(&PATIENCE_MS));
+        Ok(Self {
+            world: world.clone(),
+            stop: stop.clone(),
+            dice,
+            actor: actor.to_owned(),
+            session: Some(session),
+            clients,
+            node,
+            process: world.recorder.process(),
+            asked: 0,
+            patience,
+            manner: Manner::default(),
+            log: world.recorder.log(),
+            last: 0,
+        })
+    }
+
+    /// Another process of the same holder: what both ask may happen at once.
+    ///
+    /// # Errors
+    /// When there is no such actor.
+    pub fn twin(&mut self) -> Result<Self, String> {
+        let dice = Dice::new(self.dice.roll());
+        let mut twin = Self::new(&self.world, &self.actor, dice, &self.stop)?;
+        twin.session.clone_from(&self.session);
+        twin.clients.clone_from(&self.clients);
+        Ok(twin)
+    }
+
+    /// The caller died, and the same actor begins anew: nothing is left of what it held or waited for.
+    pub fn reborn(&mut self) {
+        let session = self.world.session();
+        if let Ok(clients) = self.world.clients_of(&self.actor, Some(&session)) {
+            self.clients = clients;
+            self.session = Some(session);
+        }
+        self.process = self.world.recorder.process();
+    }
+
+    #[must_use]
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    #[must_use]
+    pub fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// Whether there is to be another operation.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        !self.stop.is_cancelled() && !self.world.recorder.is_full()
+    }
+
+    /// Does nothing for so long, or until the run ends.
+    pub async fn rest(&self, span: Duration) {
+        tokio::select! {
+            () = sleep(span) => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+
+    /// Rests for a time between these.
+    pub async fn rest_ms(&mut self, from: u64, to: u64) {
+        let span = from + self.dice.below(to - from + 1);
+        self.rest(Duration::from_millis(span)).await;
+    }
+
+    /// Says nothing until the lease is over, and then some more.
+    pub async fn sleep_past(&mut self, held: &Held, more_ms: u64) {
+        let span = self.world.clock.until(held.until) + Duration::from_millis(self.dice.below(more_ms.max(1)));
+        self.world.recorder.lapsed(1);
+        self.rest(span).await;
+    }
+
+    /// The next call goes under this id. `is_repeat`: it was sent before.
+    pub fn under(&mut self, id: &str, is_repeat: bool) -> &mut Self {
+        self.manner.key = Some((id.to_owned(), is_repeat));
+        self
+    }
+
+    /// The next call is given up after so long.
+    pub fn hasty(&mut self, patience: Duration) -> &mut Self {
+        self.manner.patience = Some(patience);
+        self
+    }
+
+    /// The next call goes to a node that the last one did not go to.
+    pub fn elsewhere(&mut self) -> &mut Self {
+        let others: Vec<_> = self.world.nodes().into_iter().filter(|node| *node != self.node).collect();
+        if !others.is_empty() {
+            self.node = *self.dice.pick(&others);
+        }
+        self
+    }
+
+    /// An id for a request of this caller.
+    pub fn id(&mut self) -> String {
+        self.asked += 1;
+        format!("{}-{}", self.process, self.asked)
+    }
+
+    /// Makes a call and records it.
+    async fn ask<T: DeserializeOwned, R>(
+        &mut self,
+        asked: Asked,
+        make: impl FnOnce(&Client) -> Call<T>,
+        read: impl FnOnce(Answer<T>, &mut Answered) -> R,
+    ) -> Result<R, No> {
+        self.world.turn().await;
+        let manner = std::mem::take(&mut self.manner);
+        let has_effect = !matches!(asked, Asked::Read { .. } | Asked::Line { .. });
+        if self.dice.below(WANDERS) == 0 {
+            self.elsewhere();
+        }
+        let (key, is_repeat) = match manner.key {
+            Some(named) => named,
+            None => (self.id(), false),
+        };
+        let patience = manner.patience.unwrap_or(self.patience);
+        let call = make(&self.clients[self.node]).key(&key).within(patience).attempt_within(patience);
+        let call = if is_repeat { call.repeated() } else { call };
+        let begun = self.log.begin(Operation {
+            process: self.process,
+            actor: self.actor.clone(),
+            session: self.session.clone(),
+            node: u32::try_from(self.node + 1).ok(),
+            request_id: has_effect.then(|| key.clone()),
+            is_repeat,
+            invoked: self.world.clock.now().max(self.last),
+            completed: None,
+            asked,
+            outcome: Outcome::Unknown,
+        });
+        let answer = call.answered().await;
+        self.last = self.world.clock.now().max(self.last);
+        let (outcome, heard) = match answer {
+            Ok(answer) => {
+                let mut answered = Answered { sent: crate::recorder::micros(answer.sent_at.0), ..Answered::default() };
+                let heard = read(answer, &mut answered);
+                (Outcome::Ok(answered), Ok(heard))
+            }
+            Err(Error::Refused(problem)) => {
+                (Outcome::Refused { code: problem.code.name().to_owned() }, Err(No::Refused(problem.code)))
+            }
+            Err(Error::Invalid(_)) => (Outcome::Refused { code: "not_understood".into() }, Err(No::Strange)),
+            Err(Error::Unavailable { .. }) => (Outcome::Unavailable, Err(No::Unavailable)),
+            Err(Error::Unknown { .. }) => (Outcome::Unknown, Err(No::Unknown(key))),
+        };
+        let is_over = matches!(heard, Ok(_) | Err(No::Refused(_) | No::Strange));
+        let is_unknown = outcome == Outcome::Unknown;
+        self.log.end(begun, self.last, outcome);
+        if !is_over {
+            self.elsewhere();
+        }
+        if is_unknown {
+            self.process = self.world.recorder.process();
+        }
+        heard
+    }
+
+    /// Writes to the guarded resource. False: it was kept out.
+    pub fn write(&mut self, item: &str, token: u64) -> bool {
+        let value = self.world.value();
+        let decided = self.world.resource.write(item, token, value);
+        let begun = self.log.begin(Operation {
+            process: self.process,
+            actor: self.actor.clone(),
+            session: self.session.clone(),
+            node: None,
+            request_id: None,
+            is_repeat: false,
+            invoked: decided.at,
+            completed: None,
+            asked: Asked::Write { item: item.to_owned(), token, value },
+            outcome: Outcome::Unknown,
+        });
+        self.last = decided.at;
+        let outcome = match decided.is_taken {
+            true => Outcome::Ok(Answered { sent: decided.at, ..Answered::default() }),
+            false => Outcome::Refused { code: Code::StaleToken.name().to_owned() },
+        };
+        self.log.end(begun, decided.at, outcome);
+        decided.is_taken
+    }
+}
+
+fn item_id(item: &str) -> ItemId {
+    ItemId::new(item).expect("what a workload calls an item is a name")
+}
+
+fn queue_name(queue: &str) -> QueueName {
+    QueueName::new(queue).expect("what a workload calls a queue is a name")
+}
+
+/// What a grant says, for the history and for its holder.
+fn granted(grant: &api::claim::Grant, answered: &mut Answered) -> Held {
+    answered.grants.push(Granted {
+        item: grant.item.to_string(),
+        token: grant.token.0,
+        expires_in_ms: grant.expires_in_ms,
+        renewed: grant.renewed,
+    });
+    Held {
+        item: grant.item.to_string(),
+        token: grant.token.0,
+        until: answered.sent + grant.expires_in_ms * 1_000,
+        revision: grant.snapshot.as_ref().map(|snapshot| snapshot.revision),
+    }
+}

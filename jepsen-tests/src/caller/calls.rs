@@ -1,0 +1,279 @@
+//! Every call that a caller makes, and what of its answer is recorded.
+
+use super::{Caller, Held, No, granted, item_id, queue_name};
+use crate::history::{Answered, Asked, SeenItem};
+use api::claim::{Claim, Claimed, Dispatched, Next, OnConflict};
+use api::hold::{Expected, Extend, Release, Renew, RenewAll, Revoke};
+use api::item::{Item, NewItem};
+use api::names::Number;
+use api::write::{BodyChange, Complete, Fail, Update};
+use client::Token;
+use client::names::ActorId;
+use std::time::Duration;
+
+/// Where a claim that waits stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Granted(Held),
+    Place(u32),
+}
+
+impl Caller {
+    /// True: it is new.
+    pub async fn create(&mut self, item: &str, queue: &str) -> Result<bool, No> {
+        self.world.made_item(item);
+        let asked = Asked::Create { item: item.to_owned(), queue: queue.to_owned() };
+        let new = new_item(item, queue);
+        let read = |answer: client::Answer<api::item::Created>, answered: &mut Answered| {
+            answered.did = Some(answer.value.created);
+            answered.revision = Some(answer.value.revision.to_string());
+            answer.value.created
+        };
+        self.ask(asked, |client| client.create(&new), read).await
+    }
+
+    /// Now, or not at all.
+    pub async fn claim(&mut self, item: &str, lease_for_ms: Option<u64>) -> Result<Held, No> {
+        let claim = Claim { lease_for_ms, ..Claim::default() };
+        match self.request_claim(item, &claim).await? {
+            Standing::Granted(held) => Ok(held),
+            Standing::Place(_) => Err(No::Strange),
+        }
+    }
+
+    /// Joins the line, or keeps the place in it, and waits so long. The same [`Caller::under`] keeps the place.
+    pub async fn stand(&mut self, item: &str, lease_for_ms: Option<u64>, poll_ms: u64) -> Result<Standing, No> {
+        let claim = Claim { lease_for_ms, on_conflict: OnConflict::Wait, poll_ms: Some(poll_ms), ..Claim::default() };
+        self.request_claim(item, &claim).await
+    }
+
+    async fn request_claim(&mut self, item: &str, claim: &Claim) -> Result<Standing, No> {
+        let waits = claim.on_conflict == OnConflict::Wait;
+        let asked = Asked::Claim { item: item.to_owned(), lease_for_ms: claim.lease_for_ms, waits };
+        let id = item_id(item);
+        let read = |answer: client::Answer<Claimed>, answered: &mut Answered| match &answer.value {
+            Claimed::Granted(grant) => Some(Standing::Granted(granted(grant, answered))),
+            Claimed::Waiting(waiting) => {
+                answered.place = Some(waiting.place);
+                Some(Standing::Place(waiting.place))
+            }
+            Claimed::Refused { .. } => None,
+        };
+        self.ask(asked, |client| client.request_claim(&id, claim), read).await?.ok_or(No::Strange)
+    }
+
+    pub async fn next(&mut self, queue: &str, count: u32, lease_for_ms: Option<u64>) -> Result<Vec<Held>, No> {
+        let asked = Asked::Next { queue: queue.to_owned(), count, lease_for_ms };
+        let name = queue_name(queue);
+        let next = Next { count: Some(count), lease_for_ms, ..Next::default() };
+        let read = |answer: client::Answer<Dispatched>, answered: &mut Answered| match &answer.value {
+            Dispatched::Granted { grants } => grants.iter().map(|grant| granted(grant, answered)).collect(),
+            Dispatched::Empty { .. } => Vec::new(),
+        };
+        self.ask(asked, |client| client.next(&name, &next), read).await
+    }
+
+    /// Moves the end of what is held.
+    pub async fn renew(&mut self, held: &mut Held) -> Result<(), No> {
+        let asked = Asked::Renew { item: held.item.clone(), token: held.token };
+        let (id, renew) = (item_id(&held.item), Renew { token: Token(held.token), lease_for_ms: None });
+        let read = |answer: client::Answer<api::hold::Renewed>, answered: &mut Answered| {
+            answered.expires_in_ms = Some(answer.value.expires_in_ms);
+            answered.sent + answer.value.expires_in_ms * 1_000
+        };
+        held.until = self.ask(asked, |client| client.renew(&id, &renew), read).await?;
+        Ok(())
+    }
+
+    /// The heartbeat of a session; what is lost is answered.
+    pub async fn renew_all(&mut self, expected: &[Held]) -> Result<Vec<String>, No> {
+        let expect = |held: &Held| Expected { item: item_id(&held.item), token: Token(held.token) };
+        let all = RenewAll { lease_for_ms: None, expected: expected.iter().map(expect).collect() };
+        let read = |answer: client::Answer<api::hold::RenewedAll>, answered: &mut Answered| {
+            answered.expires_in_ms = answer.value.expires_in_ms;
+            answered.lost = answer.value.lost.iter().map(ToString::to_string).collect();
+            answered.lost.clone()
+        };
+        self.ask(Asked::RenewAll, |client| client.renew_all(&all), read).await
+    }
+
+    pub async fn extend(&mut self, held: &mut Held, by_ms: u64) -> Result<(), No> {
+        let asked = Asked::Extend { item: held.item.clone(), token: held.token, by_ms };
+        let (id, extend) = (item_id(&held.item), Extend { token: Token(held.token), by_ms });
+        let read = |answer: client::Answer<api::hold::Extended>, answered: &mut Answered| {
+            answered.expires_in_ms = Some(answer.value.expires_in_ms);
+            answered.did = Some(answer.value.capped);
+            answered.sent + answer.value.expires_in_ms * 1_000
+        };
+        held.until = self.ask(asked, |client| client.extend(&id, &extend), read).await?;
+        Ok(())
+    }
+
+    /// False: there was nothing to give back.
+    pub async fn release(&mut self, item: &str, token: u64) -> Result<bool, No> {
+        let asked = Asked::Release { item: item.to_owned(), token };
+        let (id, release) = (item_id(item), Release { token: Some(Token(token)), keep_assignment: false });
+        let read = |answer: client::Answer<api::hold::Released>, answered: &mut Answered| {
+            answered.did = Some(answer.value.released);
+            answer.value.released
+        };
+        self.ask(asked, |client| client.release(&id, &release), read).await
+    }
+
+    /// False: there was no place to leave.
+    pub async fn withdraw(&mut self, item: &str) -> Result<bool, No> {
+        let id = item_id(item);
+        let read = |answer: client::Answer<api::hold::Withdrawn>, answered: &mut Answered| {
+            answered.did = Some(answer.value.withdrawn);
+            answer.value.withdrawn
+        };
+        self.ask(Asked::Withdraw { item: item.to_owned() }, |client| client.withdraw(&id), read).await
+    }
+
+    /// For the operator.
+    pub async fn revoke(&mut self, item: &str) -> Result<bool, No> {
+        let (id, revoke) = (item_id(item), Revoke { reason: "as planned".into(), assign_to: None });
+        let read = |answer: client::Answer<api::hold::Revoked>, answered: &mut Answered| {
+            answered.did = Some(answer.value.revoked);
+            answer.value.revoked
+        };
+        self.ask(Asked::Revoke { item: item.to_owned() }, |client| client.revoke(&id, &revoke), read).await
+    }
+
+    pub async fn assign(&mut self, item: &str, to: &str) -> Result<(), No> {
+        let asked = Asked::Assign { item: item.to_owned(), to: to.to_owned() };
+        let (id, actor) = (item_id(item), ActorId::new(to).map_err(|_| No::Strange)?);
+        self.ask(asked, |client| client.assign(&id, &actor), |_, _| ()).await
+    }
+
+    /// False: it was not that actor's.
+    pub async fn unassign(&mut self, item: &str, from: &str) -> Result<bool, No> {
+        let (id, actor) = (item_id(item), ActorId::new(from).map_err(|_| No::Strange)?);
+        let read = |answer: client::Answer<api::hold::Unassigned>, answered: &mut Answered| {
+            answered.did = Some(answer.value.unassigned);
+            answer.value.unassigned
+        };
+        self.ask(Asked::Unassign { item: item.to_owned() }, |client| client.unassign(&id, &actor), read).await
+    }
+
+    /// Sets the item's data to a value that no other update sets.
+    pub async fn update(&mut self, item: &str, token: Option<u64>, read_at: Option<Number>) -> Result<Number, No> {
+        self.world.wrote(item);
+        let value = self.world.value();
+        let read_at_said = read_at.map(|number| number.to_string());
+        let asked = Asked::Update { item: item.to_owned(), token, read_at: read_at_said, value };
+        let body = BodyChange { data: Some(Some(value.to_string())), ..BodyChange::default() };
+        let update = Update { token: token.map(Token), read_at, body: Some(body), ..Update::default() };
+        let id = item_id(item);
+        let read = |answer: client::Answer<api::write::Updated>, answered: &mut Answered| {
+            answered.revision = Some(answer.value.revision.to_string());
+            answer.value.revision
+        };
+        self.ask(asked, |client| client.update(&id, &update), read).await
+    }
+
+    /// As it is in all that was acknowledged.
+    pub async fn read(&mut self, item: &str) -> Result<Item, No> {
+        let id = item_id(item);
+        let read = |answer: client::Answer<Item>, answered: &mut Answered| {
+            answered.item = Some(seen_item(&answer.value));
+            answered.revision = Some(answer.value.revision.to_string());
+            answer.value
+        };
+        self.ask(Asked::Read { item: item.to_owned() }, |client| client.item(&id), read).await
+    }
+
+    /// Who waits, as `actor/session` where it is shown.
+    pub async fn line(&mut self, item: &str) -> Result<Vec<String>, No> {
+        let id = item_id(item);
+        let read = |answer: client::Answer<api::item::Line>, answered: &mut Answered| {
+            let who = |place: &api::item::Place| {
+                let actor = place.actor.as_ref().map_or("?", |actor| actor.as_str());
+                let session = place.session.as_ref().map_or("", |session| session.as_str());
+                format!("{actor}/{session}")
+            };
+            let line: Vec<_> = answer.value.places.iter().map(who).collect();
+            answered.line = Some(line.clone());
+            line
+        };
+        self.ask(Asked::Line { item: item.to_owned() }, |client| client.line(&id), read).await
+    }
+
+    pub async fn complete(&mut self, item: &str, token: u64) -> Result<(), No> {
+        let asked = Asked::Complete { item: item.to_owned(), token };
+        let (id, complete) = (item_id(item), Complete { token: Some(Token(token)), read_at: None, result: None });
+        self.ask(asked, |client| client.complete(&id, &complete), moved).await
+    }
+
+    pub async fn fail(&mut self, item: &str, token: u64) -> Result<(), No> {
+        let asked = Asked::Fail { item: item.to_owned(), token };
+        let fail = Fail { token: Some(Token(token)), read_at: None, error: Some("as planned".into()), is_final: false };
+        let id = item_id(item);
+        self.ask(asked, |client| client.fail(&id, &fail), moved).await
+    }
+
+    /// Waits in line for so many polls, and leaves it then. Nothing: somebody else was first all the time.
+    pub async fn wait_for(&mut self, item: &str, lease_for_ms: Option<u64>, polls: u64, poll_ms: u64) -> Option<Held> {
+        let id = self.id();
+        let mut is_repeat = false;
+        for _ in 0..polls.max(1) {
+            if !self.goes_on() {
+                break;
+            }
+            match self.under(&id, is_repeat).stand(item, lease_for_ms, poll_ms).await {
+                Ok(Standing::Granted(held)) if held.until > self.world.clock.now() => return Some(held),
+                // Granted to a poll that was not answered, and gone by now.
+                Ok(Standing::Granted(_)) => return None,
+                Ok(Standing::Place(_)) => is_repeat = false,
+                Err(No::Unknown(_)) => is_repeat = true,
+                Err(No::Unavailable) => {
+                    self.rest(Duration::from_millis(20)).await;
+                }
+                Err(No::Refused(_) | No::Strange) => return None,
+            }
+        }
+        let _ = self.withdraw(item).await;
+        None
+    }
+}
+
+fn moved(answer: client::Answer<api::write::Moved>, answered: &mut Answered) {
+    answered.revision = Some(answer.value.revision.to_string());
+}
+
+/// An item without anything that is not needed.
+#[must_use]
+pub fn new_item(item: &str, queue: &str) -> NewItem {
+    NewItem {
+        id: item_id(item),
+        queue: queue_name(queue),
+        title: String::new(),
+        priority: None,
+        labels: Vec::new(),
+        needs: Vec::new(),
+        parent: None,
+        target: None,
+        depends_on: Vec::new(),
+        not_before: None,
+        delay_ms: None,
+        mode: None,
+        local_owner: None,
+        phase: None,
+        body: None,
+    }
+}
+
+/// An item as a checker looks at it.
+#[must_use]
+pub fn seen_item(item: &Item) -> SeenItem {
+    let state = serde_json::to_value(item.state).ok().and_then(|state| state.as_str().map(ToOwned::to_owned));
+    let data = item.content.body.as_ref().and_then(|body| body.data.as_ref());
+    SeenItem {
+        state: state.unwrap_or_default(),
+        revision: item.revision.to_string(),
+        value: data.and_then(|data| data.parse().ok()),
+        holder: item.holder.as_ref().and_then(|holder| holder.actor.as_ref()).map(ToString::to_string),
+        token: item.token.map(|token| token.0),
+        assignee: item.assignee.as_ref().map(ToString::to_string),
+    }
+}

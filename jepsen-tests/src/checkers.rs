@@ -1,0 +1,96 @@
+//! Whether a history keeps every promise. One file per invariant; each looks at the facts that `facts` drew from the
+//! history and says how many it could check and which of them contradict the invariant.
+//!
+//! Soundness first. An operation took effect between its beginning and its end, one of unknown outcome at any time after its
+//! beginning or never; whatever could have happened in that freedom is no violation.
+
+pub mod coverage;
+pub mod ends;
+pub mod facts;
+pub mod i01_mutual_exclusion;
+pub mod i02_rising_tokens;
+pub mod i03_never_early;
+pub mod i04_bounded_late;
+pub mod i05_nothing_lost;
+pub mod i06_no_double_dispatch;
+pub mod i07_ends_once;
+pub mod i08_first_come;
+pub mod i09_no_stuck_line;
+pub mod i10_one_effect;
+pub mod i11_linearizable;
+pub mod i16_event_stream;
+pub mod i17_assignment;
+pub mod i18_lease_intervals;
+pub mod i19_conservation;
+pub mod i20_same_hash;
+pub mod i21_caps;
+pub mod i22_service_resumes;
+pub mod line;
+#[cfg(test)]
+pub mod load;
+pub mod slack;
+pub mod standing;
+#[cfg(test)]
+pub mod story;
+pub mod stream;
+pub mod verdict;
+pub mod waits;
+
+use crate::history::History;
+use facts::Facts;
+use verdict::Verdict;
+
+/// One promise and who checks it.
+#[derive(Clone, Copy, Debug)]
+pub struct Invariant {
+    pub id: &'static str,
+    pub name: &'static str,
+    pub check: fn(&Facts<'_>) -> Verdict,
+}
+
+macro_rules! invariants {
+    ($($id:literal $name:literal $module:ident;)+) => {
+        /// Every invariant that a history can contradict.
+        pub const ALL: &[Invariant] = &[$(Invariant { id: $id, name: $name, check: $module::check }),+];
+    };
+}
+
+invariants! {
+    "I1" "Mutual exclusion by token" i01_mutual_exclusion;
+    "I2" "Tokens rise" i02_rising_tokens;
+    "I3" "Never early" i03_never_early;
+    "I4" "Bounded late" i04_bounded_late;
+    "I5" "Nothing acknowledged is lost" i05_nothing_lost;
+    "I6" "No double dispatch" i06_no_double_dispatch;
+    "I7" "Ends once, with the current token" i07_ends_once;
+    "I8" "First come, first granted" i08_first_come;
+    "I9" "No stuck line, no dead waiter granted" i09_no_stuck_line;
+    "I10" "One request, one effect, one answer" i10_one_effect;
+    "I11" "Linearizable reads" i11_linearizable;
+    "I16" "Events in order, unique, without gaps" i16_event_stream;
+    "I17" "The assignment outlives a lapse" i17_assignment;
+    "I18" "Leases never overlap and end once" i18_lease_intervals;
+    "I19" "Created = live + terminal + purged" i19_conservation;
+    "I20" "Replicas have the same hash" i20_same_hash;
+    "I21" "Caps hold" i21_caps;
+    "I22" "Service resumes after healing" i22_service_resumes;
+}
+
+/// What every checker says of a history.
+#[must_use]
+pub fn check(history: &History) -> Vec<Verdict> {
+    check_facts(&Facts::new(history), |_| {})
+}
+
+/// The same, with a word before each.
+pub fn check_facts(facts: &Facts<'_>, mut begins: impl FnMut(&Invariant)) -> Vec<Verdict> {
+    let one = |invariant: &Invariant| {
+        begins(invariant);
+        let began = std::time::Instant::now();
+        let mut verdict = (invariant.check)(facts);
+        (verdict.id, verdict.name) = (invariant.id, invariant.name);
+        verdict.took = began.elapsed();
+        verdict
+    };
+    ALL.iter().map(one).collect()
+}

@@ -1,0 +1,170 @@
+//! I3. Nobody else is granted an item before the moment until which its holder was promised it: when the answered request was
+//! sent, and `expires_in_ms` after that. Unless its holder ended it, or a revoke, a takeover or a cancel did: an attempt of
+//! unknown outcome excuses, too. A lapse that a watcher saw before that moment is early as well.
+
+use super::facts::{Facts, Grant};
+use super::verdict::{Measured, Verdict, seconds};
+use crate::history::Micros;
+
+/// The cluster counts in whole milliseconds.
+const GRAIN: Micros = 1_000;
+
+#[must_use]
+pub fn check(facts: &Facts<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut margins = Vec::new();
+    for grant in &facts.grants {
+        let Some(promised) = grant.promised.map(|promised| less_drift(facts, grant, promised)) else { continue };
+        if let Some(next) = facts.next_grant(grant).filter(|next| !facts.is_same_actor(next.holder, grant.holder)) {
+            verdict.fact();
+            if !facts.ends.may_have_ended(grant, next.upper) {
+                margins.push((next.upper.cast_signed() - promised.cast_signed()) / 1_000);
+                if next.upper + GRAIN < promised {
+                    let what = format!(
+                        "{} was promised {} until {} (token {}), and {} was known to have it at {} (token {})",
+                        facts.holders[grant.holder],
+                        facts.items[grant.item],
+                        seconds(promised),
+                        grant.token,
+                        facts.holders[next.holder],
+                        seconds(next.upper),
+                        next.token,
+                    );
+                    let ops: Vec<_> = grant.promised_by.into_iter().chain(next.told_by).collect();
+                    let event = next.event.map(|at| facts.stream.events[at].name());
+                    verdict.violate_with(next.upper, what, &ops, event.into_iter().collect());
+                }
+            }
+        }
+        let ended = facts.ends.in_stream(grant.token).map(|at| &facts.stream.events[at]);
+        if let Some(event) = ended.filter(|event| matches!(event.kind, "expired" | "not_picked_up")) {
+            verdict.fact();
+            if event.seen + GRAIN < promised {
+                let what = format!(
+                    "{} was promised {} until {} (token {}), and its lapse was seen at {}",
+                    facts.holders[grant.holder],
+                    facts.items[grant.item],
+                    seconds(promised),
+                    grant.token,
+                    seconds(event.seen),
+                );
+                let ops: Vec<_> = grant.promised_by.into_iter().collect();
+                verdict.violate_with(event.seen, what, &ops, vec![event.name()]);
+            }
+        }
+    }
+    verdict.measured.push(Measured { name: "from the promised end to another's grant".into(), millis: margins });
+    verdict
+}
+
+/// Where clocks were made to run at another rate, a hundredth is not promised.
+fn less_drift(facts: &Facts<'_>, grant: &Grant, promised: Micros) -> Micros {
+    let drifts = facts.history.faults.iter().any(|fault| fault.kind.contains("drift"));
+    let sent = grant.promised_by.and_then(|no| facts.op(no).answered()).map_or(promised, |answered| answered.sent);
+    if drifts { promised - (promised.saturating_sub(sent)) / 100 } else { promised }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::story::{broken, facts_of, kept};
+
+    #[test]
+    fn a_lapse_after_its_time_is_no_violation() {
+        let story = "
+            0s   ada claim disk -> token=1 for=5s
+            3s   ada renew disk token=1 -> for=5s
+            9s   bob claim disk -> token=2 for=5s";
+        assert_eq!(facts_of("I3", story), 1);
+    }
+
+    #[test]
+    fn a_release_of_unknown_outcome_may_have_happened() {
+        kept(
+            "0s   ada claim disk -> token=1 for=30s
+             1s   ada release disk token=1 -> unknown
+             9s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn a_revoke_and_a_completion_end_it_too() {
+        kept(
+            "0s   ada claim disk -> token=1 for=30s
+             1s   eve revoke disk -> unknown
+             9s   bob claim disk -> token=2 for=30s
+             10s  bob fail disk token=2 -> ok
+             11s  cid claim disk -> token=3 for=30s",
+        );
+    }
+
+    #[test]
+    fn a_renewal_of_unknown_outcome_promises_nothing() {
+        kept(
+            "0s   ada claim disk -> token=1 for=5s
+             4s   ada renew disk token=1 -> unknown
+             6s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn a_repeat_after_the_end_promises_nothing() {
+        kept(
+            "0s   ada claim disk id=a -> token=1 for=5s
+             6s   bob claim disk -> token=2 for=5s
+             7s   ada claim disk id=a again -> token=1 for=0s",
+        );
+    }
+
+    #[test]
+    fn time_counts_from_the_attempt_that_was_answered() {
+        kept(
+            "0s..4s   ada claim disk -> token=1 for=5s sent=1s
+             6.1s     bob claim disk -> token=2 for=5s",
+        );
+        broken(
+            &["I3"],
+            "0s..4s   ada claim disk -> token=1 for=5s sent=3s
+             6.1s     bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn a_grant_before_the_promised_end_is_found() {
+        broken(
+            &["I3"],
+            "0s   ada claim disk -> token=1 for=5s
+             3s   ada renew disk token=1 -> for=5s
+             6s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn a_release_that_was_refused_is_no_excuse() {
+        broken(
+            &["I3"],
+            "0s   ada claim disk -> token=1 for=30s
+             1s   ada release disk token=1 -> unavailable
+             9s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn a_lapse_that_was_seen_too_soon_is_found() {
+        broken(
+            &["I3"],
+            "0s   ada claim disk -> token=1 for=30s
+             0s   sees 0.1 granted disk ada token=1
+             9s   sees 0.2 expired disk ada token=1",
+        );
+    }
+
+    #[test]
+    fn a_grant_that_only_a_watcher_saw_counts() {
+        broken(
+            &["I3"],
+            "0s   ada claim disk -> token=1 for=30s
+             7s   bob claim disk -> unknown
+             9s   sees 0.9 granted disk bob token=2",
+        );
+    }
+}

@@ -1,0 +1,266 @@
+//! I4. What lapses is free within a bound: after the latest expiry that its holder can have got, a second, a second per change
+//! of leader, the time without one and the time of faults (`slack` says how much).
+//!
+//! Only what is proved counts as late: in the stream the lapse stands behind something that was asked after the bound, or a
+//! read that was asked after it still shows the holder. What was measured is from the expiry to when the lapse was seen.
+
+use super::facts::{Facts, Grant, HolderNo};
+use super::slack::Slack;
+use super::verdict::{Measured, Verdict, seconds};
+use crate::history::{Asked, Micros, Outcome, SeenItem};
+use std::collections::HashMap;
+
+#[must_use]
+pub fn check(facts: &Facts<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let slack = Slack::new(facts.history);
+    let expiries = Expiries::new(facts);
+    let (mut seen_after, mut granted_after) = (Vec::new(), Vec::new());
+    for (at, event) in facts.stream.events.iter().enumerate().filter(|(_, event)| event.kind == "expired") {
+        let Some(grant) = event.token.and_then(|token| facts.grant(token)) else { continue };
+        let Some(expiry) = expiries.latest(facts, grant, event.seen) else { continue };
+        verdict.fact();
+        seen_after.push((event.seen.cast_signed() - expiry.cast_signed()) / 1_000);
+        if let Some(next) = facts.next_grant(grant) {
+            granted_after.push((next.upper.cast_signed() - expiry.cast_signed()) / 1_000);
+        }
+        let certain = at.checked_sub(1).map_or(0, |before| facts.stream.not_before[before]);
+        let bound = expiry + slack.between(grant.lower, event.seen);
+        if certain > bound {
+            let what = format!(
+                "the lease of {} on {} (token {}) was over by {}, and its lapse came after {}: {} later than the bound",
+                facts.holders[grant.holder],
+                facts.items[grant.item],
+                grant.token,
+                seconds(expiry),
+                seconds(certain),
+                seconds(certain - bound),
+            );
+            let ops: Vec<_> = grant.promised_by.into_iter().collect();
+            verdict.violate_with(certain, what, &ops, vec![event.name()]);
+        }
+    }
+    still_held(facts, &slack, &expiries, &mut verdict);
+    verdict.measured.push(Measured { name: "from the expiry to when the lapse was seen".into(), millis: seen_after });
+    verdict.measured.push(Measured { name: "from the expiry to the next grant".into(), millis: granted_after });
+    verdict
+}
+
+/// Reads, during the run and at its end, that show a holder whose lease is over.
+fn still_held(facts: &Facts<'_>, slack: &Slack, expiries: &Expiries, verdict: &mut Verdict) {
+    let mut judge = |item: usize, shown: &SeenItem, asked: Micros, ops: &[usize]| {
+        let Some(holder) = shown.holder.as_deref() else { return };
+        // Of several grants to the same actor the latest that can have been granted by then counts.
+        let grants = facts.grants_of[item].iter().rev().map(|at| &facts.grants[*at]);
+        let Some(grant) = grants.take(64).find(|grant| is_shown(facts, grant.holder, holder)) else { return };
+        let Some(expiry) = expiries.latest(facts, grant, Micros::MAX) else { return };
+        if asked <= expiry || expiries.may_hold_otherwise(facts, item, grant.holder) {
+            return;
+        }
+        let bound = expiry + slack.between(grant.lower, asked);
+        verdict.fact();
+        if asked > bound {
+            let what = format!(
+                "a read asked at {} shows {} as the holder of {}, whose lease (token {}) was over by {}",
+                seconds(asked),
+                holder,
+                facts.items[item],
+                grant.token,
+                seconds(expiry),
+            );
+            verdict.violate(asked, what, ops);
+        }
+    };
+    for (no, op) in facts.ops() {
+        let shown = op.answered().and_then(|answered| answered.item.as_ref());
+        if let (Asked::Read { .. }, Some(shown), Some(item)) = (&op.asked, shown, facts.item_of[no]) {
+            judge(item, shown, op.invoked, &[no]);
+        }
+    }
+    if let Some(end) = &facts.history.end {
+        for (name, shown) in &end.items {
+            if let Some(item) = facts.item_no(name) {
+                judge(item, shown, end.healed, &[]);
+            }
+        }
+    }
+}
+
+/// A read names the actor, or the actor and its session.
+#[must_use]
+pub fn is_shown(facts: &Facts<'_>, holder: HolderNo, shown: &str) -> bool {
+    facts.holders[holder].actor == shown || facts.holders[holder].to_string() == shown
+}
+
+/// Until when a lease can have been prolonged at the latest.
+struct Expiries {
+    /// By answers.
+    by_token: HashMap<u64, Micros>,
+    /// When a renewal was first asked whose outcome nobody knows.
+    open: HashMap<u64, Micros>,
+    /// The same of all leases of a holder.
+    open_for_all: HashMap<HolderNo, Micros>,
+    /// Who may have been given an item without having been told.
+    may_hold: HashMap<(usize, HolderNo), ()>,
+    may_hold_any: HashMap<HolderNo, ()>,
+}
+
+impl Expiries {
+    fn new(facts: &Facts<'_>) -> Self {
+        let mut expiries = Self {
+            by_token: HashMap::new(),
+            open: HashMap::new(),
+            open_for_all: HashMap::new(),
+            may_hold: HashMap::new(),
+            may_hold_any: HashMap::new(),
+        };
+        for (no, op) in facts.ops() {
+            let holder = facts.holder_of[no];
+            let completed = op.completed.unwrap_or(Micros::MAX);
+            match (&op.asked, &op.outcome) {
+                (Asked::RenewAll, Outcome::Ok(_) | Outcome::Unknown) => {
+                    let first = expiries.open_for_all.entry(holder).or_insert(op.invoked);
+                    *first = op.invoked.min(*first);
+                }
+                (Asked::Renew { token, .. } | Asked::Extend { token, .. }, Outcome::Unknown) => {
+                    let first = expiries.open.entry(*token).or_insert(op.invoked);
+                    *first = op.invoked.min(*first);
+                }
+                (Asked::Renew { token, .. } | Asked::Extend { token, .. }, Outcome::Ok(answered)) => {
+                    expiries.answered(*token, completed, answered.expires_in_ms.unwrap_or(0));
+                }
+                // Answered again under its request id it says nothing new, but tells of a lease that is there.
+                (Asked::Claim { .. } | Asked::Next { .. }, Outcome::Ok(answered)) => {
+                    for granted in &answered.grants {
+                        expiries.answered(granted.token, completed, granted.expires_in_ms);
+                    }
+                    if let (Some(item), Some(_)) = (facts.item_of[no], answered.place) {
+                        expiries.may_hold.insert((item, holder), ());
+                    }
+                }
+                (Asked::Claim { .. }, Outcome::Unknown) => {
+                    if let Some(item) = facts.item_of[no] {
+                        expiries.may_hold.insert((item, holder), ());
+                    }
+                }
+                (Asked::Next { .. }, Outcome::Unknown) => _ = expiries.may_hold_any.insert(holder, ()),
+                _ => {}
+            }
+        }
+        expiries
+    }
+
+    fn answered(&mut self, token: u64, completed: Micros, millis: u64) {
+        // The answer to a repeat says 0 of what is gone by then.
+        if millis == 0 {
+            return;
+        }
+        let until = completed.saturating_add(millis.saturating_mul(1_000));
+        let latest = self.by_token.entry(token).or_insert(until);
+        *latest = until.max(*latest);
+    }
+
+    /// None: that is not known.
+    fn latest(&self, facts: &Facts<'_>, grant: &Grant, before: Micros) -> Option<Micros> {
+        if self.open.get(&grant.token).is_some_and(|asked| *asked <= before)
+            || self.open_for_all.get(&grant.holder).is_some_and(|asked| *asked <= before)
+        {
+            return None;
+        }
+        let by_event = grant.event.and_then(|at| {
+            let event = &facts.stream.events[at];
+            let length = event.event.what.as_ref()?.expires_at_ms?.checked_sub(event.event.at_ms)?;
+            Some(event.seen.saturating_add(length.saturating_mul(1_000)))
+        });
+        let answered = self.by_token.get(&grant.token).copied();
+        answered.max(by_event).filter(|expiry| *expiry < Micros::MAX)
+    }
+
+    fn may_hold_otherwise(&self, facts: &Facts<'_>, item: usize, holder: HolderNo) -> bool {
+        let same = |other: HolderNo| facts.is_same_actor(other, holder);
+        let sessions = (0..facts.holders.len()).filter(|other| same(*other));
+        sessions
+            .take(64)
+            .any(|other| self.may_hold.contains_key(&(item, other)) || self.may_hold_any.contains_key(&other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::story::{broken, facts_of, kept};
+
+    #[test]
+    fn a_lapse_soon_after_its_time_is_measured() {
+        let story = "
+            0s     ada claim disk -> token=1 for=5s
+            0s     sees 0.1 granted disk ada token=1
+            5.2s   sees 0.2 expired disk ada token=1";
+        assert_eq!(facts_of("I4", story), 1);
+    }
+
+    #[test]
+    fn a_lapse_behind_what_was_asked_later_is_late() {
+        broken(
+            &["I4"],
+            "0s     ada claim disk -> token=1 for=5s
+             0s     sees 0.1 granted disk ada token=1
+             9s     bob create tape -> rev=0.2 did
+             9s     sees 0.2 created tape
+             9s     sees 0.3 expired disk ada token=1",
+        );
+    }
+
+    #[test]
+    fn time_without_a_leader_is_not_counted() {
+        kept(
+            "leader 0s 1
+             leader 2s none
+             leader 7s 2
+             0s     ada claim disk -> token=1 for=5s
+             0s     sees 0.1 granted disk ada token=1
+             9s     bob create tape -> rev=0.2 did
+             9s     sees 0.2 created tape
+             9s     sees 0.3 expired disk ada token=1",
+        );
+    }
+
+    #[test]
+    fn a_renewal_of_unknown_outcome_may_have_prolonged_it() {
+        kept(
+            "0s     ada claim disk -> token=1 for=5s
+             4s     ada renew disk token=1 -> unknown
+             0s     sees 0.1 granted disk ada token=1
+             9s     bob create tape -> rev=0.2 did
+             9s     sees 0.2 created tape
+             9s     sees 0.3 expired disk ada token=1",
+        );
+    }
+
+    #[test]
+    fn a_read_long_after_the_end_that_shows_the_holder_is_late() {
+        broken(
+            &["I4"],
+            "0s     ada claim disk -> token=1 for=5s
+             20s    eve read disk -> state=active holder=ada assignee=ada",
+        );
+    }
+
+    #[test]
+    fn an_item_that_is_never_freed_is_late_at_the_end() {
+        broken(
+            &["I4"],
+            "0s     ada claim disk -> token=1 for=5s
+             end healed=60s served=61s
+             end item disk state=active holder=ada assignee=ada",
+        );
+    }
+
+    #[test]
+    fn a_claim_of_unknown_outcome_may_hold_it() {
+        kept(
+            "0s     ada claim disk -> token=1 for=5s
+             6s     ada claim disk -> unknown
+             20s    eve read disk -> state=active holder=ada assignee=ada",
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Who certainly stood in a line, and from when to when: one who was told a place and kept asking under the same request id,
+//! soon enough each time that the place cannot have ended between.
+
+use super::facts::{Facts, HolderNo, ItemNo, OpNo};
+use crate::history::{Asked, Micros, Outcome};
+use std::collections::HashMap;
+
+/// A place lives so long past its last poll.
+pub const PLACE_LIFE: Micros = 30_000_000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub holder: HolderNo,
+    pub request: Option<usize>,
+    /// It stood in line by then.
+    pub joined: Micros,
+    /// It stood in line until then at least: its last poll that was told a place began.
+    pub until: Micros,
+    pub first: OpNo,
+    pub last: OpNo,
+    /// What it was granted in the end.
+    pub granted: Option<u64>,
+}
+
+/// The certain waits for one item.
+#[must_use]
+pub fn waits(facts: &Facts<'_>, item: ItemNo) -> Vec<Wait> {
+    let mut open: HashMap<HolderNo, Wait> = HashMap::new();
+    let mut all = Vec::new();
+    for no in facts.of_item[item].iter().copied() {
+        let op = facts.op(no);
+        let holder = facts.holder_of[no];
+        let completed = op.completed.unwrap_or(Micros::MAX);
+        match (&op.asked, &op.outcome) {
+            (Asked::Claim { .. }, Outcome::Ok(answered)) => {
+                let granted = answered.grants.iter().find(|granted| !granted.renewed).map(|granted| granted.token);
+                let goes_on = |wait: &&mut Wait| {
+                    wait.request.is_some()
+                        && wait.request == facts.request_of[no]
+                        && completed <= wait.until + PLACE_LIFE
+                };
+                if let Some(wait) = open.get_mut(&holder).filter(goes_on) {
+                    (wait.until, wait.last, wait.granted) = (op.invoked, no, granted);
+                } else {
+                    all.extend(open.remove(&holder));
+                    if granted.is_none() && answered.place.is_some() {
+                        let request = facts.request_of[no];
+                        let wait = Wait {
+                            holder,
+                            request,
+                            joined: completed,
+                            until: op.invoked,
+                            first: no,
+                            last: no,
+                            granted,
+                        };
+                        open.insert(holder, wait);
+                    }
+                }
+                if granted.is_some() {
+                    all.extend(open.remove(&holder));
+                }
+            }
+            (Asked::Claim { .. }, Outcome::Refused { .. })
+            | (Asked::Withdraw { .. }, Outcome::Ok(_) | Outcome::Unknown) => {
+                all.extend(open.remove(&holder));
+            }
+            _ => {}
+        }
+    }
+    all.extend(open.into_values());
+    all.sort_by_key(|wait| (wait.joined, wait.first));
+    all
+}

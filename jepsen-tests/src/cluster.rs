@@ -1,0 +1,382 @@
+//! A cluster of real nodes, each a process in a place of its own. Whatever a run does, and however it ends, none of them
+//! outlives it, and it ends none but these.
+//!
+//! A **seat** is a machine: an address, a disk, a shim. A node sits on a seat, and when it is replaced another one, with another
+//! id, takes the seat. Histories name seats.
+
+mod harm;
+mod healing;
+mod members;
+mod process;
+mod tokens;
+mod watch;
+
+use crate::history::{Leader, Micros};
+use crate::shim::{Control, Shim};
+use crate::wire::{EDGE_PORT, Network, PEER_PORT, Wire};
+use client::{Client, Config, Identity, Session};
+use process::Process;
+use std::collections::BTreeMap;
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokens::Tokens;
+use tokio::task::JoinHandle;
+
+/// From 1.
+pub type Seat = u32;
+
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// For anything that a healthy cluster does in seconds.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// A node that is told to stop takes 25 s at most.
+const STOP_WITHIN: Duration = Duration::from_secs(40);
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program `tenured`.
+    pub daemon: PathBuf,
+    pub nodes: u32,
+    pub seed: u64,
+    /// Where everything of the run lies.
+    pub folder: PathBuf,
+    pub network: Network,
+    /// What moments count from.
+    pub began: Instant,
+    /// Said to every node.
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    /// Said to the node of one seat.
+    pub seat_arguments: BTreeMap<Seat, Vec<String>>,
+    pub seat_environment: BTreeMap<Seat, Vec<(String, String)>>,
+    pub snapshot_every: Option<u64>,
+    pub entries_kept: Option<u64>,
+    /// `actor-0` and so on, beside `operator`.
+    pub actors: u32,
+}
+
+impl Options {
+    #[must_use]
+    pub fn new(daemon: PathBuf, folder: PathBuf, network: Network) -> Self {
+        Self {
+            daemon,
+            nodes: 3,
+            seed: 0,
+            folder,
+            network,
+            began: Instant::now(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            seat_arguments: BTreeMap::new(),
+            seat_environment: BTreeMap::new(),
+            snapshot_every: None,
+            entries_kept: None,
+            actors: 64,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Cluster {
+    options: Options,
+    tokens: Tokens,
+    shim: Shim,
+    state: Mutex<State>,
+    /// Goes last: the processes are in its places.
+    wire: Wire,
+    watching: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct State {
+    seats: BTreeMap<Seat, Node>,
+    next_id: u64,
+    leaders: Vec<Leader>,
+    deaths: Vec<String>,
+}
+
+/// A node on its seat.
+#[derive(Debug)]
+struct Node {
+    id: u64,
+    data: PathBuf,
+    log: PathBuf,
+    control: Arc<Control>,
+    process: Option<Process>,
+    /// Without this it still has to be told whom to join.
+    has_begun: bool,
+    is_paused: bool,
+    /// It may end by itself: its disk is full or damaged.
+    may_end: bool,
+    /// How it ended by itself.
+    ended: Option<String>,
+    /// Its disk does not hold what it held: if it does not start, it is replaced.
+    is_damaged: bool,
+}
+
+impl Cluster {
+    /// Every node has its vote, and a leader is known.
+    ///
+    /// # Errors
+    /// When the shim, the wire or a node does not come up.
+    pub async fn start(options: Options) -> io::Result<Arc<Self>> {
+        fs::create_dir_all(&options.folder)?;
+        let shim = Shim::build(&options.folder)?;
+        let tokens = Tokens::make(&options.daemon, &options.folder.join("tokens.toml"), options.actors)?;
+        let wire = Wire::lay(options.network.clone(), options.seed).await?;
+        let state = State { seats: BTreeMap::new(), next_id: 1, leaders: Vec::new(), deaths: Vec::new() };
+        let nodes = options.nodes;
+        let cluster =
+            Arc::new(Self { options, tokens, shim, state: Mutex::new(state), wire, watching: Mutex::new(None) });
+        let watching = tokio::spawn(watch::run(Arc::downgrade(&cluster)));
+        *cluster.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
+        for seat in 1..=nodes {
+            cluster.sit(seat)?;
+            cluster.start_seat(seat).await?;
+            cluster.has_vote(seat, LIMIT).await?;
+        }
+        cluster.ready(LIMIT).await?;
+        Ok(cluster)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes or reads one seat.
+    fn with<T>(&self, seat: Seat, what: impl FnOnce(&mut Node) -> io::Result<T>) -> io::Result<T> {
+        match self.state().seats.get_mut(&seat) {
+            Some(node) => what(node),
+            None => Err(io::Error::other(format!("nobody sits on seat {seat}"))),
+        }
+    }
+
+    #[must_use]
+    pub fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Microseconds since the run began.
+    #[must_use]
+    pub fn now(&self) -> Micros {
+        u64::try_from(self.options.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Seats that somebody sits on.
+    #[must_use]
+    pub fn seats(&self) -> Vec<Seat> {
+        self.state().seats.keys().copied().collect()
+    }
+
+    /// Of these, where a process is, paused or not.
+    #[must_use]
+    pub fn running(&self) -> Vec<Seat> {
+        self.state().seats.iter().filter(|(_, node)| node.process.is_some()).map(|(seat, _)| *seat).collect()
+    }
+
+    /// The id of the node on a seat.
+    #[must_use]
+    pub fn id(&self, seat: Seat) -> Option<u64> {
+        self.state().seats.get(&seat).map(|node| node.id)
+    }
+
+    #[must_use]
+    pub fn pid(&self, seat: Seat) -> Option<u32> {
+        self.state().seats.get(&seat).and_then(|node| node.process.as_ref().map(Process::id))
+    }
+
+    #[must_use]
+    pub fn data(&self, seat: Seat) -> Option<PathBuf> {
+        self.state().seats.get(&seat).map(|node| node.data.clone())
+    }
+
+    /// # Errors
+    /// When nobody sits there.
+    pub fn control(&self, seat: Seat) -> io::Result<Arc<Control>> {
+        self.with(seat, |node| Ok(node.control.clone()))
+    }
+
+    /// The seat that leads, as far as the nodes' own words tell.
+    #[must_use]
+    pub fn leader(&self) -> Option<Seat> {
+        self.state().leaders.last().and_then(|leader| leader.node)
+    }
+
+    /// Who was seen to lead, whenever that changed.
+    #[must_use]
+    pub fn leaders(&self) -> Vec<Leader> {
+        self.state().leaders.clone()
+    }
+
+    /// Nodes that ended by themselves though nothing was done to them, with their last words.
+    #[must_use]
+    pub fn deaths(&self) -> Vec<String> {
+        self.state().deaths.clone()
+    }
+
+    /// `http://host:port` of every seat, over the wire.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<(Seat, String)> {
+        self.seats().into_iter().map(|seat| (seat, self.endpoint(seat))).collect()
+    }
+
+    #[must_use]
+    pub fn endpoint(&self, seat: Seat) -> String {
+        format!("http://{}:{EDGE_PORT}", self.wire.shown_host(seat))
+    }
+
+    /// Of `operator`, or `actor-0` and so on; nothing for anybody else.
+    #[must_use]
+    pub fn token(&self, actor: &str) -> Option<&str> {
+        self.tokens.of(actor)
+    }
+
+    /// A caller's client, over the wire, to all seats or to one.
+    ///
+    /// # Errors
+    /// When there is no such actor.
+    pub fn client(&self, actor: &str, at: Option<Seat>) -> io::Result<Client> {
+        let endpoints = match at {
+            Some(seat) => vec![self.endpoint(seat)],
+            None => self.endpoints().into_iter().map(|(_, endpoint)| endpoint).collect(),
+        };
+        self.client_at(actor, endpoints)
+    }
+
+    fn client_at(&self, actor: &str, endpoints: Vec<String>) -> io::Result<Client> {
+        let token = self.token(actor).ok_or_else(|| io::Error::other(format!("{actor} has no token")))?;
+        let mut config = Config::new(endpoints, Identity::Bearer(token.to_owned()));
+        config.session = Session::Random;
+        Client::new(config).map_err(io::Error::other)
+    }
+
+    /// Asks a node as the operator, from its own place: whatever happens to the wire, it is reached.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    pub async fn ask<T, W>(&self, seat: Seat, what: impl FnOnce(Client) -> W + Send + 'static) -> io::Result<T>
+    where
+        T: Send + 'static,
+        W: Future<Output = T> + 'static,
+    {
+        let client = self.client_at("operator", vec![format!("http://{}:{EDGE_PORT}", self.wire.own_host(seat))])?;
+        self.wire.place(seat).run(move || what(client)).await
+    }
+
+    /// A new node on a free seat. Nothing runs yet.
+    fn sit(&self, seat: Seat) -> io::Result<()> {
+        let mut state = self.state();
+        let id = state.next_id;
+        state.next_id += 1;
+        let folder = self.options.folder.join(format!("seat-{seat}"));
+        fs::create_dir_all(&folder)?;
+        let node = Node {
+            id,
+            data: folder.join(format!("node-{id}")),
+            log: self.options.folder.join(format!("seat-{seat}.log")),
+            control: Arc::new(Control::create(folder.join(format!("control-{id}")))?),
+            process: None,
+            has_begun: false,
+            is_paused: false,
+            may_end: false,
+            ended: None,
+            is_damaged: false,
+        };
+        if state.seats.contains_key(&seat) {
+            return Err(io::Error::other(format!("seat {seat} is taken")));
+        }
+        state.seats.insert(seat, node);
+        Ok(())
+    }
+
+    /// Starts the node of a seat, with what it had before. Does not wait for anything.
+    ///
+    /// # Errors
+    /// When it runs already, or cannot be started at all.
+    pub async fn start_seat(&self, seat: Seat) -> io::Result<()> {
+        let others: Vec<Seat> = self.seats().into_iter().filter(|other| *other != seat).collect();
+        let (id, data, log, control, has_begun, runs) = self.with(seat, |node| {
+            let runs = node.process.is_some();
+            Ok((node.id, node.data.clone(), node.log.clone(), node.control.clone(), node.has_begun, runs))
+        })?;
+        if runs {
+            return Err(io::Error::other(format!("seat {seat} runs already")));
+        }
+        control.renew(&data)?;
+        control.forget_waiting()?;
+        let mut arguments = self.arguments(seat, id, &data);
+        if !has_begun && others.is_empty() {
+            arguments.push("--bootstrap".into());
+        } else if !has_begun {
+            arguments.extend(["--join".into(), self.peer_addresses(&others).join(",")]);
+        }
+        let started = self.spawn(seat, &arguments, &control, &data, &log).await?;
+        self.with(seat, |node| {
+            (node.process, node.is_paused, node.ended) = (Some(started), false, None);
+            Ok(())
+        })
+    }
+
+    fn peer_addresses(&self, seats: &[Seat]) -> Vec<String> {
+        seats.iter().map(|seat| format!("{}:{PEER_PORT}", self.wire.shown_host(*seat))).collect()
+    }
+
+    fn arguments(&self, seat: Seat, id: u64, data: &Path) -> Vec<String> {
+        let (own, shown) = (self.wire.own_host(seat), self.wire.shown_host(seat));
+        let mut arguments: Vec<String> = vec!["--node-id".into(), id.to_string()];
+        arguments.extend(["--data".into(), data.display().to_string()]);
+        arguments.extend(["--peer-listen".into(), format!("{own}:{PEER_PORT}")]);
+        arguments.extend(["--peer-address".into(), format!("{shown}:{PEER_PORT}")]);
+        arguments.extend(["--listen".into(), format!("{own}:{EDGE_PORT}")]);
+        arguments.extend(["--address".into(), format!("{shown}:{EDGE_PORT}")]);
+        arguments.extend(["--tokens".into(), self.tokens.path().display().to_string()]);
+        arguments.extend(["--insecure-peers".into(), "--insecure-callers".into()]);
+        for (flag, value) in
+            [("--snapshot-every", self.options.snapshot_every), ("--entries-kept", self.options.entries_kept)]
+        {
+            arguments.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value.to_string()]));
+        }
+        arguments.extend(self.options.arguments.iter().cloned());
+        arguments.extend(self.options.seat_arguments.get(&seat).into_iter().flatten().cloned());
+        arguments
+    }
+
+    async fn spawn(
+        &self,
+        seat: Seat,
+        arguments: &[String],
+        control: &Control,
+        data: &Path,
+        log: &Path,
+    ) -> io::Result<Process> {
+        let mut environment = self.options.environment.clone();
+        environment.extend(self.options.seat_environment.get(&seat).into_iter().flatten().cloned());
+        environment.push(("LD_PRELOAD".into(), self.shim.library().display().to_string()));
+        environment.push(("JEPSEN_CONTROL".into(), control.path().display().to_string()));
+        environment.push(("JEPSEN_DATA".into(), data.display().to_string()));
+        if !self.wire.has_packets() {
+            environment.push(("JEPSEN_SOURCE".into(), self.wire.own_host(seat).to_string()));
+        }
+        let command = process::command(&self.options.daemon, arguments, &environment);
+        let log = log.to_owned();
+        self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(watching) = self.watching.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            watching.abort();
+        }
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).seats.clear();
+    }
+}

@@ -1,0 +1,90 @@
+//! Promises broken on purpose: for each the workload and the faults that show it, and the invariant that must be found violated.
+//! A suite that was never seen to fail checks nothing.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A promise that a build for tests can break.
+#[derive(Debug)]
+pub struct Control {
+    pub name: &'static str,
+    pub workload: &'static str,
+    pub nemesis: &'static [&'static str],
+    pub minutes: f64,
+    /// Whose violation shows it.
+    pub caught_by: &'static [&'static str],
+}
+
+pub const ALL: &[Control] = &[
+    Control { name: "fencing", workload: "mutex", nemesis: &[], minutes: 0.5, caught_by: &["I1"] },
+    Control { name: "dedup", workload: "idempotency", nemesis: &[], minutes: 0.5, caught_by: &["I10"] },
+    Control { name: "fifo", workload: "line", nemesis: &[], minutes: 0.5, caught_by: &["I8"] },
+    Control { name: "wall-clock", workload: "expiry", nemesis: &["wall-bump"], minutes: 1.0, caught_by: &["I3"] },
+    Control {
+        name: "lease-read",
+        workload: "register",
+        nemesis: &["pause-long", "isolate-leader"],
+        minutes: 2.0,
+        caught_by: &["I11"],
+    },
+    Control {
+        name: "fsync",
+        workload: "register",
+        nemesis: &["power-loss-all"],
+        minutes: 1.0,
+        caught_by: &["I5", "I11"],
+    },
+];
+
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Control> {
+    ALL.iter().find(|control| control.name == name)
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Asked {
+    /// A daemon that was built with the feature `sabotage`
+    #[arg(long, env = "JEPSEN_DAEMON", value_name = "FILE")]
+    daemon: PathBuf,
+    /// Only these
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Each in a process of its own, because each enters namespaces of its own. Says whether all were caught.
+///
+/// # Errors
+/// When one of them cannot be run at all.
+pub fn main(asked: &Asked) -> io::Result<bool> {
+    if let Some(unknown) = asked.only.iter().find(|name| find(name).is_none()) {
+        let all: Vec<_> = ALL.iter().map(|control| control.name).collect();
+        return Err(io::Error::other(format!("{unknown} cannot be broken: say one of {}", all.join(", "))));
+    }
+    let mut rows = Vec::new();
+    for control in
+        ALL.iter().filter(|control| asked.only.is_empty() || asked.only.iter().any(|name| name == control.name))
+    {
+        let ran = Command::new(std::env::current_exe()?)
+            .args(["--break", control.name, "--seed", &asked.seed.to_string(), "--daemon"])
+            .arg(&asked.daemon)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()?;
+        let said = String::from_utf8_lossy(&ran.stdout);
+        let caught = said.lines().rfind(|line| line.starts_with("caught:")).map(str::to_owned);
+        rows.push((control, ran.status.success(), caught));
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "\n{:<12} {:<12} {:<28} verdict", "broken", "workload", "faults")?;
+    let mut is_well = true;
+    for (control, is_caught, caught) in rows {
+        is_well &= is_caught;
+        let verdict = caught.unwrap_or_else(|| "NOT CAUGHT".into());
+        let faults = if control.nemesis.is_empty() { "none".to_owned() } else { control.nemesis.join(", ") };
+        writeln!(out, "{:<12} {:<12} {:<28} {verdict}", control.name, control.workload, faults)?;
+    }
+    Ok(is_well)
+}

@@ -1,0 +1,371 @@
+//! What the callers of a run saw: every operation with its beginning, its end and its outcome, the events that watchers were
+//! told, the faults, and who led. The only thing that checkers look at.
+//!
+//! All moments are microseconds since the run began, on one monotonic clock that counts for every caller: they are
+//! comparable across processes.
+
+pub mod edn;
+pub mod lines;
+
+use serde::{Deserialize, Serialize};
+
+/// Microseconds since the run began.
+pub type Micros = u64;
+
+/// One caller at a time: operations of one process do not overlap.
+pub type Process = u32;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct History {
+    pub about: About,
+    /// In the order in which they were invoked.
+    pub operations: Vec<Operation>,
+    /// In the order in which they arrived, of all watchers.
+    pub seen: Vec<Seen>,
+    pub faults: Vec<Fault>,
+    /// Who was seen to lead, whenever that changed.
+    pub leaders: Vec<Leader>,
+    /// What the cluster says of itself after everything was healed and every caller had ended.
+    pub end: Option<End>,
+}
+
+/// What a run was made of: enough to run it again.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct About {
+    pub seed: u64,
+    pub workload: String,
+    pub nemesis: String,
+    pub nodes: u32,
+    pub broken: Option<String>,
+    /// What the queues of the workload are set to, as far as a checker needs it.
+    pub queues: Vec<QueueSet>,
+    /// The watchers that asked for a part of the events only. One that is not named here is
+    /// known by what it was told: of one queue only, while others were told of more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watchers: Vec<WatcherSet>,
+}
+
+/// What a watcher asked for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WatcherSet {
+    pub watcher: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct QueueSet {
+    pub queue: String,
+    pub lease_for_ms: u64,
+    pub lock_delay_ms: u64,
+    pub concurrency: Option<u32>,
+    pub max_leases: Option<u32>,
+    pub line_max: Option<u32>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Operation {
+    pub process: Process,
+    pub actor: String,
+    pub session: Option<String>,
+    /// The node that was asked, from 1; none: the guarded resource, or any.
+    pub node: Option<u32>,
+    pub request_id: Option<String>,
+    /// The request was sent before under this id and its answer was lost or thrown away.
+    #[serde(default)]
+    pub is_repeat: bool,
+    pub invoked: Micros,
+    /// None: nobody ever answered, and it may take effect at any time after it was invoked.
+    pub completed: Option<Micros>,
+    pub asked: Asked,
+    pub outcome: Outcome,
+}
+
+/// What was asked. Names are those of the calls. A claim that waits is asked again and again under one request id until it
+/// is granted: each time is an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asked {
+    Create {
+        item: String,
+        queue: String,
+    },
+    Claim {
+        item: String,
+        lease_for_ms: Option<u64>,
+        waits: bool,
+    },
+    Next {
+        queue: String,
+        count: u32,
+        lease_for_ms: Option<u64>,
+    },
+    Renew {
+        item: String,
+        token: u64,
+    },
+    RenewAll,
+    Extend {
+        item: String,
+        token: u64,
+        by_ms: u64,
+    },
+    Release {
+        item: String,
+        token: u64,
+    },
+    Withdraw {
+        item: String,
+    },
+    Revoke {
+        item: String,
+    },
+    Assign {
+        item: String,
+        to: String,
+    },
+    Unassign {
+        item: String,
+    },
+    /// Sets the item's data to `value`, which no other update of the run sets.
+    Update {
+        item: String,
+        token: Option<u64>,
+        read_at: Option<String>,
+        value: u64,
+    },
+    Read {
+        item: String,
+    },
+    Line {
+        item: String,
+    },
+    Complete {
+        item: String,
+        token: u64,
+    },
+    Fail {
+        item: String,
+        token: u64,
+    },
+    /// A write to the guarded resource outside of the cluster.
+    Write {
+        item: String,
+        token: u64,
+        value: u64,
+    },
+    /// A change of the cluster itself: add, promote, remove, transfer, snapshot.
+    Change {
+        verb: String,
+        node: u32,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It happened.
+    Ok(Answered),
+    /// The answer is no: it had no effect.
+    Refused { code: String },
+    /// It certainly did not happen: nobody took it.
+    Unavailable,
+    /// It may have happened, or may yet.
+    Unknown,
+}
+
+/// What an answer said, as far as somebody checks it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// When the attempt that was answered was sent: what `expires_in_ms` counts from.
+    pub sent: Micros,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Granted>,
+    /// The place in the wait line, 0 first: a claim that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
+    /// Of a renewal or an extension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<SeenItem>,
+    /// Release, withdraw, unassign: whether anything was there to end; create: whether it is new; extend: whether it was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub did: Option<bool>,
+    /// Who waits, head first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Vec<String>>,
+    /// Items whose leases were lost, of `renew_all`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    pub item: String,
+    pub token: u64,
+    pub expires_in_ms: u64,
+    /// The claim was one's own lease already: no new grant.
+    #[serde(default)]
+    pub renewed: bool,
+}
+
+/// An item as a read showed it to an operator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenItem {
+    pub state: String,
+    pub revision: String,
+    pub value: Option<u64>,
+    pub holder: Option<String>,
+    pub token: Option<u64>,
+    pub assignee: Option<String>,
+}
+
+/// An event that a watcher was told, in the very words of the contract.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Seen {
+    pub watcher: u32,
+    pub at: Micros,
+    pub event: api::event::Event,
+}
+
+/// Something that was done to the cluster or to a caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    pub kind: String,
+    /// In words: which nodes, how much.
+    pub what: String,
+    /// The nodes it was done to, from 1.
+    pub nodes: Vec<u32>,
+    pub began: Micros,
+    /// None: it lasts to the end of the run.
+    pub ended: Option<Micros>,
+    /// It was seen to have taken hold, not merely scheduled.
+    pub took_hold: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    pub at: Micros,
+    /// None: nobody is known to lead.
+    pub node: Option<u32>,
+    pub term: u64,
+}
+
+/// The cluster after healing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct End {
+    pub healed: Micros,
+    /// When a write, a read and a watcher had all been served again.
+    pub served: Option<Micros>,
+    /// Every item of the run, read with a linearizable read.
+    pub items: Vec<(String, SeenItem)>,
+    /// Counts of the space: created, live, terminal, purged.
+    pub created: u64,
+    pub live: u64,
+    pub terminal: u64,
+    pub purged: u64,
+    /// (node, applied index, state hash), all at one index.
+    pub hashes: Vec<(u32, u64, String)>,
+    /// How often nodes ended by themselves, with their last words.
+    pub deaths: Vec<String>,
+}
+
+impl Operation {
+    #[must_use]
+    pub fn answered(&self) -> Option<&Answered> {
+        match &self.outcome {
+            Outcome::Ok(answered) => Some(answered),
+            Outcome::Refused { .. } | Outcome::Unavailable | Outcome::Unknown => None,
+        }
+    }
+}
+
+impl Asked {
+    /// The one item it names.
+    #[must_use]
+    pub fn item(&self) -> Option<&str> {
+        match self {
+            Self::Create { item, .. }
+            | Self::Claim { item, .. }
+            | Self::Renew { item, .. }
+            | Self::Extend { item, .. }
+            | Self::Release { item, .. }
+            | Self::Withdraw { item }
+            | Self::Revoke { item }
+            | Self::Assign { item, .. }
+            | Self::Unassign { item }
+            | Self::Update { item, .. }
+            | Self::Read { item }
+            | Self::Line { item }
+            | Self::Complete { item, .. }
+            | Self::Fail { item, .. }
+            | Self::Write { item, .. } => Some(item),
+            Self::Next { .. } | Self::RenewAll | Self::Change { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(process: Process, at: (Micros, Option<Micros>), asked: Asked, outcome: Outcome) -> Operation {
+        Operation {
+            process,
+            actor: format!("actor-{process}"),
+            session: Some("s1".into()),
+            node: Some(2),
+            request_id: None,
+            is_repeat: false,
+            invoked: at.0,
+            completed: at.1,
+            asked,
+            outcome,
+        }
+    }
+
+    /// One of each.
+    pub(super) fn sample() -> History {
+        let disk = || "disk".to_owned();
+        let claim = Asked::Claim { item: disk(), lease_for_ms: Some(2_000), waits: false };
+        let grant = Granted { item: disk(), token: 7, expires_in_ms: 2_000, renewed: false };
+        let granted = Outcome::Ok(Answered { sent: 11, grants: vec![grant], ..Answered::default() });
+        let seen = SeenItem { state: "active".into(), revision: "0.9".into(), value: Some(4), ..SeenItem::default() };
+        let read = Outcome::Ok(Answered { sent: 42, item: Some(seen.clone()), ..Answered::default() });
+        let update = Asked::Update { item: disk(), token: Some(7), read_at: None, value: 4 };
+        let write = Asked::Write { item: disk(), token: 6, value: 3 };
+        let mut repeated = operation(3, (60, Some(70)), update.clone(), Outcome::Unavailable);
+        repeated.request_id = Some("1-2".into());
+        repeated.is_repeat = true;
+        let event = serde_json::json!({
+            "number": "0.9", "at_ms": 5, "at": "2026-01-01T00:00:00.000Z", "kind": "updated", "item": "disk",
+        });
+        History {
+            about: About { seed: 5, workload: "mutex".into(), nodes: 3, ..About::default() },
+            operations: vec![
+                operation(0, (10, Some(20)), claim, granted),
+                operation(1, (20, None), update, Outcome::Unknown),
+                operation(2, (30, Some(30)), write, Outcome::Refused { code: "stale_token".into() }),
+                operation(0, (40, Some(50)), Asked::Read { item: disk() }, read),
+                repeated,
+                operation(0, (80, Some(90)), Asked::RenewAll, Outcome::Ok(Answered::default())),
+            ],
+            seen: vec![Seen { watcher: 0, at: 55, event: serde_json::from_value(event).unwrap() }],
+            faults: vec![Fault {
+                kind: "kill".into(),
+                what: "node 2, the leader".into(),
+                nodes: vec![2],
+                began: 15,
+                ended: Some(85),
+                took_hold: true,
+            }],
+            leaders: vec![Leader { at: 5, node: Some(2), term: 3 }],
+            end: Some(End { healed: 85, items: vec![(disk(), seen)], created: 1, live: 1, ..End::default() }),
+        }
+    }
+}

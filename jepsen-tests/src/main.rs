@@ -1,0 +1,47 @@
+//! The command `jepsen`.
+
+use clap::{Parser, Subcommand};
+use jepsen_tests::{controls, faults, run};
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Tears a cluster of real nodes apart and checks every promise that the project makes
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: run::Asked,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Break each promise on purpose, and see the suite find it
+    Controls(controls::Asked),
+    /// Check a history that was kept
+    Check(run::Kept),
+    /// Every fault once, and what it was seen to do
+    Faults(faults::Asked),
+    /// What the wire between nodes costs
+    Wire,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        None => run::main(cli.run),
+        Some(Command::Controls(asked)) => controls::main(&asked),
+        Some(Command::Check(kept)) => run::check_kept(&kept),
+        Some(Command::Faults(asked)) => faults::main(asked),
+        Some(Command::Wire) => faults::measure().map(|()| true),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "jepsen: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

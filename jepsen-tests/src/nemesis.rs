@@ -1,0 +1,193 @@
+//! What is done to a cluster: every fault by its name, each in the file of its family. A fault says what it did, to whom, and whether
+//! it was *seen* to have taken hold; it is undone by [`Nemesis::end`], and whatever was left is undone by [`Cluster::heal`].
+
+mod clock;
+mod damage;
+mod disk;
+mod members;
+mod network;
+mod packets;
+mod process;
+mod schedule;
+
+pub use schedule::{Plan, run};
+
+use crate::cluster::{Cluster, Seat};
+use crate::dice::Dice;
+use crate::history::Fault;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+pub type Doing<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
+
+/// One fault, from its beginning to its end.
+pub trait Nemesis: Send {
+    /// Does it. What is not seen to take hold at once is looked for at the end.
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done>;
+
+    /// Undoes it, and says whether it took hold.
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool>;
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub what: String,
+    pub seats: Vec<Seat>,
+}
+
+/// Faults of different families may be mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Process,
+    Disk,
+    Network,
+    Clock,
+    /// These take from a disk what it had promised to keep, or change who counts: they begin with everybody well, and with another
+    /// fault beside them they could take a majority.
+    Members,
+}
+
+/// A fault that can be asked for.
+pub struct Kind {
+    pub name: &'static str,
+    pub family: Family,
+    /// Cannot be done by a proxy of connections.
+    pub needs_packets: bool,
+    /// Another one may run beside it: it would not be kept from taking hold.
+    pub mixes: bool,
+    make: fn(&Plan) -> Box<dyn Nemesis>,
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+const fn kind(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
+    Kind { name, family, needs_packets: false, mixes: true, make }
+}
+
+const fn alone(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
+    Kind { name, family, needs_packets: false, mixes: false, make }
+}
+
+const fn of_packets(name: &'static str, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
+    Kind { name, family: Family::Network, needs_packets: true, mixes: true, make }
+}
+
+/// Every fault.
+pub const ALL: &[Kind] = &[
+    kind("kill-leader", Family::Process, |_| process::kill(process::Whom::Leader)),
+    kind("kill-follower", Family::Process, |_| process::kill(process::Whom::Follower)),
+    alone("kill-all", Family::Process, |_| process::kill(process::Whom::All)),
+    kind("power-loss-one", Family::Process, |_| process::power_loss(process::Whom::Any)),
+    alone("power-loss-all", Family::Process, |_| process::power_loss(process::Whom::All)),
+    kind("pause-short", Family::Process, |plan| process::pause(plan.lease / 3)),
+    kind("pause-long", Family::Process, |plan| process::pause(plan.lease * 2)),
+    alone("transfers", Family::Process, |plan| process::transfers(plan.lease)),
+    kind("slow-fsync", Family::Disk, |_| disk::slow()),
+    kind("stuck-fsync", Family::Disk, |_| disk::stuck()),
+    alone("full-disk", Family::Disk, |_| disk::full()),
+    kind("isolate-leader", Family::Network, |_| network::cut(network::Shape::IsolateLeader)),
+    kind("isolate-follower", Family::Network, |_| network::cut(network::Shape::IsolateFollower)),
+    kind("halves", Family::Network, |_| network::cut(network::Shape::Halves)),
+    kind("majority-ring", Family::Network, |_| network::cut(network::Shape::Ring)),
+    kind("bridge", Family::Network, |_| network::cut(network::Shape::Bridge)),
+    kind("one-way-out", Family::Network, |_| network::cut(network::Shape::LeaderMute)),
+    kind("one-way-in", Family::Network, |_| network::cut(network::Shape::LeaderDeaf)),
+    kind("clients-only", Family::Network, |_| network::cut(network::Shape::Callers)),
+    kind("delay", Family::Network, |_| packets::all(packets::What::Delay)),
+    kind("loss", Family::Network, |_| packets::all(packets::What::Loss)),
+    of_packets("duplicate", |_| packets::all(packets::What::Duplicate)),
+    of_packets("reorder", |_| packets::all(packets::What::Reorder)),
+    kind("wall-bump", Family::Clock, |_| clock::wall(clock::Wall::Bump)),
+    kind("wall-strobe", Family::Clock, |_| clock::wall(clock::Wall::Strobe)),
+    kind("wall-freeze", Family::Clock, |_| clock::wall(clock::Wall::Freeze)),
+    kind("drift", Family::Clock, |_| clock::drift()),
+    alone("grow-shrink", Family::Members, |_| members::grow_shrink()),
+    alone("replace-wiped", Family::Members, |_| members::replace_wiped()),
+    alone("snapshot-crash", Family::Members, |_| members::snapshot_crash()),
+    alone("torn-write", Family::Members, |_| damage::of(damage::What::Torn)),
+    alone("bit-flip", Family::Members, |_| damage::of(damage::What::Flip)),
+    alone("truncation", Family::Members, |_| damage::of(damage::What::Truncate)),
+];
+
+/// The fault of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Kind> {
+    ALL.iter().find(|kind| kind.name == name)
+}
+
+/// One fault that is under way.
+#[expect(missing_debug_implementations, reason = "a fault under way has nothing to show but what it says when it ends")]
+pub struct Active {
+    nemesis: Box<dyn Nemesis>,
+    fault: Fault,
+}
+
+impl Active {
+    /// A fault that cannot be begun is one that did not take hold.
+    pub async fn begin(kind: &'static Kind, plan: &Plan, cluster: &Cluster, dice: &mut Dice) -> Self {
+        let mut nemesis = (kind.make)(plan);
+        let began = cluster.now();
+        let done = nemesis.begin(cluster, dice).await;
+        let done = done.unwrap_or_else(|error| Done { what: format!("could not be done: {error}"), seats: Vec::new() });
+        let fault = Fault {
+            kind: kind.name.to_owned(),
+            what: done.what,
+            nodes: done.seats,
+            began,
+            ended: None,
+            took_hold: false,
+        };
+        Self { nemesis, fault }
+    }
+
+    pub async fn end(mut self, cluster: &Cluster) -> Fault {
+        match self.nemesis.end(cluster).await {
+            Ok(took_hold) => self.fault.took_hold = took_hold,
+            Err(error) => self.fault.what += &format!("; could not be undone: {error}"),
+        }
+        self.fault.ended = Some(cluster.now());
+        self.fault
+    }
+}
+
+/// Somebody who leads, if it is known within a moment.
+async fn leader(cluster: &Cluster) -> Option<Seat> {
+    for _ in 0..40 {
+        if let Some(leader) = cluster.leader() {
+            return Some(leader);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    None
+}
+
+/// One who runs and does not lead.
+async fn follower(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
+    let leader = leader(cluster).await;
+    let others: Vec<Seat> = cluster.running().into_iter().filter(|seat| Some(*seat) != leader).collect();
+    if others.is_empty() {
+        return Err(io::Error::other("no follower runs"));
+    }
+    Ok(*dice.pick(&others))
+}
+
+/// The leader mostly, else another one; never none.
+async fn somebody(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
+    match leader(cluster).await.filter(|_| dice.chance(60)) {
+        Some(leader) => Ok(leader),
+        None => {
+            let running = cluster.running();
+            if running.is_empty() {
+                return Err(io::Error::other("nobody runs"));
+            }
+            Ok(*dice.pick(&running))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Damage to the disk of one node, a minority: what it does not notice it must mend, and what it cannot mend it must refuse.
+//!
+//! Never beside another fault: a node that forgot what it had acknowledged is safe only while the others remember.
+
+use super::{Doing, Done, Nemesis, follower};
+use crate::cluster::{Cluster, LIMIT, Seat};
+use crate::dice::Dice;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A write that was cut short behind everything that was acknowledged.
+    Torn,
+    /// One bit in the middle of the log.
+    Flip,
+    /// The end of the log is gone, acknowledged entries with it.
+    Truncate,
+}
+
+pub(super) fn of(what: What) -> Box<dyn Nemesis> {
+    Box::new(Damage { what, seat: None, words: 0 })
+}
+
+struct Damage {
+    what: What,
+    seat: Option<Seat>,
+    words: usize,
+}
+
+impl Nemesis for Damage {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            cluster.ready(LIMIT).await?;
+            let seat = follower(cluster, dice).await?;
+            let data = cluster.data(seat).ok_or_else(|| io::Error::other("it has no directory"))?;
+            cluster.kill(seat)?;
+            cluster.damaged(seat)?;
+            self.words = cluster.words(seat).len();
+            let wal = newest_wal(&data.join("log"))?;
+            let mut bytes = fs::read(&wal)?;
+            let (length, name) = (bytes.len(), wal.file_name().unwrap_or_default().to_string_lossy().into_owned());
+            if length < 64 {
+                return Err(io::Error::other(format!("{name} has only {length} bytes")));
+            }
+            let below = |dice: &mut Dice, limit: usize| usize::try_from(dice.below(limit as u64)).unwrap_or(0);
+            let what = match self.what {
+                What::Torn => {
+                    // A record that says that it is longer than what is left of it.
+                    let torn = 8 + below(dice, 200);
+                    bytes.extend([0x5a, 0x11, 0xc3, 0x70, 0xff, 0x03, 1]);
+                    bytes.extend((0..torn).map(|_| dice.roll().to_le_bytes()[0]));
+                    format!("{torn} bytes of a record that was never finished at the end of {name}")
+                }
+                What::Flip => {
+                    let at = below(dice, length / 2) + length / 8;
+                    bytes[at] ^= 1 << dice.below(8);
+                    format!("a bit of byte {at} of {length} in {name} is flipped")
+                }
+                What::Truncate => {
+                    let keep = length - 1 - below(dice, length / 3);
+                    bytes.truncate(keep);
+                    format!("the last {} of {length} bytes of {name} are gone", length - keep)
+                }
+            };
+            fs::write(&wal, bytes)?;
+            self.seat = Some(seat);
+            cluster.start_seat(seat).await?;
+            Ok(Done { what: format!("node {seat}: {what}"), seats: vec![seat] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            let Some(seat) = self.seat.take() else { return Ok(false) };
+            if !cluster.running().contains(&seat) && cluster.ended(seat).is_none() {
+                cluster.start_seat(seat).await?;
+            }
+            let refused = cluster.mend(seat).await?;
+            let said = cluster.words(seat).get(self.words..).unwrap_or_default().to_owned();
+            match self.what {
+                // It must say what to do, and only because of this.
+                What::Flip => Ok(refused && said.contains("is damaged")),
+                What::Torn => Ok(!refused),
+                What::Truncate => Ok(!refused || said.contains("is damaged") || said.contains("has lost entries")),
+            }
+        })
+    }
+}
+
+fn newest_wal(folder: &Path) -> io::Result<PathBuf> {
+    let mut newest = None;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+        if let (Some(number), Some("log")) = (number, path.extension().and_then(|extension| extension.to_str())) {
+            newest = newest.max(Some((number, path)));
+        }
+    }
+    newest.map(|(_, path)| path).ok_or_else(|| io::Error::other("there is no write-ahead file"))
+}

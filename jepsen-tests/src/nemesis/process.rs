@@ -1,0 +1,164 @@
+//! Processes that die, lose power, stand still, or pass leadership around.
+
+use super::{Doing, Done, Nemesis, follower, leader, somebody};
+use crate::cluster::{Cluster, Seat};
+use crate::dice::Dice;
+use crate::shim::power::Lost;
+use std::io;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whom {
+    Leader,
+    Follower,
+    Any,
+    All,
+}
+
+impl Whom {
+    async fn seats(self, cluster: &Cluster, dice: &mut Dice) -> io::Result<Vec<Seat>> {
+        Ok(match self {
+            Self::Leader => vec![leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?],
+            Self::Follower => vec![follower(cluster, dice).await?],
+            Self::Any => vec![somebody(cluster, dice).await?],
+            Self::All => cluster.running(),
+        })
+    }
+}
+
+pub(super) fn kill(whom: Whom) -> Box<dyn Nemesis> {
+    Box::new(Kill { whom, powerless: false, seats: Vec::new(), killed: false })
+}
+
+pub(super) fn power_loss(whom: Whom) -> Box<dyn Nemesis> {
+    Box::new(Kill { whom, powerless: true, seats: Vec::new(), killed: false })
+}
+
+struct Kill {
+    whom: Whom,
+    powerless: bool,
+    seats: Vec<Seat>,
+    killed: bool,
+}
+
+impl Nemesis for Kill {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let seats = self.whom.seats(cluster, dice).await?;
+            self.seats.clone_from(&seats);
+            if !self.powerless {
+                let mut killed = Vec::new();
+                for seat in &seats {
+                    killed.push(cluster.kill(*seat)?);
+                }
+                self.killed = !killed.is_empty() && killed.into_iter().all(|killed| killed);
+                return Ok(Done { what: format!("kill -9 of {}", named(&seats)), seats });
+            }
+            let lost = cluster.power_loss(&seats, dice)?;
+            self.killed = !lost.is_empty() && lost.iter().all(|(_, killed, _)| *killed);
+            let told: Vec<String> = lost.iter().map(|(seat, _, lost)| describe(*seat, lost)).collect();
+            Ok(Done { what: format!("power loss of {}", told.join(", ")), seats })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            for seat in &self.seats {
+                if !cluster.running().contains(seat) {
+                    cluster.start_seat(*seat).await?;
+                }
+            }
+            Ok(self.killed)
+        })
+    }
+}
+
+fn describe(seat: Seat, lost: &Lost) -> String {
+    let torn = if lost.torn { ", torn" } else { "" };
+    let Lost { bytes, cut, emptied, removed, .. } = lost;
+    format!("node {seat} ({bytes} bytes not synced: {cut} files cut{torn}, {emptied} emptied, {removed} removed)")
+}
+
+pub(super) fn named(seats: &[Seat]) -> String {
+    let names: Vec<String> = seats.iter().map(|seat| format!("node {seat}")).collect();
+    names.join(", ")
+}
+
+/// Stands still for so long, whatever the schedule says.
+pub(super) fn pause(lasts: Duration) -> Box<dyn Nemesis> {
+    Box::new(Pause { lasts, paused: None })
+}
+
+struct Pause {
+    lasts: Duration,
+    paused: Option<(Seat, Instant, bool)>,
+}
+
+impl Nemesis for Pause {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let seat = somebody(cluster, dice).await?;
+            let began = Instant::now();
+            let has_stopped = cluster.pause(seat).await?;
+            self.paused = Some((seat, began, has_stopped));
+            Ok(Done { what: format!("SIGSTOP of node {seat} for {:?}", self.lasts), seats: vec![seat] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            let Some((seat, began, has_stopped)) = self.paused.take() else { return Ok(false) };
+            sleep(self.lasts.saturating_sub(began.elapsed())).await;
+            // Another fault may have killed it meanwhile.
+            if cluster.running().contains(&seat) {
+                cluster.resume(seat)?;
+            }
+            Ok(has_stopped)
+        })
+    }
+}
+
+/// Leadership moves at least five times within this.
+pub(super) fn transfers(within: Duration) -> Box<dyn Nemesis> {
+    Box::new(Transfers { within, moved: 0 })
+}
+
+const MOVES: u32 = 5;
+
+struct Transfers {
+    within: Duration,
+    moved: u32,
+}
+
+impl Nemesis for Transfers {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let began = Instant::now();
+            while began.elapsed() < self.within && self.moved < 2 * MOVES {
+                let Some(from) = leader(cluster).await else { break };
+                let others: Vec<Seat> = cluster.running().into_iter().filter(|seat| *seat != from).collect();
+                if others.is_empty() {
+                    break;
+                }
+                let to = *dice.pick(&others);
+                if cluster.transfer(to).await? {
+                    self.moved += 1;
+                    // The watcher reads of it a moment later.
+                    for _ in 0..20 {
+                        if cluster.leader() != Some(from) {
+                            break;
+                        }
+                        sleep(Duration::from_millis(25)).await;
+                    }
+                }
+            }
+            let what = format!("leadership moved {} times within {:?}", self.moved, began.elapsed());
+            Ok(Done { what, seats: cluster.seats() })
+        })
+    }
+
+    fn end<'a>(&'a mut self, _: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move { Ok(self.moved >= MOVES) })
+    }
+}

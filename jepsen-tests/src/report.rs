@@ -1,0 +1,69 @@
+//! What a run was and what became of it: a page that stands alone, and lines for a terminal.
+
+pub mod chart;
+pub mod page;
+pub mod series;
+pub mod terminal;
+pub mod words;
+
+use crate::checkers::coverage::Covered;
+use crate::checkers::facts::Facts;
+use crate::checkers::verdict::Verdict;
+use crate::checkers::{self, Invariant, coverage};
+
+/// Everything that is said of a run.
+#[derive(Debug)]
+pub struct Report<'f, 'h> {
+    pub facts: &'f Facts<'h>,
+    pub verdicts: Vec<Verdict>,
+    pub coverage: Vec<Covered>,
+    /// The command that does it again.
+    pub replay: String,
+}
+
+/// What a run amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amounts {
+    /// Every promise was kept.
+    Kept,
+    /// A promise was broken.
+    Broken,
+    /// None was, but what was to happen did not.
+    Worthless,
+}
+
+impl<'f, 'h> Report<'f, 'h> {
+    /// Checks everything.
+    #[must_use]
+    pub fn new(facts: &'f Facts<'h>, replay: String, begins: impl FnMut(&Invariant)) -> Self {
+        let verdicts = checkers::check_facts(facts, begins);
+        let coverage = coverage::check(facts, &verdicts);
+        Self { facts, verdicts, coverage, replay }
+    }
+
+    #[must_use]
+    pub fn amounts(&self) -> Amounts {
+        if self.verdicts.iter().any(|verdict| !verdict.holds()) {
+            Amounts::Broken
+        } else if self.coverage.iter().any(Covered::is_missing) {
+            Amounts::Worthless
+        } else {
+            Amounts::Kept
+        }
+    }
+
+    /// A page without anything that has to be fetched.
+    #[must_use]
+    pub fn html(&self) -> String {
+        page::page(self)
+    }
+
+    /// A line per invariant, what is missing, and what it amounts to.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        terminal::lines(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

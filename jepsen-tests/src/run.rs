@@ -1,0 +1,364 @@
+//! One run: a cluster, callers, faults, healing, and then every checker over what was seen.
+
+use crate::checkers::facts::Facts;
+use crate::checkers::verdict::{Verdict, seconds};
+use crate::cluster::{Cluster, LIMIT, Options};
+use crate::controls::{self, Control};
+use crate::history::{self, Fault, History};
+use crate::nemesis::{self, Plan};
+use crate::recorder::{Bounds, Progress, RunClock};
+use crate::report::{Amounts, Report};
+use crate::terminal::Terminal;
+use crate::wire::{self, Network};
+use crate::workloads::finish::Finished;
+use crate::workloads::{self, Workload};
+use crate::world::{OPERATOR, World};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// Small, so that snapshots and purges happen all the time.
+const SNAPSHOT_EVERY: u64 = 2_000;
+const ENTRIES_KEPT: u64 = 500;
+const ACTORS: u32 = 64;
+/// Calls in a second: more than two cores do.
+const PACE_MAX: u32 = 20_000;
+
+#[derive(Debug, clap::Args)]
+pub struct Asked {
+    /// What callers do: mutex, line, dispatch, assignment, register, idempotency, expiry, events, membership; mixed is all of them
+    #[arg(long, value_name = "NAME")]
+    workload: Option<Workload>,
+    /// What is done to the nodes: names with commas between (`jepsen faults` shows each), all, or none
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    nemesis: Vec<String>,
+    /// How long faults go on; healing and looking at everything comes after
+    #[arg(long)]
+    minutes: Option<f64>,
+    /// Repeats what was thrown; one is made up unless said
+    #[arg(long)]
+    seed: Option<u64>,
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=5))]
+    nodes: u32,
+    /// Break a promise on purpose: fencing, fsync, wall-clock, lease-read, dedup or fifo. Succeeds when that is found
+    #[arg(long = "break", value_name = "PROMISE")]
+    broken: Option<String>,
+    /// One fault at a time
+    #[arg(long)]
+    alone: bool,
+    /// Without namespaces, though they may be allowed
+    #[arg(long)]
+    loopback: bool,
+    /// The daemon
+    #[arg(long, env = "JEPSEN_DAEMON", value_name = "FILE")]
+    daemon: Option<PathBuf>,
+    /// Where the report, the history and the logs go
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Kept {
+    /// A folder that a run has made
+    folder: PathBuf,
+}
+
+/// A run that is to come, with nothing left open.
+struct Wanted {
+    workload: Workload,
+    faults: Vec<String>,
+    lasts: Duration,
+    seed: u64,
+    nodes: u32,
+    control: Option<&'static Control>,
+    mixed: bool,
+    daemon: PathBuf,
+    out: PathBuf,
+}
+
+impl Asked {
+    fn wanted(&self) -> io::Result<Wanted> {
+        let control = match &self.broken {
+            None => None,
+            Some(name) => {
+                let all: Vec<_> = controls::ALL.iter().map(|control| control.name).collect();
+                let wrong =
+                    || io::Error::other(format!("--break: {name} cannot be broken: say one of {}", all.join(", ")));
+                Some(controls::find(name).ok_or_else(wrong)?)
+            }
+        };
+        let asked = |text: &str| text.parse::<Workload>().map_err(io::Error::other);
+        let workload = match (self.workload, control) {
+            (Some(workload), _) => workload,
+            (None, Some(control)) => asked(control.workload)?,
+            (None, None) => Workload::Mixed,
+        };
+        let faults = match (self.nemesis.as_slice(), control) {
+            ([], Some(control)) => control.nemesis.iter().map(|name| (*name).to_owned()).collect(),
+            ([only], _) if only == "none" => Vec::new(),
+            ([], None) => every_fault(),
+            ([only], _) if only == "all" => every_fault(),
+            (named, _) => named.to_vec(),
+        };
+        let minutes = self.minutes.or(control.map(|control| control.minutes)).unwrap_or(5.0);
+        if !(0.05..=1_440.0).contains(&minutes) {
+            return Err(io::Error::other("--minutes: say between 0.05 and 1440"));
+        }
+        let seed = match self.seed {
+            Some(seed) => seed,
+            None => made_up()?,
+        };
+        let daemon = self.daemon.clone().ok_or_else(|| {
+            io::Error::other("--daemon is missing: say where tenured is, or run this by ./x jepsen, which builds it")
+        })?;
+        let name = control.map_or(workload.name(), |control| control.name);
+        let out = self.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-jepsen-{name}-{seed}")));
+        let lasts = Duration::from_secs_f64(minutes * 60.0);
+        Ok(Wanted { workload, faults, lasts, seed, nodes: self.nodes, control, mixed: !self.alone, daemon, out })
+    }
+}
+
+fn every_fault() -> Vec<String> {
+    nemesis::ALL.iter().map(|kind| kind.name.to_owned()).collect()
+}
+
+fn made_up() -> io::Result<u64> {
+    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+    Ok(since.map_err(io::Error::other)?.as_secs() % 1_000_000)
+}
+
+impl Wanted {
+    fn nemesis(&self) -> String {
+        let all = every_fault();
+        match self.faults.as_slice() {
+            [] => "none".into(),
+            faults if faults.len() == all.len() => "all".into(),
+            faults => faults.join(","),
+        }
+    }
+
+    /// What runs this again.
+    fn command(&self) -> String {
+        let broken = self.control.map_or(String::new(), |control| format!(" --break {}", control.name));
+        let alone = if self.mixed { "" } else { " --alone" };
+        format!(
+            "./x jepsen --workload {} --nemesis {} --minutes {} --seed {} --nodes {}{broken}{alone}",
+            self.workload,
+            self.nemesis(),
+            self.lasts.as_secs_f64() / 60.0,
+            self.seed,
+            self.nodes,
+        )
+    }
+}
+
+/// Says whether every promise was kept, or, where one was broken on purpose, whether that was found. Before any other thread is
+/// there: it enters a network namespace.
+///
+/// # Errors
+/// When the run could not be made, or its results not written.
+pub fn main(asked: Asked) -> io::Result<bool> {
+    let wanted = asked.wanted()?;
+    let network = if asked.loopback { Network::Loopback { why: "asked for".into() } } else { wire::enter() };
+    fs::create_dir_all(&wanted.out)?;
+    let mut terminal = Terminal::default();
+    terminal.say(&wanted.command());
+    terminal.say(&network.to_string());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let history = runtime.block_on(async {
+        tokio::select! {
+            seen = see(&wanted, network, &mut terminal) => seen,
+            _ = tokio::signal::ctrl_c() => Err(io::Error::other("interrupted")),
+        }
+    })?;
+    drop(runtime);
+    keep(&history, &wanted.out)?;
+    judge(&history, &wanted.command(), &wanted.out, wanted.control, &mut terminal)
+}
+
+/// # Errors
+/// When the history cannot be read.
+pub fn check_kept(kept: &Kept) -> io::Result<bool> {
+    let history = history::lines::read(BufReader::new(File::open(kept.folder.join("history.jsonl"))?))?;
+    let control = history.about.broken.as_deref().and_then(controls::find);
+    judge(&history, "what made it", &kept.folder, control, &mut Terminal::default())
+}
+
+async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::Result<History> {
+    let began = Instant::now();
+    let clock = RunClock::since(began);
+    let nodes = wanted.out.join("nodes");
+    let _ = fs::remove_dir_all(&nodes);
+    let mut options = Options::new(wanted.daemon.clone(), nodes, network);
+    (options.nodes, options.seed, options.began, options.actors) = (wanted.nodes, wanted.seed, began, ACTORS);
+    (options.snapshot_every, options.entries_kept) = (Some(SNAPSHOT_EVERY), Some(ENTRIES_KEPT));
+    if let Some(control) = wanted.control {
+        options.environment.push(("TENURED_BREAK".into(), control.name.into()));
+    }
+    let cluster = Cluster::start(options).await?;
+    let world =
+        World::new(clock, endpoints(&cluster), tokens(&cluster), Bounds::default()).map_err(io::Error::other)?;
+    let size = wanted.workload.size();
+    let running = workloads::start(&world, wanted.workload, size, wanted.seed).await.map_err(io::Error::other)?;
+    // No history is larger than a checker can hold: a long run is a slower one.
+    let bounds = Bounds::default().operations / 2;
+    world.pace(u32::try_from(bounds / wanted.lasts.as_secs().max(1)).unwrap_or(u32::MAX).min(PACE_MAX));
+    terminal.say(&format!("{} nodes, {} callers", wanted.nodes, size.callers));
+
+    let faults = tear(wanted, &cluster, &world, size.lease_for, terminal).await?;
+    terminal.say("healing");
+    cluster.heal(LIMIT * 2).await?;
+    let healed = clock.now();
+    let Finished { mut history, served: _, trouble } = running.finish(healed, |words| terminal.say(words)).await;
+    if let Some(trouble) = trouble {
+        terminal.say(&format!("the cluster could not be looked at: {trouble}"));
+    }
+    history.faults = faults;
+    history.leaders = cluster.leaders();
+    let ended = cluster.shut_down().await;
+    history.about.nemesis = wanted.nemesis();
+    history.about.nodes = wanted.nodes;
+    history.about.broken = wanted.control.map(|control| control.name.to_owned());
+    if let Some(end) = &mut history.end {
+        end.deaths = cluster.deaths();
+        end.deaths.extend(ended);
+    }
+    Ok(history)
+}
+
+fn endpoints(cluster: &Cluster) -> Vec<String> {
+    cluster.endpoints().into_iter().map(|(_, endpoint)| endpoint).collect()
+}
+
+fn tokens(cluster: &Cluster) -> BTreeMap<String, String> {
+    let actors = (0..ACTORS).map(|nth| format!("actor-{nth}")).chain([OPERATOR.to_owned()]);
+    actors.filter_map(|actor| cluster.token(&actor).map(|token| (actor.clone(), token.to_owned()))).collect()
+}
+
+/// Faults until the time is over, with a word of progress every second.
+async fn tear(
+    wanted: &Wanted,
+    cluster: &Arc<Cluster>,
+    world: &Arc<World>,
+    lease: Duration,
+    terminal: &mut Terminal,
+) -> io::Result<Vec<Fault>> {
+    let stop = CancellationToken::new();
+    let ended: Arc<Mutex<Vec<Fault>>> = Arc::default();
+    let nemesis = (!wanted.faults.is_empty()).then(|| {
+        let mut plan = Plan::new(wanted.seed, lease);
+        plan.names.clone_from(&wanted.faults);
+        plan.mixed = wanted.mixed;
+        let ended = ended.clone();
+        let told = move |fault: &Fault| ended.lock().unwrap_or_else(PoisonError::into_inner).push(fault.clone());
+        tokio::spawn(nemesis::run(cluster.clone(), plan, stop.clone(), told))
+    });
+    let began = Instant::now();
+    let (mut said, mut before) = (0, world.progress());
+    while began.elapsed() < wanted.lasts {
+        sleep(Duration::from_secs(1).min(wanted.lasts.saturating_sub(began.elapsed()))).await;
+        let now = world.progress();
+        let faults = ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for fault in faults.iter().skip(said) {
+            terminal.say(&told(fault));
+        }
+        said = faults.len();
+        let left = wanted.lasts.saturating_sub(began.elapsed()).as_secs();
+        terminal.progress(&progress(now, before, said, left, cluster.leader()));
+        before = now;
+        if nemesis.as_ref().is_some_and(tokio::task::JoinHandle::is_finished) {
+            break;
+        }
+    }
+    stop.cancel();
+    match nemesis {
+        None => Ok(Vec::new()),
+        Some(nemesis) => nemesis.await.map_err(io::Error::other)?,
+    }
+}
+
+fn told(fault: &Fault) -> String {
+    let held = if fault.took_hold { "" } else { " (did not take hold)" };
+    let until = fault.ended.map_or_else(|| "the end".to_owned(), seconds);
+    format!("{} to {until}  {}: {}{held}", seconds(fault.began), fault.kind, fault.what)
+}
+
+fn progress(now: Progress, before: Progress, faults: usize, left: u64, leader: Option<u32>) -> String {
+    let leader = leader.map_or_else(|| "nobody".to_owned(), |node| format!("node {node}"));
+    format!(
+        "{left:>4} s left  {} operations ({}/s), {} refused, {} unavailable, {} unknown, {} grants, {} lapses, {} fenced, \
+         {faults} faults, {leader} leads",
+        now.operations,
+        now.operations.saturating_sub(before.operations),
+        now.refused,
+        now.unavailable,
+        now.unknown,
+        now.grants,
+        now.lapses,
+        now.fenced,
+    )
+}
+
+fn keep(history: &History, out: &Path) -> io::Result<()> {
+    history::lines::write(history, BufWriter::new(File::create(out.join("history.jsonl"))?))?;
+    history::edn::write(history, BufWriter::new(File::create(out.join("history.edn"))?))
+}
+
+fn judge(
+    history: &History,
+    replay: &str,
+    out: &Path,
+    control: Option<&'static Control>,
+    terminal: &mut Terminal,
+) -> io::Result<bool> {
+    let began = Instant::now();
+    let facts = Facts::new(history);
+    let report =
+        Report::new(&facts, replay.to_owned(), |invariant| terminal.progress(&format!("checking {}", invariant.id)));
+    let page = out.join("report.html");
+    fs::write(&page, report.html())?;
+    for line in report.lines() {
+        terminal.tell(&line)?;
+    }
+    for death in history.end.iter().flat_map(|end| &end.deaths) {
+        terminal.tell(&format!("a node ended by itself: {death}"))?;
+    }
+    terminal.say(&format!("checked in {:.1} s; {}", began.elapsed().as_secs_f64(), page.display()));
+    match control {
+        Some(control) => caught(control, history, &report.verdicts, terminal),
+        None => Ok(report.amounts() == Amounts::Kept && history.end.as_ref().is_some_and(|end| end.deaths.is_empty())),
+    }
+}
+
+/// Whether what was broken on purpose was found, by whom it should be.
+fn caught(control: &Control, history: &History, verdicts: &[Verdict], terminal: &Terminal) -> io::Result<bool> {
+    let by = verdicts.iter().filter(|verdict| !verdict.holds());
+    let found: Vec<_> = by.filter(|verdict| control.caught_by.contains(&verdict.id)).collect();
+    let first = found.iter().flat_map(|verdict| &verdict.violations).map(|violation| violation.at).min();
+    let began = history.operations.first().map_or(0, |operation| operation.invoked);
+    match first {
+        Some(first) => {
+            let by: Vec<_> =
+                found.iter().map(|verdict| format!("{} ({} times)", verdict.id, verdict.violated)).collect();
+            terminal.tell(&format!(
+                "caught: by {}, after {}",
+                by.join(" and "),
+                seconds(first.saturating_sub(began))
+            ))?;
+            Ok(true)
+        }
+        None => {
+            terminal.tell(&format!(
+                "NOT caught: {} was broken, and {} saw nothing",
+                control.name,
+                control.caught_by.join(", ")
+            ))?;
+            Ok(false)
+        }
+    }
+}

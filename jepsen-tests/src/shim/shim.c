@@ -1,0 +1,433 @@
+/* What stands between a node and its machine: disk and clocks of one process, as the harness wants them.
+ *
+ * Loaded with LD_PRELOAD. A file that both sides map or read and write is the only thing they share: settings go in, what
+ * was seen comes out, and behind both lies a table of how long each file was when it was last synced. The offsets are
+ * those of shim.rs. It never makes a sync look done that was not, and never answers for a disk that was asked nothing.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLOTS 131072
+#define TABLE_AT 4096
+#define SECOND 1000000000LL
+
+struct page {
+    _Atomic uint64_t sync_delay_us;
+    _Atomic uint64_t sync_held;
+    _Atomic uint64_t disk_full;
+    /* Odd while the five below are being changed. */
+    _Atomic uint64_t clock_round;
+    _Atomic int64_t wall_offset;
+    _Atomic int64_t wall_frozen_at;
+    _Atomic int64_t drift_since;
+    _Atomic int64_t drift_before;
+    _Atomic int64_t drift_ppm;
+    uint64_t unused[7];
+    /* From here on the process says what it saw. */
+    _Atomic uint64_t syncs;
+    _Atomic uint64_t syncs_delayed;
+    _Atomic uint64_t syncs_waiting;
+    _Atomic uint64_t writes_refused;
+    _Atomic uint64_t wall_reads_shifted;
+    _Atomic uint64_t steady_reads_drifted;
+    _Atomic int64_t drift_seen;
+    _Atomic uint64_t table_full;
+    _Atomic uint64_t loaded;
+};
+
+struct slot {
+    _Atomic uint64_t key;
+    _Atomic uint64_t size;
+    _Atomic int64_t synced_at;
+    uint64_t unused;
+};
+
+static struct page none;
+static struct page *page = &none;
+static struct slot *slots;
+static char data_folder[4096];
+static size_t data_length;
+static struct in_addr source;
+
+static int (*real_clock_gettime)(clockid_t, struct timespec *);
+static int (*real_fsync)(int);
+static int (*real_fdatasync)(int);
+static ssize_t (*real_write)(int, const void *, size_t);
+static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
+static ssize_t (*real_writev)(int, const struct iovec *, int);
+static ssize_t (*real_pwritev)(int, const struct iovec *, int, off_t);
+static int (*real_fallocate)(int, int, off_t, off_t);
+static int (*real_openat)(int, const char *, int, ...);
+static int (*real_connect)(int, const struct sockaddr *, socklen_t);
+static long (*real_syscall)(long, ...);
+static int (*real_cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+static int (*real_cond_clockwait)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+
+#define FIND(what)                                                                                                             \
+    do {                                                                                                                       \
+        if (!real_##what) *(void **)&real_##what = dlsym(RTLD_NEXT, #what);                                                    \
+    } while (0)
+
+__attribute__((constructor)) static void load(void) {
+    FIND(clock_gettime);
+    FIND(fsync);
+    FIND(fdatasync);
+    FIND(write);
+    FIND(pwrite);
+    FIND(writev);
+    FIND(pwritev);
+    FIND(fallocate);
+    FIND(openat);
+    FIND(connect);
+    FIND(syscall);
+    /* Of the two versions of this name the older one has another structure. */
+    *(void **)&real_cond_timedwait = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+    if (!real_cond_timedwait) *(void **)&real_cond_timedwait = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+    *(void **)&real_cond_clockwait = dlsym(RTLD_NEXT, "pthread_cond_clockwait");
+
+    const char *folder = getenv("JEPSEN_DATA");
+    const char *control = getenv("JEPSEN_CONTROL");
+    const char *from = getenv("JEPSEN_SOURCE");
+    if (from) inet_pton(AF_INET, from, &source);
+    if (!folder || !control || strlen(folder) >= sizeof data_folder) return;
+    strcpy(data_folder, folder);
+    data_length = strlen(folder);
+    int fd = open(control, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return;
+    void *all = mmap(NULL, TABLE_AT + SLOTS * sizeof(struct slot), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (all == MAP_FAILED) return;
+    slots = (struct slot *)((char *)all + TABLE_AT);
+    page = all;
+    atomic_fetch_add(&page->loaded, 1);
+}
+
+/* Clocks. */
+
+static int64_t read_real(clockid_t clock) {
+    struct timespec now;
+    if (real_clock_gettime)
+        real_clock_gettime(clock, &now);
+    else
+        syscall(SYS_clock_gettime, clock, &now);
+    return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+struct shift {
+    int64_t offset, frozen_at, since, before, ppm;
+};
+
+static struct shift shift_now(void) {
+    for (;;) {
+        uint64_t round = atomic_load_explicit(&page->clock_round, memory_order_acquire);
+        struct shift shift = {
+            atomic_load_explicit(&page->wall_offset, memory_order_relaxed),
+            atomic_load_explicit(&page->wall_frozen_at, memory_order_relaxed),
+            atomic_load_explicit(&page->drift_since, memory_order_relaxed),
+            atomic_load_explicit(&page->drift_before, memory_order_relaxed),
+            atomic_load_explicit(&page->drift_ppm, memory_order_relaxed),
+        };
+        atomic_thread_fence(memory_order_acquire);
+        if (!(round & 1) && round == atomic_load_explicit(&page->clock_round, memory_order_relaxed)) return shift;
+    }
+}
+
+/* What the wall clock is ahead of the real one. */
+static int64_t wall_ahead(int64_t real) {
+    struct shift shift = shift_now();
+    return shift.frozen_at ? shift.frozen_at - real : shift.offset;
+}
+
+/* What the steady clocks are ahead of the real ones. */
+static int64_t steady_ahead(int64_t real) {
+    struct shift shift = shift_now();
+    return shift.before + (shift.ppm ? (real - shift.since) / 1000 * shift.ppm / 1000 : 0);
+}
+
+static int is_wall(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE; }
+
+static int is_steady(clockid_t clock) {
+    return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_MONOTONIC_RAW ||
+           clock == CLOCK_BOOTTIME;
+}
+
+static struct timespec spec_of(int64_t nanos) {
+    struct timespec spec = {nanos / SECOND, nanos % SECOND};
+    if (spec.tv_nsec < 0) {
+        spec.tv_nsec += SECOND;
+        spec.tv_sec -= 1;
+    }
+    return spec;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *out) {
+    FIND(clock_gettime);
+    int failed = real_clock_gettime(clock, out);
+    if (failed) return failed;
+    int64_t now = out->tv_sec * SECOND + out->tv_nsec;
+    if (is_wall(clock)) {
+        int64_t ahead = wall_ahead(now);
+        if (ahead) {
+            atomic_fetch_add_explicit(&page->wall_reads_shifted, 1, memory_order_relaxed);
+            *out = spec_of(now + ahead);
+        }
+    } else if (is_steady(clock)) {
+        int64_t ahead = steady_ahead(now);
+        if (ahead) {
+            atomic_fetch_add_explicit(&page->steady_reads_drifted, 1, memory_order_relaxed);
+            atomic_store_explicit(&page->drift_seen, ahead, memory_order_relaxed);
+            *out = spec_of(now + ahead);
+        }
+    }
+    return 0;
+}
+
+int gettimeofday(struct timeval *restrict out, void *restrict zone) {
+    (void)zone;
+    struct timespec now;
+    int failed = clock_gettime(CLOCK_REALTIME, &now);
+    out->tv_sec = now.tv_sec;
+    out->tv_usec = now.tv_nsec / 1000;
+    return failed;
+}
+
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
+}
+
+int timespec_get(struct timespec *out, int base) {
+    if (base != TIME_UTC) return 0;
+    clock_gettime(CLOCK_REALTIME, out);
+    return base;
+}
+
+/* A deadline by the clocks shown here, as one by the kernel's. */
+static struct timespec real_deadline(clockid_t clock, const struct timespec *shown) {
+    int64_t now = read_real(clock);
+    int64_t ahead = is_wall(clock) ? wall_ahead(now) : steady_ahead(now);
+    if (!ahead) return *shown;
+    int64_t at = shown->tv_sec * SECOND + shown->tv_nsec - ahead;
+    return spec_of(at > 0 ? at : 0);
+}
+
+int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
+                           const struct timespec *restrict until) {
+    struct timespec real = real_deadline(CLOCK_REALTIME, until);
+    return real_cond_timedwait(cond, mutex, &real);
+}
+
+int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
+                           const struct timespec *restrict until) {
+    struct timespec real = real_deadline(clock, until);
+    return real_cond_clockwait(cond, mutex, clock, &real);
+}
+
+/* Rust's locks wait by this, with deadlines that are absolute. */
+long syscall(long number, ...) {
+    FIND(syscall);
+    va_list rest;
+    va_start(rest, number);
+    long a = va_arg(rest, long), b = va_arg(rest, long), c = va_arg(rest, long);
+    long d = va_arg(rest, long), e = va_arg(rest, long), f = va_arg(rest, long);
+    va_end(rest);
+    struct timespec real;
+    if (number == SYS_futex && (b & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && d) {
+        clockid_t clock = b & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+        real = real_deadline(clock, (const struct timespec *)d);
+        d = (long)&real;
+    }
+    return real_syscall(number, a, b, c, d, e, f);
+}
+
+/* The disk. */
+
+static void rest_real(uint64_t micros) {
+    struct timespec rest = {micros / 1000000, micros % 1000000 * 1000};
+    real_syscall(SYS_nanosleep, &rest, NULL, 0L, 0L, 0L, 0L);
+}
+
+static void dawdle(void) {
+    uint64_t delay = atomic_load(&page->sync_delay_us);
+    if (!delay && !atomic_load(&page->sync_held)) return;
+    atomic_fetch_add(&page->syncs_delayed, 1);
+    atomic_fetch_add(&page->syncs_waiting, 1);
+    if (delay) rest_real(delay);
+    while (atomic_load(&page->sync_held)) rest_real(1000);
+    atomic_fetch_sub(&page->syncs_waiting, 1);
+}
+
+static struct slot *slot_of(uint64_t key, int is_new) {
+    for (uint64_t probe = 0; probe < 4096; probe++) {
+        struct slot *slot = &slots[(key + probe) % SLOTS];
+        uint64_t found = atomic_load(&slot->key);
+        if (!found && !is_new) return NULL;
+        if (!found) {
+            uint64_t empty = 0;
+            found = atomic_compare_exchange_strong(&slot->key, &empty, key) ? key : empty;
+        }
+        if (found == key) return slot;
+    }
+    return NULL;
+}
+
+/* The number of a file is given again when the file is gone, so its birth is part of what names it. */
+static uint64_t key_of(const struct statx *about) {
+    uint64_t born = about->stx_mask & STATX_BTIME ? about->stx_btime.tv_sec * SECOND + about->stx_btime.tv_nsec : 0;
+    return (about->stx_ino * 0x9E3779B97F4A7C15ULL ^ born) | 1;
+}
+
+static int look(int fd, struct statx *about) {
+    return statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE | STATX_BTIME | STATX_TYPE, about) == 0;
+}
+
+static int synced(int fd, int (*sync)(int)) {
+    if (!slots) return sync(fd);
+    dawdle();
+    /* Before the sync: what is written while it runs may or may not be in it. */
+    struct statx about;
+    int known = look(fd, &about);
+    int64_t began = read_real(CLOCK_REALTIME);
+    int failed = sync(fd);
+    if (failed || !known) return failed;
+    struct slot *slot = slot_of(key_of(&about), 1);
+    if (slot) {
+        atomic_store(&slot->size, about.stx_size);
+        atomic_store(&slot->synced_at, began);
+    } else {
+        atomic_fetch_add(&page->table_full, 1);
+    }
+    atomic_fetch_add(&page->syncs, 1);
+    return 0;
+}
+
+/* Births are told to some milliseconds only: a file that begins now has nothing synced, whoever had its name and number. */
+static int opened(int folder, const char *path, int flags, mode_t mode) {
+    FIND(openat);
+    int fd = real_openat(folder, path, flags, mode);
+    struct statx about;
+    if (fd < 0 || !slots || !(flags & (O_CREAT | O_TRUNC)) || !look(fd, &about)) return fd;
+    if (!S_ISREG(about.stx_mode) || about.stx_size) return fd;
+    struct slot *slot = slot_of(key_of(&about), 0);
+    if (slot) atomic_store(&slot->size, 0);
+    return fd;
+}
+
+#define MODE_OF(flags, before)                                                                                                 \
+    mode_t mode = 0;                                                                                                           \
+    if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                                                   \
+        va_list rest;                                                                                                          \
+        va_start(rest, before);                                                                                                \
+        mode = va_arg(rest, mode_t);                                                                                           \
+        va_end(rest);                                                                                                          \
+    }
+
+int open(const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(AT_FDCWD, path, flags | O_LARGEFILE, mode);
+}
+
+int openat(int folder, const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(folder, path, flags, mode);
+}
+
+int openat64(int folder, const char *path, int flags, ...) {
+    MODE_OF(flags, flags)
+    return opened(folder, path, flags | O_LARGEFILE, mode);
+}
+
+int fsync(int fd) {
+    FIND(fsync);
+    return synced(fd, real_fsync);
+}
+
+int fdatasync(int fd) {
+    FIND(fdatasync);
+    return synced(fd, real_fdatasync);
+}
+
+static int has_no_room(int fd) {
+    if (!atomic_load_explicit(&page->disk_full, memory_order_relaxed)) return 0;
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < (ssize_t)data_length || strncmp(path, data_folder, data_length)) return 0;
+    atomic_fetch_add(&page->writes_refused, 1);
+    errno = ENOSPC;
+    return 1;
+}
+
+ssize_t write(int fd, const void *bytes, size_t count) {
+    FIND(write);
+    return has_no_room(fd) ? -1 : real_write(fd, bytes, count);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at) {
+    FIND(pwrite);
+    return has_no_room(fd) ? -1 : real_pwrite(fd, bytes, count, at);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) { return pwrite(fd, bytes, count, at); }
+
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+    FIND(writev);
+    return has_no_room(fd) ? -1 : real_writev(fd, parts, count);
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
+    FIND(pwritev);
+    return has_no_room(fd) ? -1 : real_pwritev(fd, parts, count, at);
+}
+
+ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t at) { return pwritev(fd, parts, count, at); }
+
+int fallocate(int fd, int mode, off_t at, off_t length) {
+    FIND(fallocate);
+    return has_no_room(fd) ? -1 : real_fallocate(fd, mode, at, length);
+}
+
+int fallocate64(int fd, int mode, off64_t at, off64_t length) { return fallocate(fd, mode, at, length); }
+
+/* Without namespaces: who connects is told by where it connects from. */
+int connect(int fd, const struct sockaddr *to, socklen_t length) {
+    FIND(connect);
+    if (source.s_addr && to && to->sa_family == AF_INET &&
+        (ntohl(((const struct sockaddr_in *)to)->sin_addr.s_addr) >> 24) == 127) {
+        struct sockaddr_in own = {0};
+        socklen_t own_length = sizeof own;
+        if (getsockname(fd, (struct sockaddr *)&own, &own_length) == 0 && own.sin_port == 0) {
+            own.sin_family = AF_INET;
+            own.sin_addr = source;
+            bind(fd, (struct sockaddr *)&own, sizeof own);
+        }
+    }
+    return real_connect(fd, to, length);
+}

@@ -1,0 +1,223 @@
+//! One direction between two ends: what is wrong with it, what becomes of the next packet, and what became of those before.
+
+use super::Port;
+use crate::dice::Dice;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How much later a packet comes that others are to overtake.
+const OVERTAKEN_BY: Duration = Duration::from_millis(8);
+
+/// What is wrong with a link. Nothing, unless said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    pub cut: bool,
+    pub delay: Duration,
+    /// Up to so much more, for each packet anew.
+    pub jitter: Duration,
+    /// Of a hundred packets.
+    pub loss: u8,
+    pub duplicate: u8,
+    pub reorder: u8,
+}
+
+impl Trouble {
+    pub const CUT: Self = Self { cut: true, ..Self::NONE };
+    pub const NONE: Self =
+        Self { cut: false, delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0, duplicate: 0, reorder: 0 };
+}
+
+/// What became of the packets of a link; of the pieces of a stream, where there is a proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub forwarded: u64,
+    pub dropped: u64,
+    pub delayed: u64,
+    pub duplicated: u64,
+    pub reordered: u64,
+}
+
+impl Counts {
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            forwarded: self.forwarded + other.forwarded,
+            dropped: self.dropped + other.dropped,
+            delayed: self.delayed + other.delayed,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+        }
+    }
+
+    /// What came since.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            forwarded: self.forwarded - before.forwarded,
+            dropped: self.dropped - before.dropped,
+            delayed: self.delayed - before.delayed,
+            duplicated: self.duplicated - before.duplicated,
+            reordered: self.reordered - before.reordered,
+        }
+    }
+}
+
+/// What is to be done with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Now,
+    Drop,
+    /// After so long, and perhaps a second time.
+    Later {
+        after: Duration,
+        twice: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Link {
+    /// Asked first, so that a link with nothing wrong costs nothing.
+    has_trouble: AtomicBool,
+    wrong: Mutex<(Trouble, Dice)>,
+    forwarded: AtomicU64,
+    dropped: AtomicU64,
+    delayed: AtomicU64,
+    duplicated: AtomicU64,
+    reordered: AtomicU64,
+}
+
+/// Every link of a wire.
+#[derive(Debug)]
+pub struct Links {
+    ports: u32,
+    links: Vec<Link>,
+}
+
+impl Links {
+    pub(super) fn new(ports: u32, seed: u64) -> Self {
+        let link = |nth: u32| Link {
+            has_trouble: AtomicBool::new(false),
+            wrong: Mutex::new((Trouble::NONE, Dice::of(seed, &format!("link {nth}")))),
+            forwarded: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            delayed: AtomicU64::new(0),
+            duplicated: AtomicU64::new(0),
+            reordered: AtomicU64::new(0),
+        };
+        Self { ports, links: (0..ports * ports).map(link).collect() }
+    }
+
+    fn link(&self, from: Port, to: Port) -> &Link {
+        &self.links[(from * self.ports + to) as usize]
+    }
+
+    pub(super) fn set(&self, from: Port, to: Port, trouble: Trouble) {
+        let link = self.link(from, to);
+        link.wrong().0 = trouble;
+        link.has_trouble.store(trouble != Trouble::NONE, Ordering::Release);
+    }
+
+    pub(super) fn heal(&self) {
+        for link in &self.links {
+            link.wrong().0 = Trouble::NONE;
+            link.has_trouble.store(false, Ordering::Release);
+        }
+    }
+
+    pub(super) fn trouble(&self, from: Port, to: Port) -> Trouble {
+        self.link(from, to).wrong().0
+    }
+
+    pub(super) fn counts(&self, from: Port, to: Port) -> Counts {
+        let link = self.link(from, to);
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            forwarded: read(&link.forwarded),
+            dropped: read(&link.dropped),
+            delayed: read(&link.delayed),
+            duplicated: read(&link.duplicated),
+            reordered: read(&link.reordered),
+        }
+    }
+
+    /// Counts it, too.
+    pub(super) fn verdict(&self, from: Port, to: Port) -> Verdict {
+        let link = self.link(from, to);
+        let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+        if !link.has_trouble.load(Ordering::Acquire) {
+            count(&link.forwarded);
+            return Verdict::Now;
+        }
+        let mut wrong = link.wrong();
+        let (trouble, dice) = &mut *wrong;
+        if trouble.cut || dice.chance(u64::from(trouble.loss)) {
+            count(&link.dropped);
+            return Verdict::Drop;
+        }
+        count(&link.forwarded);
+        let jitter = u64::try_from(trouble.jitter.as_micros()).unwrap_or(0);
+        let mut after = trouble.delay + Duration::from_micros(if jitter > 0 { dice.below(jitter) } else { 0 });
+        if !after.is_zero() {
+            count(&link.delayed);
+        }
+        if dice.chance(u64::from(trouble.reorder)) {
+            count(&link.reordered);
+            after += OVERTAKEN_BY;
+        }
+        let twice = dice.chance(u64::from(trouble.duplicate));
+        if twice {
+            count(&link.duplicated);
+        }
+        if after.is_zero() && !twice { Verdict::Now } else { Verdict::Later { after, twice } }
+    }
+
+    /// One that was to be sent later found no room.
+    pub(super) fn overflowed(&self, from: Port, to: Port) {
+        self.link(from, to).dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Link {
+    fn wrong(&self) -> MutexGuard<'_, (Trouble, Dice)> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clean_link_passes_everything_and_a_cut_one_nothing_in_its_direction_alone() {
+        let links = Links::new(3, 1);
+        links.set(1, 2, Trouble::CUT);
+        assert_eq!((links.verdict(1, 2), links.verdict(2, 1)), (Verdict::Drop, Verdict::Now));
+        assert_eq!((links.counts(1, 2).dropped, links.counts(2, 1).forwarded), (1, 1));
+        links.heal();
+        assert_eq!(links.verdict(1, 2), Verdict::Now);
+    }
+
+    #[test]
+    fn of_a_hundred_packets_about_as_many_are_lost_as_was_said() {
+        let links = Links::new(2, 7);
+        links.set(0, 1, Trouble { loss: 20, ..Trouble::NONE });
+        for _ in 0..1_000 {
+            links.verdict(0, 1);
+        }
+        let counts = links.counts(0, 1);
+        assert!((150..250).contains(&counts.dropped), "{counts:?}");
+        assert_eq!(counts.dropped + counts.forwarded, 1_000);
+    }
+
+    #[test]
+    fn a_late_packet_is_as_late_as_was_said_and_may_come_twice() {
+        let links = Links::new(2, 7);
+        let delay = Duration::from_millis(30);
+        links.set(0, 1, Trouble { delay, jitter: Duration::from_millis(10), duplicate: 100, ..Trouble::NONE });
+        for _ in 0..100 {
+            let Verdict::Later { after, twice } = links.verdict(0, 1) else { panic!("not late") };
+            assert!(twice && after >= delay && after < Duration::from_millis(40), "{after:?}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Where a node lives: a thread in a network namespace of its own. What it starts is in that namespace, too, and ends with it;
+//! what is asked from there reaches the node whatever happens to the wire.
+
+use super::{Port, raise_loopback};
+use nix::sched::{CloneFlags, unshare};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::pin::Pin;
+use std::sync::mpsc as blocking;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+
+type Job = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+
+/// That a place is to have a namespace of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Isolated;
+
+pub struct Place {
+    port: Port,
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// Told to the thread when its end would otherwise leave a reader of packets waiting.
+    poke: Mutex<Option<Ipv4Addr>>,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Place({})", self.port)
+    }
+}
+
+impl Place {
+    pub(super) const ISOLATED: Isolated = Isolated;
+
+    pub(super) fn open(port: Port, isolated: Option<Isolated>) -> io::Result<Self> {
+        let (jobs, mut queue) = mpsc::channel::<Job>(64);
+        let (tell, told) = blocking::sync_channel(1);
+        let begin = move || -> io::Result<tokio::runtime::Runtime> {
+            if isolated.is_some() {
+                unshare(CloneFlags::CLONE_NEWNET).map_err(io::Error::from)?;
+                raise_loopback()?;
+            }
+            tokio::runtime::Builder::new_current_thread().enable_all().build()
+        };
+        let live = move || {
+            let runtime = match begin() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let _ = tell.send(Ok(()));
+            LocalSet::new().block_on(&runtime, async {
+                while let Some(job) = queue.recv().await {
+                    tokio::task::spawn_local(job());
+                }
+            });
+        };
+        let thread = Builder::new().name(format!("place {port}")).spawn(live)?;
+        told.recv().map_err(io::Error::other)??;
+        Ok(Self { port, jobs: Some(jobs), thread: Some(thread), poke: Mutex::new(None) })
+    }
+
+    /// A packet is sent from this address when the place is given up: who reads its device hears of it.
+    pub(super) fn poking(self, from: Ipv4Addr) -> Self {
+        *self.poke.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
+        self
+    }
+
+    /// Runs something there.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    pub async fn run<T, W>(&self, what: impl FnOnce() -> W + Send + 'static) -> io::Result<T>
+    where
+        T: Send + 'static,
+        W: Future<Output = T> + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        let job: Job = Box::new(move || {
+            Box::pin(async move {
+                // Who asked may have given up.
+                let _ = tell.send(what().await);
+            })
+        });
+        let gone = || io::Error::other("the place is gone");
+        self.jobs.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
+        told.await.map_err(|_| gone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let (Some(from), Some(jobs)) =
+            (self.poke.get_mut().unwrap_or_else(PoisonError::into_inner).take(), &self.jobs)
+        {
+            let poke = move || {
+                let [a, b, c, _] = from.octets();
+                let sent = UdpSocket::bind((from, 0))
+                    .and_then(|socket| socket.send_to(&[0], (Ipv4Addr::new(a, b, c, 254), 9)));
+                // Without it a thread is left, and nothing else.
+                drop(sent);
+            };
+            // At once: what it would only begin is dropped when the queue is closed.
+            let _ = jobs.try_send(Box::new(move || {
+                poke();
+                Box::pin(async {})
+            }));
+        }
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Three nodes on loopback for tests of workloads: killed and started by hand, without a nemesis.
+
+use crate::world::OPERATOR;
+use client::{Client, Config, Identity};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub(super) struct Fleet {
+    folder: TempDir,
+    nodes: Vec<Node>,
+    pub(super) tokens: BTreeMap<String, String>,
+}
+
+struct Node {
+    peers: SocketAddr,
+    callers: SocketAddr,
+    process: Option<Child>,
+}
+
+fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("TENURED") {
+        return path.into();
+    }
+    let test = std::env::current_exe().unwrap();
+    let beside = test.parent().and_then(|folder| folder.parent()).map(|folder| folder.join("tenured"));
+    match beside.filter(|path| path.exists()) {
+        Some(path) => path,
+        None => panic!("there is no daemon: run `cargo build --package node --bin tenured`, or name one in TENURED"),
+    }
+}
+
+impl Fleet {
+    pub(super) async fn start(actors: u32) -> Self {
+        // A port that was free may be somebody else's a moment later: then all begin anew.
+        for _ in 0..5 {
+            if let Some(fleet) = Self::begin(actors).await {
+                return fleet;
+            }
+        }
+        panic!("nodes end instead of beginning");
+    }
+
+    async fn begin(actors: u32) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tokens = BTreeMap::new();
+        let mut file = String::new();
+        let names = (0..actors).map(|nth| format!("actor-{nth}")).chain([OPERATOR.to_owned()]);
+        for actor in names {
+            let roles = if actor == OPERATOR { "operator,admin," } else { "" };
+            let made = Command::new(program())
+                .args(["token", "--actor", &actor, "--kind", "agent", "--space", "*"])
+                .args(["--role", &format!("{roles}reader,worker,dispatcher")])
+                .output()
+                .unwrap();
+            assert!(made.status.success(), "{made:?}");
+            file += &String::from_utf8(made.stdout).unwrap();
+            let said = String::from_utf8(made.stderr).unwrap();
+            let token = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
+            tokens.insert(actor, token.to_owned());
+        }
+        std::fs::write(folder.path().join("tokens.toml"), file).unwrap();
+        // All at once, so that no two are the same.
+        let free: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let address = |at: usize| free[at].local_addr().unwrap();
+        let nodes = (0..3).map(|at| Node { peers: address(at), callers: address(3 + at), process: None }).collect();
+        drop(free);
+        let mut fleet = Self { folder, nodes, tokens };
+        (0..3).for_each(|at| fleet.launch(at));
+        let client = fleet.client();
+        let by = Instant::now() + LIMIT;
+        loop {
+            let has_ended =
+                |node: &mut Node| node.process.as_mut().is_some_and(|child| child.try_wait().unwrap().is_some());
+            if fleet.nodes.iter_mut().any(has_ended) {
+                return None;
+            }
+            assert!(Instant::now() < by, "three nodes do not vote within {LIMIT:?}");
+            if let Ok(status) = client.cluster().within(Duration::from_secs(2)).await
+                && status.leader.is_some()
+                && status.members.iter().filter(|member| member.votes).count() == 3
+            {
+                return Some(fleet);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(super) fn launch(&mut self, at: usize) {
+        let mut command = Command::new(program());
+        let folder = self.folder.path();
+        command.arg("--node-id").arg((at + 1).to_string()).arg("--data").arg(folder.join(format!("node-{at}")));
+        command.arg("--peer-listen").arg(self.nodes[at].peers.to_string());
+        command.arg("--listen").arg(self.nodes[at].callers.to_string());
+        command.arg("--tokens").arg(folder.join("tokens.toml"));
+        if at == 0 {
+            command.arg("--bootstrap");
+        } else {
+            command.arg("--join").arg(self.nodes[0].peers.to_string());
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.nodes[at].process = Some(command.spawn().unwrap());
+    }
+
+    /// As a power cut would.
+    pub(super) fn kill(&mut self, at: usize) {
+        if let Some(mut process) = self.nodes[at].process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    pub(super) fn endpoints(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| format!("http://{}", node.callers)).collect()
+    }
+
+    pub(super) fn client(&self) -> Client {
+        Client::new(Config::new(self.endpoints(), Identity::Bearer(self.tokens[OPERATOR].clone()))).unwrap()
+    }
+
+    /// Who leads, from 0.
+    pub(super) async fn leader(&self) -> usize {
+        let by = Instant::now() + LIMIT;
+        loop {
+            assert!(Instant::now() < by, "nobody leads within {LIMIT:?}");
+            if let Ok(status) = self.client().cluster().await
+                && let Some(leader) = status.leader.and_then(|leader| usize::try_from(leader).ok())
+            {
+                return leader - 1;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        (0..self.nodes.len()).for_each(|at| self.kill(at));
+    }
+}

@@ -1,0 +1,191 @@
+//! Requests whose answers are lost or thrown away, and the same ones again: at other nodes at once, up to a minute later, and
+//! with another body. One effect, one answer; another body is refused.
+
+use super::Ground;
+use crate::caller::{Caller, No};
+use api::queue::PolicyChange;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Nodes remember an id for two minutes: a repeat is sent well before.
+const REPEAT_WITHIN_MS: u64 = 60_000;
+/// Requests that a caller still means to repeat.
+const PENDING_MAX: usize = 64;
+/// Answers that are not waited for.
+const HASTE: Duration = Duration::from_millis(4);
+
+/// What is asked, and asked again.
+#[derive(Clone, Debug)]
+enum Wish {
+    Create { item: String },
+    Claim { item: String, lease_for_ms: u64 },
+    Next { count: u32 },
+    Release { item: String, token: u64 },
+    Complete { item: String, token: u64 },
+}
+
+/// What a wish came to, as far as the next one depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Came {
+    /// Leases that it answers.
+    Done(Vec<(String, u64)>),
+    /// `next` found nothing, which is not remembered.
+    Empty,
+    Refused,
+    Open,
+}
+
+#[derive(Debug)]
+struct Pending {
+    due: u64,
+    id: String,
+    wish: Wish,
+}
+
+#[derive(Debug)]
+struct Field {
+    /// Where `next` finds what others created.
+    belt: String,
+    items: Vec<String>,
+    created: AtomicU64,
+}
+
+pub(super) async fn start(ground: &Ground) -> Result<(), String> {
+    let (queue, belt) = (ground.name.clone(), format!("{}-belt", ground.name));
+    ground.set_queue(&queue, PolicyChange::default(), false).await?;
+    ground.set_queue(&belt, PolicyChange::default(), true).await?;
+    let items = ground.make_items(&queue, ground.size.items).await?;
+    let field = Arc::new(Field { belt, items, created: AtomicU64::new(0) });
+    for _ in 0..ground.size.callers {
+        let (mut caller, field) = (ground.caller()?, field.clone());
+        let mut twin = caller.twin()?;
+        ground.spawn(async move {
+            let mut pending = VecDeque::new();
+            while caller.goes_on() {
+                turn(&mut caller, &mut twin, &field, &mut pending).await;
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn turn(caller: &mut Caller, twin: &mut Caller, field: &Field, pending: &mut VecDeque<Pending>) {
+    let now = caller.world().clock.now();
+    if let Some(at) = pending.iter().position(|pending| pending.due <= now)
+        && let Some(Pending { id, wish, .. }) = pending.remove(at)
+    {
+        caller.elsewhere().under(&id, true);
+        let _ = ask(caller, field, &wish).await;
+        return;
+    }
+    let wish = match caller.dice.below(10) {
+        0..3 => {
+            let nth = field.created.fetch_add(1, Ordering::Relaxed);
+            Wish::Create { item: format!("{}-{nth}", field.belt) }
+        }
+        3..7 => {
+            Wish::Claim { item: caller.dice.pick(&field.items).clone(), lease_for_ms: 1_000 + caller.dice.below(2_000) }
+        }
+        _ => Wish::Next { count: 1 + u32::try_from(caller.dice.below(3)).unwrap_or(0) },
+    };
+    let came = repeatedly(caller, twin, field, &wish, pending).await;
+    let Came::Done(leases) = came else {
+        caller.rest_ms(1, 10).await;
+        return;
+    };
+    for (item, token) in leases {
+        let ending = match wish {
+            Wish::Next { .. } if caller.dice.chance(80) => Wish::Complete { item, token },
+            _ => Wish::Release { item, token },
+        };
+        if caller.dice.chance(8) {
+            caller.world().recorder.lapsed(1);
+        } else {
+            repeatedly(caller, twin, field, &ending, pending).await;
+        }
+    }
+}
+
+/// Asks once, with what may happen to an answer, and again.
+async fn repeatedly(
+    caller: &mut Caller,
+    twin: &mut Caller,
+    field: &Field,
+    wish: &Wish,
+    pending: &mut VecDeque<Pending>,
+) -> Came {
+    let id = caller.id();
+    let mut came = match caller.dice.below(10) {
+        // At two nodes at once.
+        0..3 => {
+            caller.under(&id, false);
+            twin.elsewhere().under(&id, false);
+            let (came, other) = tokio::join!(ask(caller, field, wish), ask(twin, field, wish));
+            if came == Came::Open { other } else { came }
+        }
+        // Nobody waits for the answer.
+        3..5 => {
+            caller.under(&id, false).hasty(HASTE);
+            ask(caller, field, wish).await
+        }
+        _ => {
+            caller.under(&id, false);
+            ask(caller, field, wish).await
+        }
+    };
+    for _ in 0..caller.dice.below(3) + u64::from(came == Came::Open) {
+        if came == Came::Empty || !caller.goes_on() {
+            break;
+        }
+        caller.elsewhere().under(&id, true);
+        let again = ask(caller, field, wish).await;
+        if came == Came::Open {
+            came = again;
+        }
+    }
+    if matches!(came, Came::Done(_) | Came::Refused) {
+        if caller.dice.chance(20) {
+            caller.elsewhere().under(&id, false);
+            let _ = ask(caller, field, &other_body(wish)).await;
+        }
+        if pending.len() < PENDING_MAX && caller.dice.chance(30) {
+            let due = caller.world().clock.now() + caller.dice.below(REPEAT_WITHIN_MS) * 1_000;
+            pending.push_back(Pending { due, id, wish: wish.clone() });
+        }
+    }
+    came
+}
+
+/// Anything but the same wish.
+fn other_body(wish: &Wish) -> Wish {
+    match wish {
+        Wish::Create { item } => Wish::Create { item: format!("{item}-other") },
+        Wish::Claim { item, lease_for_ms } => Wish::Claim { item: item.clone(), lease_for_ms: lease_for_ms + 1 },
+        Wish::Next { count } => Wish::Next { count: count + 1 },
+        Wish::Release { item, token } => Wish::Release { item: item.clone(), token: token + 1 },
+        Wish::Complete { item, token } => Wish::Complete { item: item.clone(), token: token + 1 },
+    }
+}
+
+async fn ask(caller: &mut Caller, field: &Field, wish: &Wish) -> Came {
+    let came = match wish {
+        Wish::Create { item } => caller.create(item, &field.belt).await.map(|_| Came::Done(Vec::new())),
+        Wish::Claim { item, lease_for_ms } => {
+            let held = caller.claim(item, Some(*lease_for_ms)).await;
+            held.map(|held| Came::Done(vec![(held.item, held.token)]))
+        }
+        Wish::Next { count } => caller.next(&field.belt, *count, None).await.map(|granted| {
+            let leases: Vec<_> = granted.into_iter().map(|held| (held.item, held.token)).collect();
+            if leases.is_empty() { Came::Empty } else { Came::Done(leases) }
+        }),
+        Wish::Release { item, token } => caller.release(item, *token).await.map(|_| Came::Done(Vec::new())),
+        Wish::Complete { item, token } => caller.complete(item, *token).await.map(|()| Came::Done(Vec::new())),
+    };
+    match came {
+        Ok(came) => came,
+        Err(No::Refused(_)) => Came::Refused,
+        Err(No::Strange | No::Unavailable | No::Unknown(_)) => Came::Open,
+    }
+}

@@ -1,0 +1,121 @@
+//! Claims, some of them waiting; writes to the item and to the guarded resource, under the token; renewals and releases. Some
+//! holders sleep through their lease and write then, with the old token: both have to keep that out.
+
+use super::Ground;
+use crate::caller::{Caller, Held, No};
+use api::queue::PolicyChange;
+
+/// Holders that sleep through their lease, of a hundred.
+const SLEEPERS: u64 = 5;
+/// Holders that never come back.
+const DEAD: u64 = 2;
+
+pub(super) async fn start(ground: &Ground) -> Result<(), String> {
+    let queue = ground.name.clone();
+    let policy = PolicyChange { pickup_ms: Some(1_500), ..PolicyChange::default() };
+    ground.set_queue(&queue, policy, false).await?;
+    let items = ground.make_items(&queue, ground.size.items).await?;
+    let lease_ms = ground.size.lease_ms();
+    for nth in 0..ground.size.callers {
+        let mut caller = ground.caller()?;
+        // Two runs of one identity: they must not both win.
+        if nth % 16 == 1 {
+            let mut twin = ground.caller_as(caller.actor(), usize::MAX - nth as usize)?;
+            let items = items.clone();
+            ground.spawn(async move {
+                while twin.goes_on() {
+                    turn(&mut twin, &items, lease_ms).await;
+                }
+            });
+        }
+        let items = items.clone();
+        ground.spawn(async move {
+            while caller.goes_on() {
+                turn(&mut caller, &items, lease_ms).await;
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn turn(caller: &mut Caller, items: &[String], lease_ms: u64) {
+    let item = caller.dice.pick(items).clone();
+    let held = if caller.dice.chance(15) {
+        let (polls, poll_ms) = (1 + caller.dice.below(3), 50 + caller.dice.below(300));
+        caller.wait_for(&item, None, polls, poll_ms).await
+    } else {
+        claim(caller, &item, lease_ms).await
+    };
+    let Some(mut held) = held else {
+        if caller.dice.chance(20) {
+            let _ = caller.read(&item).await;
+        }
+        caller.rest_ms(1, 10).await;
+        return;
+    };
+    let fate = caller.dice.below(100);
+    if !work(caller, &mut held).await {
+        return;
+    }
+    if fate < SLEEPERS {
+        late(caller, &held).await;
+    } else if fate < SLEEPERS + DEAD {
+        caller.world().recorder.lapsed(1);
+        caller.reborn();
+    } else if let Err(No::Unknown(id)) = caller.release(&item, held.token).await
+        && caller.dice.chance(50)
+    {
+        let _ = caller.under(&id, true).release(&item, held.token).await;
+    }
+}
+
+/// A lease that is still worth something.
+async fn claim(caller: &mut Caller, item: &str, lease_ms: u64) -> Option<Held> {
+    let lease = caller.dice.chance(30).then(|| 1_000 + caller.dice.below(lease_ms));
+    let held = match caller.claim(item, lease).await {
+        // Nobody knows: one who asks again under the same id does.
+        Err(No::Unknown(id)) if caller.dice.chance(60) => caller.under(&id, true).claim(item, lease).await.ok(),
+        other => other.ok(),
+    };
+    held.filter(|held| held.until > caller.world().clock.now())
+}
+
+/// Writes under the lease. False: it was lost.
+async fn work(caller: &mut Caller, held: &mut Held) -> bool {
+    let item = held.item.clone();
+    for _ in 0..=caller.dice.below(3) {
+        if !caller.goes_on() {
+            return true;
+        }
+        caller.write(&item, held.token);
+        let read_at = held.revision.filter(|_| caller.dice.chance(50));
+        match caller.update(&item, Some(held.token), read_at).await {
+            Ok(revision) => held.revision = Some(revision),
+            Err(No::Refused(_) | No::Strange) => return false,
+            Err(No::Unavailable | No::Unknown(_)) => held.revision = None,
+        }
+        if caller.dice.chance(35) && matches!(caller.renew(held).await, Err(No::Refused(_))) {
+            return false;
+        }
+        if caller.dice.chance(15) {
+            let _ = caller.read(&item).await;
+        }
+    }
+    true
+}
+
+/// Wakes up after its lease and goes on as if nothing had happened.
+async fn late(caller: &mut Caller, held: &Held) {
+    caller.sleep_past(held, 1_500).await;
+    caller.write(&held.item, held.token);
+    let _ = caller.update(&held.item, Some(held.token), None).await;
+    match caller.dice.below(3) {
+        0 => {
+            let _ = caller.renew(&mut held.clone()).await;
+        }
+        1 => {
+            let _ = caller.release(&held.item, held.token).await;
+        }
+        _ => caller.reborn(),
+    }
+}

@@ -1,0 +1,228 @@
+//! What all callers of a run share: where the nodes are, who may call, the clock, the recorder, the guarded resource, and
+//! what was made in the run and has to be looked at when it ends.
+
+use crate::history::{Micros, QueueSet};
+use crate::recorder::{Bounds, Progress, Recorder, RunClock};
+use crate::resource::Resource;
+use client::names::SessionId;
+use client::{Client, Config, Identity, Session};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Who may do everything.
+pub const OPERATOR: &str = "operator";
+
+/// What a call of setting up or of looking at the end may take.
+const IN_PEACE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub struct World {
+    pub clock: RunClock,
+    pub recorder: Arc<Recorder>,
+    pub resource: Resource,
+    nodes: Vec<Node>,
+    tokens: BTreeMap<String, String>,
+    /// Of each actor, one for each node.
+    clients: Mutex<BTreeMap<String, Vec<Client>>>,
+    values: AtomicU64,
+    sessions: AtomicU64,
+    /// Between two operations of the whole run; 0: as many as there can be.
+    interval: AtomicU64,
+    next_turn: AtomicU64,
+    made: Mutex<Made>,
+}
+
+#[derive(Debug)]
+struct Node {
+    endpoint: String,
+    is_asked: AtomicBool,
+}
+
+/// What a run has made in the cluster.
+#[derive(Debug, Default)]
+struct Made {
+    queues: Vec<QueueSet>,
+    /// Whether anybody wrote a value to it.
+    items: BTreeMap<String, bool>,
+    to_drain: Vec<String>,
+}
+
+impl World {
+    /// `tokens`: the bearer token of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
+    /// the operator all of them.
+    ///
+    /// # Errors
+    /// When an address is none, or nobody is the operator.
+    pub fn new(
+        clock: RunClock,
+        endpoints: Vec<String>,
+        tokens: BTreeMap<String, String>,
+        bounds: Bounds,
+    ) -> Result<Arc<Self>, String> {
+        if !tokens.contains_key(OPERATOR) || tokens.len() < 2 {
+            return Err("an operator and other actors are needed".into());
+        }
+        let node = |endpoint| Node { endpoint, is_asked: AtomicBool::new(true) };
+        let world = Self {
+            clock,
+            recorder: Recorder::new(bounds),
+            resource: Resource::new(clock),
+            nodes: endpoints.into_iter().map(node).collect(),
+            tokens,
+            clients: Mutex::default(),
+            values: AtomicU64::new(1),
+            sessions: AtomicU64::new(0),
+            interval: AtomicU64::new(0),
+            next_turn: AtomicU64::new(0),
+            made: Mutex::default(),
+        };
+        let world = Arc::new(world);
+        world.clients_of(OPERATOR, None)?;
+        Ok(world)
+    }
+
+    /// The nodes that callers turn to, from 0.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<usize> {
+        let asked = |(at, node): (usize, &Node)| node.is_asked.load(Ordering::Relaxed).then_some(at);
+        let nodes: Vec<_> = self.nodes.iter().enumerate().filter_map(asked).collect();
+        if nodes.is_empty() { (0..self.nodes.len()).collect() } else { nodes }
+    }
+
+    /// Callers turn to that node, from 1, or no longer do: it was added or removed.
+    pub fn ask(&self, node: u32, is_asked: bool) {
+        let at = usize::try_from(node).unwrap_or(0).saturating_sub(1);
+        if let Some(node) = self.nodes.get(at) {
+            node.is_asked.store(is_asked, Ordering::Relaxed);
+        }
+    }
+
+    /// No more than so many operations a second, of all callers: a long run whose history has to fit. 0: no limit.
+    pub fn pace(&self, per_second: u32) {
+        let interval = 1_000_000_u64.checked_div(u64::from(per_second)).unwrap_or(0);
+        self.interval.store(interval, Ordering::Relaxed);
+    }
+
+    /// Waits for the caller's turn. What was not used while nobody answered is not made up for.
+    pub async fn turn(&self) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        if interval == 0 {
+            return;
+        }
+        let now = self.clock.now();
+        let mine = |next: Micros| Some(next.max(now) + interval);
+        let turn = self.next_turn.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mine).unwrap_or(now).max(now);
+        if turn > now {
+            sleep(Duration::from_micros(turn - now)).await;
+        }
+    }
+
+    /// All but the operator.
+    #[must_use]
+    pub fn actors(&self) -> Vec<String> {
+        let mut actors: Vec<_> = self.tokens.keys().filter(|actor| *actor != OPERATOR).cloned().collect();
+        actors.sort_by_key(|actor| (actor.len(), actor.clone()));
+        actors
+    }
+
+    /// One for each node, which asks no other.
+    ///
+    /// # Errors
+    /// When there is no such actor.
+    pub fn clients_of(&self, actor: &str, session: Option<&str>) -> Result<Vec<Client>, String> {
+        let mut known = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains_key(actor) {
+            let made: Result<_, _> = self.nodes.iter().map(|node| self.client([&node.endpoint], actor)).collect();
+            known.insert(actor.to_owned(), made?);
+        }
+        let session = match session {
+            Some(name) => Session::Named(SessionId::new(name).map_err(|bad| bad.to_string())?),
+            None => Session::None,
+        };
+        let mine = |client: &Client| client.in_session(session.clone()).map_err(|error| error.to_string());
+        known[actor].iter().map(mine).collect()
+    }
+
+    /// Of the operator, for what is no part of the history: it asks whichever node answers, and is patient.
+    ///
+    /// # Errors
+    /// When the client cannot be made.
+    pub fn operator(&self) -> Result<Client, String> {
+        let endpoints = self.nodes().into_iter().map(|at| &self.nodes[at].endpoint);
+        self.client(endpoints, OPERATOR)
+    }
+
+    fn client<'a>(&self, endpoints: impl IntoIterator<Item = &'a String>, actor: &str) -> Result<Client, String> {
+        let token = self.tokens.get(actor).ok_or_else(|| format!("{actor} has no token"))?;
+        let mut config = Config::new(endpoints.into_iter().cloned(), Identity::Bearer(token.clone()));
+        config.session = Session::None;
+        config.within = IN_PEACE;
+        config.clock = self.clock.of_client();
+        Client::new(config).map_err(|error| error.to_string())
+    }
+
+    /// A number that no other update and no other write of the run has.
+    pub fn value(&self) -> u64 {
+        self.values.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A name that no other session of the run has.
+    pub fn session(&self) -> String {
+        format!("s{}", self.sessions.fetch_add(1, Ordering::Relaxed))
+    }
+
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.recorder.progress()
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn made_queue(&self, queue: QueueSet, to_drain: bool) {
+        let mut made = self.made();
+        if to_drain {
+            made.to_drain.push(queue.queue.clone());
+        }
+        made.queues.push(queue);
+    }
+
+    /// It may be there from now on.
+    pub fn made_item(&self, item: &str) {
+        let mut made = self.made();
+        if !made.items.contains_key(item) {
+            made.items.insert(item.to_owned(), false);
+        }
+    }
+
+    /// It may have a value from now on.
+    pub fn wrote(&self, item: &str) {
+        let mut made = self.made();
+        match made.items.get_mut(item) {
+            Some(has_value) => *has_value = true,
+            None => {
+                made.items.insert(item.to_owned(), true);
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueueSet> {
+        self.made().queues.clone()
+    }
+
+    #[must_use]
+    pub fn to_drain(&self) -> Vec<String> {
+        self.made().to_drain.clone()
+    }
+
+    /// With whether anybody wrote a value to it.
+    #[must_use]
+    pub fn items(&self) -> BTreeMap<String, bool> {
+        self.made().items.clone()
+    }
+}
