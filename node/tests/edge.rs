@@ -36,6 +36,8 @@ mod hostile;
 mod metrics;
 #[path = "edge/overload.rs"]
 mod overload;
+#[path = "edge/reading.rs"]
+mod reading;
 #[path = "edge/refusals.rs"]
 mod refusals;
 #[path = "edge/regressions.rs"]
