@@ -10,7 +10,6 @@ use crate::recorder::{Bounds, Progress, RunClock};
 use crate::report::{Amounts, Report};
 use crate::terminal::Terminal;
 use crate::wire::{self, Network};
-use crate::workloads::finish::Finished;
 use crate::workloads::{self, Workload};
 use crate::world::{OPERATOR, World};
 use std::collections::BTreeMap;
@@ -26,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 const SNAPSHOT_EVERY: u64 = 2_000;
 const ENTRIES_KEPT: u64 = 500;
 const ACTORS: u32 = 64;
+const HEALED_WITHIN: Duration = LIMIT.saturating_mul(2);
 /// Calls in a second: more than two cores do.
 const PACE_MAX: u32 = 20_000;
 
@@ -170,7 +170,7 @@ pub fn main(asked: Asked) -> io::Result<bool> {
     terminal.say(&wanted.command());
     terminal.say(&network.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let history = runtime.block_on(async {
+    let Seen { history, ended } = runtime.block_on(async {
         tokio::select! {
             seen = see(&wanted, network, &mut terminal) => seen,
             _ = tokio::signal::ctrl_c() => Err(io::Error::other("interrupted")),
@@ -178,7 +178,7 @@ pub fn main(asked: Asked) -> io::Result<bool> {
     })?;
     drop(runtime);
     keep(&history, &wanted.out)?;
-    judge(&history, &wanted.command(), &wanted.out, wanted.control, &mut terminal)
+    judge(&history, &ended, &wanted.command(), &wanted.out, wanted.control, &mut terminal)
 }
 
 /// # Errors
@@ -186,10 +186,18 @@ pub fn main(asked: Asked) -> io::Result<bool> {
 pub fn check_kept(kept: &Kept) -> io::Result<bool> {
     let history = history::lines::read(BufReader::new(File::open(kept.folder.join("history.jsonl"))?))?;
     let control = history.about.broken.as_deref().and_then(controls::find);
-    judge(&history, "what made it", &kept.folder, control, &mut Terminal::default())
+    let ended = history.end.as_ref().map_or_else(Vec::new, |end| end.deaths.clone());
+    judge(&history, &ended, "what made it", &kept.folder, control, &mut Terminal::default())
 }
 
-async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::Result<History> {
+/// What a run has left behind.
+struct Seen {
+    history: History,
+    /// What ended that should not have, in words.
+    ended: Vec<String>,
+}
+
+async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::Result<Seen> {
     let began = Instant::now();
     let clock = RunClock::since(began);
     let nodes = wanted.out.join("nodes");
@@ -212,23 +220,34 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
 
     let faults = tear(wanted, &cluster, &world, size.lease_for, terminal).await?;
     terminal.say("healing");
-    cluster.heal(LIMIT * 2).await?;
-    let healed = clock.now();
-    let Finished { mut history, served: _, trouble } = running.finish(healed, |words| terminal.say(words)).await;
-    if let Some(trouble) = trouble {
-        terminal.say(&format!("the cluster could not be looked at: {trouble}"));
-    }
+    let mut ended = Vec::new();
+    let mut history = match cluster.heal(HEALED_WITHIN).await {
+        Ok(()) => {
+            let finished = running.finish(clock.now(), |words| terminal.say(words)).await;
+            ended.extend(finished.trouble.map(|trouble| format!("the cluster could not be looked at: {trouble}")));
+            finished.history
+        }
+        Err(error) => {
+            // What callers saw until then is checked all the same.
+            ended.push(format!("the cluster did not come back: {error}"));
+            running.stop().await;
+            let mut history = world.recorder.take();
+            (history.about.seed, history.about.workload) = (wanted.seed, wanted.workload.name().to_owned());
+            history.about.queues = world.queues();
+            history
+        }
+    };
     history.faults = faults;
     history.leaders = cluster.leaders();
-    let ended = cluster.shut_down().await;
+    ended.extend(cluster.deaths());
+    ended.extend(cluster.shut_down().await);
     history.about.nemesis = wanted.nemesis();
     history.about.nodes = wanted.nodes;
     history.about.broken = wanted.control.map(|control| control.name.to_owned());
     if let Some(end) = &mut history.end {
-        end.deaths = cluster.deaths();
-        end.deaths.extend(ended);
+        end.deaths.clone_from(&ended);
     }
-    Ok(history)
+    Ok(Seen { history, ended })
 }
 
 fn endpoints(cluster: &Cluster) -> Vec<String> {
@@ -311,6 +330,7 @@ fn keep(history: &History, out: &Path) -> io::Result<()> {
 
 fn judge(
     history: &History,
+    ended: &[String],
     replay: &str,
     out: &Path,
     control: Option<&'static Control>,
@@ -325,13 +345,13 @@ fn judge(
     for line in report.lines() {
         terminal.tell(&line)?;
     }
-    for death in history.end.iter().flat_map(|end| &end.deaths) {
-        terminal.tell(&format!("a node ended by itself: {death}"))?;
+    for what in ended {
+        terminal.tell(&format!("BROKEN   {what}"))?;
     }
     terminal.say(&format!("checked in {:.1} s; {}", began.elapsed().as_secs_f64(), page.display()));
     match control {
         Some(control) => caught(control, history, &report.verdicts, terminal),
-        None => Ok(report.amounts() == Amounts::Kept && history.end.as_ref().is_some_and(|end| end.deaths.is_empty())),
+        None => Ok(report.amounts() == Amounts::Kept && ended.is_empty() && history.end.is_some()),
     }
 }
 
