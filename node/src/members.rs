@@ -85,7 +85,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     }
 
     /// Lets a node follow without a vote. Adding the same one again changes nothing; another directory under a known
-    /// id is refused, because what the first one promised is not in it. An instance of 0 says that the one who adds it
+    /// id, or under one that was removed, is refused, because what the first one promised is not in it. An instance of 0 says that the one who adds it
     /// does not know its directory: the node says that itself when it comes.
     ///
     /// # Errors
@@ -109,6 +109,14 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             }
             // The same directory at another address.
             return self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, member)]))).await;
+        }
+        // All that was committed is looked at: an id that just went must not come back.
+        let ready = self.in_step(TURN_WITHIN).await;
+        ready.map_err(|_| ChangeError::NotLeader(None))?;
+        if self.store().was_member(id).map_err(|error| ChangeError::Refused(error.to_string()))? {
+            return Err(ChangeError::Refused(format!(
+                "node {id} was removed from the cluster, and its id does not come back: add it under an id that was never used"
+            )));
         }
         self.finish_joint().await?;
         self.change(ChangeMembers::AddNodes(BTreeMap::from([(id, member)]))).await

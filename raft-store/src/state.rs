@@ -14,7 +14,7 @@ mod machine;
 pub use machine::{Builder, Machine};
 
 use crate::codec::records::{AppliedRecord, HashMark};
-use crate::types::{LogId, StoredMembership};
+use crate::types::{LogId, NodeId, StoredMembership};
 use chunk::{FirstRetained, Lookups};
 use disk::StateDisk;
 use lease::event::Event;
@@ -125,6 +125,16 @@ impl<D: StateDisk> StateStore<D> {
     /// When the disk holds a membership that is none.
     pub fn membership(&self) -> io::Result<StoredMembership> {
         Ok(self.live().applied.membership.clone().try_into()?)
+    }
+
+    /// Whether a node of this id was ever a member.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn was_member(&self, node: NodeId) -> io::Result<bool> {
+        // Under the lock: what was applied is written.
+        let _live = self.live();
+        self.disk.was_member(node)
     }
 
     /// One part of an item's body, as it was written.

@@ -22,7 +22,8 @@ use raft_store::state::disk::StateDisk;
 use raft_store::state::memory::MemoryDisk;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::state::{AppliedChunk, Machine, Observer, StateStore};
-use raft_store::types::{Group, LeaderId, LogEntry, LogId, OnTokio, Payload, Proposal};
+use raft_store::types::{Group, LeaderId, LogEntry, LogId, Member, Membership, OnTokio, Payload, Proposal};
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -70,6 +71,16 @@ impl<D: StateDisk> Replica<D> {
             self.machine.apply(stream::iter(steps)).await?;
         }
         Ok(())
+    }
+
+    /// Applies a change of the members to these, all of them voters.
+    async fn change_members(&mut self, ids: &[u64]) {
+        let log_id = LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index: self.next };
+        self.next += 1;
+        let members: BTreeMap<u64, Member> = ids.iter().map(|id| (*id, Member::default())).collect();
+        let membership = Membership::new(vec![ids.iter().copied().collect()], members).unwrap();
+        let step = Ok((LogEntry { log_id, payload: Payload::Membership(membership) }, None));
+        self.machine.apply(stream::iter([step])).await.unwrap();
     }
 
     fn hash(&self) -> StateHash {
@@ -236,6 +247,34 @@ async fn a_snapshot_is_taken_while_entries_are_applied() {
     let (_folder, mut other) = rocks();
     other.machine.install_snapshot(&snapshot.meta, snapshot.snapshot).await.unwrap();
     assert_eq!(other.hash(), expected.hash(), "neither more nor less than index {holds}");
+}
+
+/// Which of the first nine were ever members.
+fn were_members<D: StateDisk>(replica: &Replica<D>) -> Vec<u64> {
+    (1..=9).filter(|id| replica.store.was_member(*id).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn who_was_a_member_is_known_for_ever_and_to_who_learns_it_from_a_snapshot() {
+    async fn holds<D: StateDisk>(mut leader: Replica<D>, mut follower: Replica<D>) {
+        assert_eq!(were_members(&leader), [0; 0]);
+        leader.change_members(&[1]).await;
+        leader.change_members(&[1, 2, 3]).await;
+        leader.change_members(&[1, 2]).await;
+        leader.change_members(&[1, 2, 5]).await;
+        assert_eq!(were_members(&leader), [1, 2, 3, 5]);
+        let snapshot = leader.machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+        follower.machine.install_snapshot(&snapshot.meta, snapshot.snapshot).await.unwrap();
+        follower.next = leader.next;
+        follower.change_members(&[1, 2, 6]).await;
+        assert_eq!(were_members(&follower), [1, 2, 3, 5, 6]);
+    }
+    holds(Replica::open(MemoryDisk::default()), Replica::open(MemoryDisk::default())).await;
+    let ((leaders, leader), (followers, follower)) = (rocks(), rocks());
+    holds(leader, follower).await;
+    assert_eq!(were_members(&reopen(&leaders)), [1, 2, 3, 5]);
+    // It switched to another state meanwhile.
+    assert_eq!(were_members(&reopen(&followers))[..4], [1, 2, 3, 5]);
 }
 
 #[tokio::test]

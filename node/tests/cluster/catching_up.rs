@@ -5,6 +5,8 @@ use crate::world::{World, quick, until};
 use lease::Outcome;
 use node::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Snapshots and purges every few entries.
 fn tiny() -> RaftSettings {
@@ -76,4 +78,44 @@ async fn snapshots_and_purges_at_tiny_thresholds_survive_restarts_of_all() {
         assert_eq!(node.store().read(|state, _| state.live_items()).unwrap(), 210);
         assert_eq!(node.store().verify().unwrap(), [""; 0]);
     }
+}
+
+/// As if it had been killed after it kept a snapshot that arrived, and before it switched to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_killed_while_it_installed_a_snapshot_takes_it_up_at_the_start() {
+    let mut world = World::with(3, tiny()).await;
+    let follower = world.follower().await;
+    create_some(&world, follower, 0, 20).await;
+    world.kill(follower).await;
+    let leader = world.leader().await;
+    create_some(&world, leader, 20, 220).await;
+    let index = world.admin(leader).snapshot().await.unwrap();
+    for node in (1..=3).filter(|node| *node != follower) {
+        world.kill(node).await;
+    }
+    let kept = only_folder(&world.snapshots_folder(leader));
+    let copy = world.snapshots_folder(follower).join(kept.file_name().unwrap());
+    fs::create_dir_all(&copy).unwrap();
+    for file in fs::read_dir(&kept).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+    }
+
+    // Nobody is there who could send it again.
+    world.restart(follower).await;
+    let has = || world.node(follower).hub().current().applied.map_or(0, |applied| applied.index);
+    until("it has what the snapshot holds", || has() >= index).await;
+    for node in (1..=3).filter(|node| *node != follower) {
+        world.restart(node).await;
+    }
+    world.leader().await;
+    world.agree().await;
+    assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 220);
+    assert_eq!(world.node(follower).store().verify().unwrap(), [""; 0]);
+}
+
+fn only_folder(of: &Path) -> PathBuf {
+    let mut found = fs::read_dir(of).unwrap().map(|entry| entry.unwrap().path());
+    let only = found.next().expect("there is one");
+    assert_eq!(found.next(), None);
+    only
 }

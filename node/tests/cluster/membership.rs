@@ -138,6 +138,27 @@ async fn a_wiped_node_does_not_come_back_under_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_was_removed_does_not_come_back_with_an_empty_directory() {
+    let mut world = World::of(3).await;
+    let leader = world.leader().await;
+    let gone = world.follower().await;
+    world.node(leader).remove(gone).await.unwrap();
+    world.kill(gone).await;
+    std::fs::remove_dir_all(world.settings(gone, Start::Join(vec![])).directory).unwrap();
+    // Whoever leads, and whatever was started again: it is in the state.
+    for _ in 0..2 {
+        let leader = world.leader().await;
+        let seeds = world.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
+        let refused = within("an answer", Daemon::start(world.settings(gone, Start::Join(seeds)))).await;
+        let why = refused.unwrap_err().to_string();
+        assert!(why.contains(&format!("node {gone} was removed")) && why.contains("never used"), "{why}");
+        assert!(world.node(leader).membership().get_node(&gone).is_none());
+        world.kill(leader).await;
+        world.restart(leader).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_directory_under_a_members_id_is_refused() {
     let world = World::of(3).await;
     let leader = world.leader().await;

@@ -4,6 +4,7 @@
 //! it is looked up here first: replicas must agree wherever their chunks end.
 
 use crate::state::disk::StateDisk;
+use crate::types::NodeId;
 use lease::Archive;
 use lease::changes::{Change, Changes};
 use lease::encoding::decode;
@@ -20,6 +21,8 @@ use std::ops::Bound;
 #[derive(Debug, Default)]
 pub struct Chunk {
     pub(crate) changes: Vec<Changes>,
+    /// Who was a member in it, of all memberships that it came by.
+    pub(crate) members: BTreeSet<NodeId>,
 }
 
 impl Chunk {

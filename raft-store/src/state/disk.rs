@@ -2,6 +2,7 @@
 
 use crate::codec::records::{AppliedRecord, SnapshotMetaRecord};
 use crate::state::chunk::Chunk;
+use crate::types::NodeId;
 use lease::numbers::{EventNumber, SpaceNo};
 use lease::{Salt, State};
 use std::fmt::Debug;
@@ -50,6 +51,12 @@ pub trait StateDisk: Send + Sync + 'static {
     /// # Errors
     /// When the disk fails.
     fn drop_events(&self, space: SpaceNo, first: EventNumber, upto: EventNumber) -> io::Result<()>;
+
+    /// Whether a node of this id was ever a member: its id never comes back.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn was_member(&self, node: NodeId) -> io::Result<bool>;
 
     /// Writes what a chunk of entries changed, and how far the log is applied now, in one piece.
     ///

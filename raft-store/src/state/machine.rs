@@ -54,6 +54,9 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
                 let answer = match step {
                     Step::Nothing => Answer::default(),
                     Step::Membership(membership) => {
+                        // Those that it takes out, too: an older build may not have noted them when they came.
+                        chunk.members.extend(live.applied.membership.membership.members.keys());
+                        chunk.members.extend(membership.nodes().map(|(id, _)| *id));
                         live.applied.membership =
                             StoredMembershipRecord { log_id: Some(id.into()), membership: (&membership).into() };
                         Answer::default()

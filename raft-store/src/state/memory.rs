@@ -3,10 +3,11 @@
 use crate::codec::records::{AppliedRecord, SnapshotMetaRecord};
 use crate::state::chunk::Chunk;
 use crate::state::disk::StateDisk;
+use crate::types::NodeId;
 use lease::numbers::{EventNumber, SpaceNo};
 use lease::record::{self, Key};
 use lease::{Records, Salt, State};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +26,7 @@ pub struct Content {
     records: Records,
     applied: AppliedRecord,
     events_gone: BTreeMap<SpaceNo, EventNumber>,
+    members: BTreeSet<NodeId>,
 }
 
 impl MemoryDisk {
@@ -87,11 +89,16 @@ impl StateDisk for MemoryDisk {
         Ok(())
     }
 
+    fn was_member(&self, node: NodeId) -> io::Result<bool> {
+        Ok(self.lock().content.members.contains(&node))
+    }
+
     fn write(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<()> {
         let mut inner = self.lock();
         for changes in &chunk.changes {
             inner.content.records.write(changes);
         }
+        inner.content.members.extend(&chunk.members);
         inner.content.applied = applied.clone();
         Ok(())
     }

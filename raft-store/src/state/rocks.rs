@@ -8,7 +8,7 @@ use crate::directory::{Directory, sync_folder};
 use crate::snapshot::{self, SnapshotDir};
 use crate::state::chunk::Chunk;
 use crate::state::disk::StateDisk;
-use crate::types::Group;
+use crate::types::{Group, NodeId};
 use lease::bounds::RULES_VERSION;
 use lease::changes::Change;
 use lease::numbers::{EventNumber, SpaceNo};
@@ -31,6 +31,8 @@ const APPLIED: u8 = b'#';
 const RESTORED: u8 = b'!';
 /// With a space's number behind it: up to where its events are deleted.
 const EVENTS_GONE: u8 = b'-';
+/// With a node's id behind it: it was a member.
+const MEMBER: u8 = b'@';
 /// A full one is written out in the background. After a crash at most what the buffers held is applied again.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// For what is not held in memory: archived items, bodies, events.
@@ -124,6 +126,11 @@ impl RocksDisk {
     /// Makes the state another cluster's first, whose epoch has to begin before anything else.
     pub(crate) fn mark_restored(&self, applied: &AppliedRecord, restored: &RestoredRecord) -> io::Result<()> {
         let mut batch = WriteBatch::default();
+        // Nor are its members those of the cluster that it was backed up from.
+        self.scan(&[MEMBER], &[MEMBER], &mut |key, _| {
+            batch.delete(self.key(key));
+            true
+        })?;
         batch.put(self.key(&[APPLIED]), codec::encode(applied)?);
         batch.put(self.key(&[RESTORED]), codec::encode(restored)?);
         self.write_batch(batch)?;
@@ -269,6 +276,10 @@ impl StateDisk for RocksDisk {
         self.write_batch(batch)
     }
 
+    fn was_member(&self, node: NodeId) -> io::Result<bool> {
+        Ok(self.db().get_pinned(self.member_key(node)).map_err(failed)?.is_some())
+    }
+
     fn write(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<()> {
         self.write_batch(self.batch(chunk, applied)?)
     }
@@ -362,6 +373,10 @@ impl RocksDisk {
                 }
             }
         }
+        for node in &chunk.members {
+            // Its key says it all.
+            batch.put(self.member_key(*node), []);
+        }
         batch.put(self.key(&[APPLIED]), codec::encode(applied)?);
         Ok(batch)
     }
@@ -370,6 +385,12 @@ impl RocksDisk {
         let mut options = WriteOptions::default();
         options.disable_wal(true);
         self.db().write_opt(batch, &options).map_err(failed)
+    }
+
+    fn member_key(&self, node: NodeId) -> Vec<u8> {
+        let mut key = self.key(&[MEMBER]);
+        key.extend_from_slice(&node.to_be_bytes());
+        key
     }
 
     fn gone_key(&self, space: SpaceNo) -> Vec<u8> {

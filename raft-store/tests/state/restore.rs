@@ -50,7 +50,8 @@ fn is_untouched(folder: &TempDir) -> bool {
 
 #[tokio::test]
 async fn a_restored_state_is_the_backups_in_a_new_cluster_and_a_new_epoch() {
-    let (_folder, replica) = with_history(31, 300).await;
+    let (_folder, mut replica) = with_history(31, 300).await;
+    replica.change_members(&[1, 2, 3]).await;
     let (before, hash) = (replica.store.progress(), replica.hash());
     let items = replica.store.read(|state, _| (state.live_items(), state.last_token())).unwrap();
     let backup = bytes(replica.store.backup(Wall(7)).unwrap());
@@ -71,6 +72,7 @@ async fn a_restored_state_is_the_backups_in_a_new_cluster_and_a_new_epoch() {
     assert_eq!(membership.voter_ids().collect::<Vec<_>>(), [4]);
     assert_eq!(membership.membership().get_node(&4).unwrap().instance, identity.instance);
     assert!(again.store.hash_marks().is_empty());
+    assert!([1, 2, 3].iter().all(|id| !again.store.was_member(*id).unwrap()), "ids of another cluster are free here");
     assert_ne!(again.hash(), hash, "the epoch is part of the chain");
     assert_eq!(again.store.verify().unwrap(), [""; 0]);
     again
