@@ -26,8 +26,15 @@ const RUN: [&str; 5] = [
 ];
 
 /// How blocks begin that show no command.
-pub(crate) const NO_COMMANDS: [&str; 4] =
-    ["state + entry { at, wall, commands }", "caller ─▶ any node", "[[token]]", "0s   ada claims disk"];
+pub(crate) const NO_COMMANDS: [&str; 7] = [
+    "state + entry { at, wall, commands }",
+    "a program with `client`",
+    "stateDiagram-v2",
+    "holder    sends the claim",
+    "caller ─▶ any node",
+    "[[token]]",
+    "0s   ada claims disk",
+];
 
 /// Three nodes as the README starts them, with somebody who may do anything.
 async fn cluster(scene: &mut Scene) {
