@@ -363,8 +363,8 @@ mod tests {
         for code in Code::ALL {
             let pieces = of_refusal(*code).split('`').skip(1).step_by(2);
             for said in pieces.filter_map(|piece| piece.strip_prefix("tenure ")) {
-                let words = said.split(' ').take_while(|word| !word.starts_with('-'));
-                let found = words.fold(Some(&command), |at, word| at?.find_subcommand(word));
+                let mut words = said.split(' ').take_while(|word| !word.starts_with('-'));
+                let found = words.try_fold(&command, |at, word| at.find_subcommand(word));
                 assert!(found.is_some(), "{}: tenure {said}", code.name());
             }
         }
