@@ -127,6 +127,28 @@ pub(crate) fn mode(mode: RunsIn, owner: Option<ActorId>, caller: &ActorId) -> Mo
 }
 
 impl NewItem {
+    /// With nothing that is not needed.
+    #[must_use]
+    pub fn new(id: ItemId, queue: QueueName) -> Self {
+        Self {
+            id,
+            queue,
+            title: String::new(),
+            priority: None,
+            labels: Vec::new(),
+            needs: Vec::new(),
+            parent: None,
+            target: None,
+            depends_on: Vec::new(),
+            not_before: None,
+            delay_ms: None,
+            mode: None,
+            local_owner: None,
+            phase: None,
+            body: None,
+        }
+    }
+
     /// `caller`: whose a local item is unless it says otherwise.
     #[must_use]
     pub fn into_core(self, caller: &ActorId) -> CoreNewItem {

@@ -172,8 +172,8 @@ async fn run(cli: Cli, matches: &ArgMatches) -> Result<(), Failure> {
         Verb::Top(top) => top.run(&asks()?).await,
         Verb::Bench(bench) => bench.run(&runs()?).await,
         Verb::Completions(completions) => completions.run(&Out::new(false)),
-        Verb::Man(man) => man.run(),
-        Verb::ExitCodes => Out::new(false).line(failure::EXIT_CODES),
+        Verb::Man(man) => man.run(&Out::new(global.json)),
+        Verb::ExitCodes => failure::exit_codes(&Out::new(global.json)),
     }
 }
 

@@ -36,6 +36,10 @@ mod partition;
 mod profiles;
 #[path = "cli/slept.rs"]
 mod slept;
+#[path = "cli/terminal.rs"]
+mod terminal;
+#[path = "cli/verbs.rs"]
+mod verbs;
 #[path = "cli/work.rs"]
 mod work;
 #[path = "cli/writing.rs"]

@@ -27,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 /// A node lets one actor have a thousand waiting calls.
 const ACTORS: usize = 10;
 const ITEMS_AT_ONCE: u64 = 20;
+/// Fewer show nothing, however short it is to be.
+const KILLS_MIN: usize = 2;
 /// How long a killed node is away.
 const DOWN_FOR: Duration = Duration::from_secs(5);
 /// Longer than any election here: what no worker lets lapse is done once.
@@ -48,7 +50,8 @@ impl Size {
         let workers = usize::try_from(workers).unwrap();
         match number("FLEET_SECONDS") {
             Some(seconds) => {
-                Self { workers, lasts: Duration::from_secs(seconds), between_kills: Duration::from_secs(20) }
+                let lasts = Duration::from_secs(seconds);
+                Self { workers, lasts, between_kills: (lasts / 2).min(Duration::from_secs(20)) }
             }
             None => Self { workers, lasts: Duration::from_secs(14), between_kills: Duration::from_secs(7) },
         }
@@ -81,8 +84,7 @@ impl Resource {
 }
 
 fn new_item(number: u64) -> NewItem {
-    let text = format!("{{\"id\": \"i-{number}\", \"queue\": \"{}\"}}", queue());
-    serde_json::from_str(&text).unwrap()
+    NewItem::new(item(&format!("i-{number}")), queue())
 }
 
 /// Adds items until it is over, and says how many: each batch until it is there, whatever was lost on the way.
@@ -132,7 +134,7 @@ fn hire(
 /// Kills whoever leads, again and again, and says how many it killed.
 async fn kill_leaders(cluster: &mut Cluster, operator: &Client, resource: &Resource, size: &Size) -> usize {
     let (began, mut kills) = (Instant::now(), 0);
-    while began.elapsed() < size.lasts {
+    while began.elapsed() < size.lasts || kills < KILLS_MIN {
         sleep(size.between_kills.saturating_sub(DOWN_FOR)).await;
         let mut leader = None;
         until("somebody leads", async || {
@@ -179,7 +181,6 @@ async fn a_fleet_of_workers_does_everything_once_while_leaders_are_killed() {
     let twice: Vec<_> = writes.iter().filter(|(_, (_, count))| *count != 1).collect();
     assert!(twice.is_empty(), "written more than once: {twice:?}");
     assert_eq!(u64::try_from(writes.len()).unwrap(), added, "lost");
-    assert!(kills >= 2, "{kills} leaders were killed: this run shows nothing");
     let last = operator.item(&item(&format!("i-{}", added - 1))).await.unwrap();
     assert_eq!(last.state, ItemState::Complete);
     let fenced = resource.fenced.load(Ordering::Relaxed);

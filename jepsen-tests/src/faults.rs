@@ -186,23 +186,8 @@ async fn write(client: Client, writer: u32, written: Arc<AtomicU64>, rests: Dura
 }
 
 fn new_item(id: &str) -> NewItem {
-    NewItem {
-        id: ItemId::new(id).expect("a name"),
-        queue: QueueName::new("faults").expect("a name"),
-        title: id.to_owned(),
-        priority: None,
-        labels: Vec::new(),
-        needs: Vec::new(),
-        parent: None,
-        target: None,
-        depends_on: Vec::new(),
-        not_before: None,
-        delay_ms: None,
-        mode: None,
-        local_owner: None,
-        phase: None,
-        body: None,
-    }
+    let (item, queue) = (ItemId::new(id).expect("a name"), QueueName::new("faults").expect("a name"));
+    NewItem { title: id.to_owned(), ..NewItem::new(item, queue) }
 }
 
 /// An item is created and read again, by a caller, at every node.

@@ -81,8 +81,6 @@ impl Add {
         };
         let queue = self.queue.ok_or_else(|| Failure::Usage("say its --queue".into()))?;
         let item = NewItem {
-            id,
-            queue,
             title: self.title,
             priority: self.priority,
             labels: self.label,
@@ -93,9 +91,9 @@ impl Add {
             not_before: self.not_before,
             delay_ms: self.delay.map(Span::ms),
             mode: self.mode,
-            local_owner: None,
             phase: self.phase,
             body: self.parts.read()?,
+            ..NewItem::new(id, queue)
         };
         let created = context.ask(context.client.create(&item)).await?;
         context.out.answer(&created, |out, created| {

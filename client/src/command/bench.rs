@@ -69,6 +69,8 @@ struct Cell {
     p99_us: u64,
     p999_us: u64,
     max_us: u64,
+    /// Pairs: a bound, and how many took no longer than that and longer than about half of it.
+    histogram: Vec<(u64, u64)>,
 }
 
 /// Counted by one caller.
@@ -136,6 +138,8 @@ impl Bench {
             "ERRORS",
         ]);
         let mut progress = Progress::new();
+        let mut done = 0;
+        let cells = workloads.len() as u64 * self.callers.len() as u64;
         for workload in workloads {
             for callers in &self.callers {
                 let distinct =
@@ -151,12 +155,13 @@ impl Bench {
                 let queue = parse::queue(&queue).map_err(Failure::Usage)?;
                 let ground =
                     Ground { context, actors: &actors, queue, items: self.items.max(1), lasts: self.seconds.0 };
-                progress.at(0, None, format_args!("{}, {callers} callers", super::out::word(workload)));
+                progress.at(done, Some(cells), format_args!("{}, {callers} callers", super::out::word(workload)));
                 let measured = tokio::select! {
                     cell = ground.measure(*workload, *callers) => cell,
                     () = interrupted() => Err(Failure::Interrupted),
                 };
                 progress.end();
+                done += 1;
                 if !self.keep {
                     ground.clear().await;
                 }
@@ -183,6 +188,12 @@ impl Bench {
         }
         tokens.into_iter().map(|token| context.with_token(token)).collect()
     }
+}
+
+fn histogram(latencies: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let steps = latencies.iter_log(1, 2.0);
+    let steps = steps.map(|step| (step.value_iterated_to(), step.count_since_last_iteration()));
+    steps.filter(|(_, count)| *count > 0).collect()
 }
 
 fn row(table: &mut Table, cell: &Cell) {
@@ -227,6 +238,7 @@ impl Ground<'_> {
             p99_us: latencies.value_at_quantile(0.99),
             p999_us: latencies.value_at_quantile(0.999),
             max_us: latencies.max(),
+            histogram: histogram(latencies),
         }
     }
 }

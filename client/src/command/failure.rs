@@ -5,6 +5,7 @@ use super::out::{Out, clean, say, wants_colour};
 use super::span::{Span, when};
 use api::{Code, Problem};
 use client::Error;
+use serde::Serialize;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
@@ -52,7 +53,29 @@ Exit codes of tenure
 
 `exec` passes on the exit code of its command (128 and the signal's number if a signal ended it); 5 if the lease was lost
 meanwhile; 125 if the command ended well and what was to follow, say --complete, did not happen; 126 if the command could
-not be started, 127 if there is none. With --json, what was not a success is a problem on standard output, as nodes answer it.";
+not be started, 127 if there is none.
+
+With --json, what a node refused or nobody answered is a problem on standard output, as nodes answer it. All else that goes
+wrong is told on standard error, in words.";
+
+#[derive(Serialize)]
+struct Meaning<'t> {
+    code: u8,
+    means: &'t str,
+}
+
+/// What they mean: one a line for programs, the whole text for people.
+pub(crate) fn exit_codes(out: &Out) -> Result<(), Failure> {
+    if !out.is_json {
+        return out.line(EXIT_CODES);
+    }
+    let lines = EXIT_CODES.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(' '));
+    for (code, means) in lines {
+        let code = code.parse::<u8>().map_err(|error| Failure::other(format!("{code}: {error}")))?;
+        out.json(&Meaning { code, means: means.trim_start() })?;
+    }
+    Ok(())
+}
 
 impl Failure {
     pub(crate) fn other(why: impl Into<String>) -> Self {
@@ -240,12 +263,14 @@ fn hint(error: &Error) -> Option<String> {
         }
         Error::Unknown { request_id, .. } => Some(format!("ask what became of it: {}", again(request_id))),
         Error::Invalid(_) => None,
-        Error::Refused(problem) => of_refusal(problem.code).map(ToOwned::to_owned),
+        Error::Refused(problem) => Some(of_refusal(problem.code).to_owned()),
     }
 }
 
-fn of_refusal(code: Code) -> Option<&'static str> {
-    Some(match code {
+/// What to do next.
+fn of_refusal(code: Code) -> &'static str {
+    match code {
+        Code::Invalid => "--help behind the verb says what it takes",
         Code::AlreadyClaimed => "--wait joins the wait line; `tenure line` shows it",
         Code::HeldByYourOtherSession => "--takeover ends that lease, or name its session with --session",
         Code::NotFound => "`tenure list` shows what there is; is it another --space?",
@@ -275,8 +300,16 @@ fn of_refusal(code: Code) -> Option<&'static str> {
         Code::WorkerDraining => "an operator drains this worker: let it end",
         Code::TooLarge => "make it smaller, or several of it",
         Code::ChangeRefused => "`tenure cluster status` says how the members are",
-        _ => return None,
-    })
+        Code::RestoreRefused => "docs/OPERATIONS.md, Backup and restore, says what to do about each reason",
+        Code::TooManyDependents => "let an item between them wait for that one, and the rest for it",
+        Code::AllOrNone => "look at what was said of the others",
+        Code::MethodNotAllowed | Code::UnsupportedMediaType => {
+            "is the node of another version? `tenure cluster status` shows theirs, `tenure --version` this one's"
+        }
+        Code::RateLimited | Code::Overloaded | Code::TooSlow => "try again later, or with fewer at a time",
+        Code::Unavailable => "try again; `tenure cluster status` says whether a quorum is there",
+        Code::Unknown | Code::Internal => "it may have happened: `tenure show` says how things are now",
+    }
 }
 
 /// The same command again, under the id of the request that nobody answered.
@@ -314,12 +347,26 @@ pub(crate) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Cli;
 
     #[test]
     fn what_may_have_happened_has_an_exit_code_of_its_own() {
         for code in Code::ALL {
             let is_unknown = of_code(*code) == UNKNOWN;
             assert_eq!(is_unknown, code.took_effect() == api::TookEffect::Unknown, "{}", code.name());
+        }
+    }
+
+    #[test]
+    fn whatever_is_refused_the_next_step_is_a_command_that_there_is() {
+        let command = <Cli as clap::CommandFactory>::command();
+        for code in Code::ALL {
+            let pieces = of_refusal(*code).split('`').skip(1).step_by(2);
+            for said in pieces.filter_map(|piece| piece.strip_prefix("tenure ")) {
+                let mut words = said.split(' ').take_while(|word| !word.starts_with('-'));
+                let found = words.try_fold(&command, |at, word| at.find_subcommand(word));
+                assert!(found.is_some(), "{}: tenure {said}", code.name());
+            }
         }
     }
 

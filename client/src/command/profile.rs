@@ -138,8 +138,7 @@ pub(crate) fn run(verb: Verb, global: &Global, is_said: &dyn Fn(&str) -> bool) -
                 all.current = Some(name.clone());
             }
             write(&all)?;
-            say(format_args!("profile {name} is set"));
-            Ok(())
+            changed(&out, &all, &name, "is set")
         }
         Verb::Use { name } => {
             if !all.profiles.contains_key(&name) {
@@ -147,8 +146,7 @@ pub(crate) fn run(verb: Verb, global: &Global, is_said: &dyn Fn(&str) -> bool) -
             }
             all.current = Some(name.clone());
             write(&all)?;
-            say(format_args!("profile {name} is the current one"));
-            Ok(())
+            changed(&out, &all, &name, "is the current one")
         }
         Verb::Show { name } => {
             let name = name.or_else(|| all.current.clone());
@@ -168,10 +166,27 @@ pub(crate) fn run(verb: Verb, global: &Global, is_said: &dyn Fn(&str) -> bool) -
             all.profiles.remove(&name).ok_or_else(|| unknown(&name))?;
             all.current = all.current.filter(|current| *current != name);
             write(&all)?;
-            say(format_args!("profile {name} is removed"));
-            Ok(())
+            out.answer(&Gone { name: &name, removed: true }, |_, gone| {
+                say(format_args!("profile {} is removed", gone.name));
+                Ok(())
+            })
         }
     }
+}
+
+#[derive(Serialize)]
+struct Gone<'p> {
+    name: &'p str,
+    removed: bool,
+}
+
+/// How a profile is now that it was changed.
+fn changed(out: &Out, all: &Profiles, name: &str, how: &str) -> Result<(), Failure> {
+    let profile = all.profiles.get(name).ok_or_else(|| unknown(name))?;
+    out.answer(&shown(all, name, profile), |_, shown| {
+        say(format_args!("profile {} {how}", shown.name));
+        Ok(())
+    })
 }
 
 fn change(profile: &mut Profile, global: &Global, is_said: &dyn Fn(&str) -> bool) -> Result<(), Failure> {

@@ -5,8 +5,9 @@ use super::failure::Failure;
 use super::out::{Out, say};
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
+use serde::Serialize;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Print completions for a shell
 #[derive(Args, Debug)]
@@ -32,12 +33,19 @@ pub(crate) struct Man {
     folder: PathBuf,
 }
 
+#[derive(Serialize)]
+struct Written<'f> {
+    folder: &'f Path,
+}
+
 impl Man {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &Out) -> Result<(), Failure> {
         let failed = |error: std::io::Error| Failure::other(format!("{}: {error}", self.folder.display()));
         fs::create_dir_all(&self.folder).map_err(failed)?;
         clap_mangen::generate_to(Cli::command(), &self.folder).map_err(failed)?;
-        say(format_args!("manual pages are in {}", self.folder.display()));
-        Ok(())
+        out.answer(&Written { folder: &self.folder }, |_, written| {
+            say(format_args!("manual pages are in {}", written.folder.display()));
+            Ok(())
+        })
     }
 }

@@ -158,7 +158,9 @@ impl Screen {
     }
 
     fn show(&self, lines: &[String]) -> Result<(), Failure> {
-        let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout());
+        // A terminal may not know: a serial line says 0.
+        let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+        let size = size.filter(|size| size.ws_row > 0 && size.ws_col > 0);
         let (rows, columns) = size.map_or((24, 80), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
         let mut text = String::from("\x1b[H");
         let shown = lines.len().min(rows.max(1));

@@ -120,7 +120,7 @@ async fn a_backup_becomes_a_new_cluster_that_grants_once_it_is_activated() {
     cluster.tenure(["claim", "disk"]).said().ends_with(0);
     cluster.tenure(["cluster", "backup", "kept"]).said().ends_with(0);
     cluster.kill_all();
-    cluster.await_restore();
+    cluster.await_restore(0);
     let mut restored = None;
     until("it is restored", async || {
         let said = cluster.tenure_at(0, ["cluster", "restore", "kept", "--json"]).said();

@@ -2,6 +2,8 @@
 
 use crate::world::Tenure;
 use expect_test::expect_file;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Options of every command are shown once.
@@ -36,6 +38,24 @@ fn tell(home: &Path, words: &mut Vec<String>, text: &mut String) {
     }
 }
 
+/// Every verb that does something by itself, as help lists them.
+pub(crate) fn leaves(home: &Path) -> BTreeSet<String> {
+    fn gather(home: &Path, words: &mut Vec<String>, all: &mut BTreeSet<String>) {
+        let within = verbs(&help(home, words));
+        if within.is_empty() {
+            all.insert(words.join(" "));
+        }
+        for verb in within {
+            words.push(verb);
+            gather(home, words, all);
+            words.pop();
+        }
+    }
+    let mut all = BTreeSet::new();
+    gather(home, &mut Vec::new(), &mut all);
+    all
+}
+
 #[test]
 fn every_command_says_how_it_is_used() {
     let home = tempfile::tempdir().unwrap();
@@ -54,6 +74,15 @@ fn the_exit_codes_are_explained() {
     for line in ["0    done", "3    refused", "5    lost", "7    unknown"] {
         assert!(named.out.contains(line), "{named:?}");
     }
+    // The README says the same, in the same words.
+    let codes = Tenure::new(home.path(), ["exit-codes", "--json"]).said().ends_with(0).out;
+    let codes: Vec<Value> = codes.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows: Vec<_> =
+        codes.iter().map(|code| format!("| {} | {} |", code["code"], code["means"].as_str().unwrap())).collect();
+    let readme = include_str!("../../../README.md");
+    let head = "| exit code | |\n|--:|---|\n";
+    let table = readme.split_once(head).unwrap().1.split_once("\n\n").unwrap().0;
+    assert_eq!(table, rows.join("\n"));
     Tenure::new(home.path(), ["frobnicate"]).said().ends_with(2);
     Tenure::new(home.path(), [] as [&str; 0]).said().ends_with(2);
 }

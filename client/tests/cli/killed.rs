@@ -28,8 +28,8 @@ struct Stage {
 
 impl Stage {
     async fn start() -> Self {
-        let world = World::start().await;
-        let operator = world.daemon.client("operator");
+        let world = World::development().await;
+        let operator = world.daemon().client("operator");
         Self { world, resource: Resource::start().await, operator }
     }
 
@@ -41,13 +41,13 @@ impl Stage {
 
     /// Whose network does this to its requests.
     async fn first(&self, fate: fn(&str) -> Fate) -> (Child, Proxy) {
-        let proxy = Proxy::start(self.world.daemon.address, fate).await;
+        let proxy = Proxy::start(self.world.daemon().address, fate).await;
         (self.work("first", format!("http://{}", proxy.address)), proxy)
     }
 
     /// The one that comes after it, until the item is complete.
     async fn second_completes(&self, name: &str) {
-        let second = self.work("second", format!("http://{}", self.world.daemon.address));
+        let second = self.work("second", format!("http://{}", self.world.daemon().address));
         until("it is complete", async || self.state(name).await == ItemState::Complete).await;
         kill_process(Pid::from_raw(second.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
         ended(second).await.ends_with(0);

@@ -1,12 +1,13 @@
 //! Queues, workers and the space; what a request that is repeated does; nodes that are not there; load.
 
-use crate::world::{Tenure, World};
+use crate::world::{ACTORS, Tenure, World};
 use api::queue::{FlowSet, Policy, PolicySet, Queue, QueuePage};
 use api::space::{Space, SpacePolicySet};
 use api::words::Flow;
 use api::worker::{Draining, Registered, Removed, WorkerPage};
 use client::api;
 use expect_test::expect;
+use std::fs;
 
 #[tokio::test]
 async fn queues_are_listed_shown_paused_and_drained() {
@@ -202,8 +203,11 @@ async fn nobody_there_is_told_from_nobody_answering() {
 
 #[tokio::test]
 async fn load_is_measured_and_leaves_nothing_behind() {
-    let world = World::start().await;
-    let words = "bench --callers 1,4 --seconds 200ms --items 300 --json";
+    let mut world = World::start().await;
+    // Who hands an item on and who gets it are two.
+    let tokens = ACTORS.map(|actor| fs::read_to_string(world.cluster().token_file_of(actor)).unwrap());
+    fs::write(world.home.path().join("actors"), tokens.join("\n")).unwrap();
+    let words = "bench --callers 1,4 --seconds 200ms --items 300 --actors actors --json";
     let said = world.says(words);
     let cells: Vec<serde_json::Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let name =

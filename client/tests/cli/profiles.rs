@@ -11,8 +11,8 @@ fn without_environment(world: &World, words: &[&str]) -> Tenure {
 
 #[tokio::test]
 async fn a_profile_says_where_and_who() {
-    let world = World::start().await;
-    let endpoint = format!("http://{}", world.daemon.address);
+    let world = World::development().await;
+    let endpoint = format!("http://{}", world.daemon().address);
     let tenure = |words: &[&str]| without_environment(&world, words).said();
     tenure(&["profile", "set", "dev", "--endpoint", &endpoint, "--actor", "bob", "--space", "lab"]).ends_with(0);
     tenure(&["profile", "set", "prod", "--endpoint", "https://a:7400,https://b:7400", "--token", "tenure_s3cret"])
@@ -51,7 +51,7 @@ async fn a_profile_says_where_and_who() {
 
 #[tokio::test]
 async fn a_token_that_others_can_read_is_not_used() {
-    let world = World::start().await;
+    let world = World::development().await;
     let token = world.home.path().join("token");
     fs::write(&token, "tenure_s3cret\n").unwrap();
     fs::set_permissions(&token, Permissions::from_mode(0o640)).unwrap();
@@ -75,8 +75,8 @@ async fn a_token_that_others_can_read_is_not_used() {
 
 #[tokio::test]
 async fn without_a_word_one_is_the_user_on_the_node_of_this_machine() {
-    let world = World::start().await;
-    let endpoint = format!("http://{}", world.daemon.address);
+    let world = World::development().await;
+    let endpoint = format!("http://{}", world.daemon().address);
     without_environment(&world, &["--endpoint", &endpoint, "add", "disk", "--queue", "ops"]).said().ends_with(0);
     without_environment(&world, &["--endpoint", &endpoint, "claim", "disk"]).said().ends_with(0);
     let shown = world.says("show disk --json").value();

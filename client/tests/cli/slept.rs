@@ -56,8 +56,8 @@ impl Machine {
 
 /// A node, and a way to it on which every request is seen.
 async fn way() -> (World, Proxy) {
-    let world = World::start().await;
-    let proxy = Proxy::start(world.daemon.address, |_| Fate::Passes).await;
+    let world = World::development().await;
+    let proxy = Proxy::start(world.daemon().address, |_| Fate::Passes).await;
     (world, proxy)
 }
 

@@ -1,4 +1,4 @@
-//! `tenure` as a process, and nodes for it to speak to: a development node, or a cluster.
+//! `tenure` as a process, and nodes for it to speak to: three that belong together, or a development node.
 
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, until};
@@ -9,20 +9,68 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
-/// A folder for what a user has, and a development node.
+/// Who calls the nodes of a world.
+pub(crate) const ACTORS: [&str; 4] = ["ada", "bob", "eve", "boss"];
+
+/// A folder for what a user has, and nodes.
 pub(crate) struct World {
-    pub(crate) daemon: Daemon,
     pub(crate) home: TempDir,
+    nodes: Nodes,
+    /// Each run asks another node first.
+    runs: AtomicUsize,
+}
+
+enum Nodes {
+    Three(Cluster),
+    Development(Daemon),
 }
 
 impl World {
+    /// Three nodes, each a process of its own. Their callers have tokens and may do anything.
     pub(crate) async fn start() -> Self {
-        Self { daemon: Daemon::start().await, home: tempfile::tempdir().unwrap() }
+        Self::new(Nodes::Three(Cluster::start_for(ACTORS).await))
+    }
+
+    /// A node that takes its callers' word.
+    pub(crate) async fn development() -> Self {
+        Self::new(Nodes::Development(Daemon::start().await))
+    }
+
+    fn new(nodes: Nodes) -> Self {
+        Self { home: tempfile::tempdir().unwrap(), nodes, runs: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn daemon(&self) -> &Daemon {
+        match &self.nodes {
+            Nodes::Development(daemon) => daemon,
+            Nodes::Three(_) => panic!("there are three"),
+        }
+    }
+
+    pub(crate) fn cluster(&mut self) -> &mut Cluster {
+        match &mut self.nodes {
+            Nodes::Three(cluster) => cluster,
+            Nodes::Development(_) => panic!("there is one"),
+        }
+    }
+
+    /// All of them, another one first each time.
+    pub(crate) fn endpoints(&self) -> String {
+        match &self.nodes {
+            Nodes::Development(daemon) => format!("http://{}", daemon.address),
+            Nodes::Three(cluster) => {
+                let first = self.runs.fetch_add(1, Ordering::Relaxed);
+                (0..3).map(|nth| cluster.endpoint((first + nth) % 3)).collect::<Vec<_>>().join(",")
+            }
+        }
     }
 
     /// `tenure`, as ada.
@@ -31,8 +79,11 @@ impl World {
     }
 
     pub(crate) fn tenure_as<S: AsRef<OsStr>>(&self, actor: &str, words: impl IntoIterator<Item = S>) -> Tenure {
-        let endpoint = format!("http://{}", self.daemon.address);
-        Tenure::new(self.home.path(), words).env("TENURE_ENDPOINT", endpoint).env("TENURE_ACTOR", actor)
+        let tenure = Tenure::new(self.home.path(), words).env("TENURE_ENDPOINT", self.endpoints());
+        match &self.nodes {
+            Nodes::Development(_) => tenure.env("TENURE_ACTOR", actor),
+            Nodes::Three(cluster) => tenure.env("TENURE_TOKEN_FILE", cluster.token_file_of(actor)),
+        }
     }
 
     /// A line of words, said by ada, that ends well.
@@ -89,6 +140,18 @@ impl Tenure {
     pub(crate) fn input(mut self, text: &str) -> Self {
         self.command.stdin(Stdio::piped());
         self.input = Some(text.to_owned());
+        self
+    }
+
+    /// From this file, instead of from nowhere.
+    pub(crate) fn reads(mut self, file: File) -> Self {
+        self.command.stdin(file);
+        self
+    }
+
+    /// To this terminal, instead of to whoever looks at it afterwards.
+    pub(crate) fn on(mut self, terminal: &OwnedFd) -> Self {
+        self.command.stdout(terminal.try_clone().unwrap()).stderr(terminal.try_clone().unwrap());
         self
     }
 

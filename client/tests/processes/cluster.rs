@@ -105,11 +105,11 @@ impl Cluster {
         command
     }
 
-    /// A fresh node that waits for a backup; it takes the place of the first, with the same tokens.
-    pub(crate) fn await_restore(&mut self) {
-        self.kill(0);
-        let mut command = self.command(0, "restored");
-        self.nodes[0].process = Some(command.arg("--await-restore").spawn().unwrap());
+    /// A fresh node that waits for a backup; it takes the place of this one, with the same tokens.
+    pub(crate) fn await_restore(&mut self, at: usize) {
+        self.kill(at);
+        let mut command = self.command(at, &format!("restored-{at}"));
+        self.nodes[at].process = Some(command.arg("--await-restore").spawn().unwrap());
     }
 
     /// As a power cut would.

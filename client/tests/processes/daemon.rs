@@ -86,23 +86,7 @@ pub(crate) fn queue() -> QueueName {
 }
 
 pub(crate) async fn create(client: &Client, name: &str) -> ItemId {
-    let new = NewItem {
-        id: item(name),
-        queue: queue(),
-        title: format!("the work on {name}"),
-        priority: None,
-        labels: Vec::new(),
-        needs: Vec::new(),
-        parent: None,
-        target: None,
-        depends_on: Vec::new(),
-        not_before: None,
-        delay_ms: None,
-        mode: None,
-        local_owner: None,
-        phase: None,
-        body: None,
-    };
+    let new = NewItem { title: format!("the work on {name}"), ..NewItem::new(item(name), queue()) };
     assert!(client.create(&new).await.unwrap().created);
     new.id
 }

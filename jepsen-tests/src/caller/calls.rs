@@ -244,23 +244,7 @@ fn moved(answer: client::Answer<api::write::Moved>, answered: &mut Answered) {
 /// An item without anything that is not needed.
 #[must_use]
 pub fn new_item(item: &str, queue: &str) -> NewItem {
-    NewItem {
-        id: item_id(item),
-        queue: queue_name(queue),
-        title: String::new(),
-        priority: None,
-        labels: Vec::new(),
-        needs: Vec::new(),
-        parent: None,
-        target: None,
-        depends_on: Vec::new(),
-        not_before: None,
-        delay_ms: None,
-        mode: None,
-        local_owner: None,
-        phase: None,
-        body: None,
-    }
+    NewItem::new(item_id(item), queue_name(queue))
 }
 
 /// An item as a checker looks at it.

@@ -53,7 +53,7 @@ impl Ground<'_> {
         let mut first = 0;
         while first < count {
             let last = count.min(first + BATCH);
-            let new = |nth| Ok::<_, Failure>(new(self.item(nth)?, self));
+            let new = |nth| Ok::<_, Failure>(NewItem::new(self.item(nth)?, self.queue.clone()));
             let items = (first..last).map(new).collect::<Result<_, _>>()?;
             self.context.client.create_many(&NewItems { items }).await?;
             first = last;
@@ -181,26 +181,6 @@ impl Ground<'_> {
             async move { Ok(Wanting { client, item, released }) }
         })
         .await
-    }
-}
-
-fn new(id: ItemId, ground: &Ground<'_>) -> NewItem {
-    NewItem {
-        id,
-        queue: ground.queue.clone(),
-        title: String::new(),
-        priority: None,
-        labels: Vec::new(),
-        needs: Vec::new(),
-        parent: None,
-        target: None,
-        depends_on: Vec::new(),
-        not_before: None,
-        delay_ms: None,
-        mode: None,
-        local_owner: None,
-        phase: None,
-        body: None,
     }
 }
 
