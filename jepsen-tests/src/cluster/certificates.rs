@@ -2,7 +2,7 @@
 //! of these is no peer.
 
 use super::Seat;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -21,6 +21,8 @@ impl Certificates {
         let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        // Or it would bear the name of what it signs.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let authority = CertifiedIssuer::self_signed(params, key).map_err(io::Error::other)?;
         fs::write(folder.join("ca.pem"), authority.pem())?;

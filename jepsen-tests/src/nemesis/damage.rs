@@ -9,6 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Bytes, more than a block of a table has.
+const FLIP_EVERY: usize = 8 * 1024;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A write that was cut short behind everything that was acknowledged.
@@ -17,7 +20,7 @@ pub(super) enum What {
     Flip,
     /// The end of the log is gone, acknowledged entries with it.
     Truncate,
-    /// One bit in a table of the state.
+    /// A bit in every piece of a table of the state.
     FlipTable,
 }
 
@@ -37,6 +40,10 @@ impl Nemesis for Damage {
             cluster.ready(LIMIT).await?;
             let seat = follower(cluster, dice).await?;
             let data = cluster.data(seat).ok_or_else(|| io::Error::other("it has no directory"))?;
+            if self.what == What::FlipTable {
+                // Or there may be no table yet.
+                cluster.snapshot(seat).await?;
+            }
             cluster.kill(seat)?;
             cluster.damaged(seat)?;
             self.words = cluster.words(seat).len();
@@ -64,10 +71,13 @@ impl Nemesis for Damage {
                     format!("a bit of byte {at} of {length} in {name} is flipped")
                 }
                 What::FlipTable => {
-                    // Records come first in a table, and what finds them behind.
-                    let at = below(dice, length / 2);
-                    bytes[at] ^= 1 << dice.below(8);
-                    format!("a bit of byte {at} of {length} in the table {name} is flipped")
+                    // One alone may lie where nobody looks for long.
+                    let pieces: Vec<usize> = (0..length).step_by(FLIP_EVERY).collect();
+                    for piece in &pieces {
+                        let at = piece + below(dice, FLIP_EVERY.min(length - piece));
+                        bytes[at] ^= 1 << dice.below(8);
+                    }
+                    format!("{} bits of {length} bytes in the table {name} are flipped", pieces.len())
                 }
                 What::Truncate => {
                     let keep = length - 1 - below(dice, length / 3);
@@ -99,7 +109,7 @@ impl Nemesis for Damage {
                     if !refused {
                         cluster.replace(seat).await?;
                     }
-                    Ok(refused && said.contains("the state cannot be loaded") && said.contains("Corruption"))
+                    Ok(refused && said.contains("the state's RocksDB: Corruption"))
                 }
                 What::Truncate => Ok(!refused || said.contains("is damaged") || said.contains("has lost entries")),
             }
