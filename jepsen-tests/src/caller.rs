@@ -3,8 +3,9 @@
 
 pub mod calls;
 
+use crate::callers::{Machine, counted_on};
 use crate::dice::Dice;
-use crate::history::{Answered, Asked, Granted, Micros, Operation, Outcome, Process};
+use crate::history::{Answered, Asked, Belief, Granted, Micros, Operation, Outcome, Process};
 use crate::recorder::Log;
 use crate::world::World;
 use client::api::Code;
@@ -39,6 +40,8 @@ pub struct Held {
     pub token: u64,
     /// As the answer says; on the clock of the run.
     pub until: Micros,
+    /// As the answer says.
+    pub lasts_ms: u64,
     /// Of the item when it was granted.
     pub revision: Option<api::names::Number>,
 }
@@ -57,6 +60,8 @@ pub struct Caller {
     stop: CancellationToken,
     pub dice: Dice,
     actor: String,
+    /// Whose clock it counts leases by.
+    machine: Arc<Machine>,
     session: Option<String>,
     /// One for each node.
     clients: Vec<Client>,
@@ -83,6 +88,7 @@ impl Caller {
             stop: stop.clone(),
             dice,
             actor: actor.to_owned(),
+            machine: world.machines.of(actor),
             session: Some(session),
             clients,
             node,
@@ -240,9 +246,20 @@ impl Caller {
         heard
     }
 
-    /// Writes to the guarded resource. False: it was kept out.
-    pub fn write(&mut self, item: &str, token: u64) -> bool {
-        let value = self.world.value();
+    /// Whether it counts on a lease, by the clock of its machine.
+    #[must_use]
+    pub fn belief(&self, held: &Held) -> Option<Belief> {
+        // Before the clock is read: if it believes then, it did here.
+        let at = self.world.clock.now();
+        let sent = held.until.saturating_sub(held.lasts_ms * 1_000);
+        let until = self.machine.shown_at(sent) + counted_on(held.lasts_ms);
+        (self.machine.shown_now() < until).then(|| Belief { at, is_steady: self.machine.was_steady(sent, at) })
+    }
+
+    /// Writes to the guarded resource, whatever it believes. False: it was kept out.
+    pub fn write(&mut self, held: &Held) -> bool {
+        let belief = self.belief(held);
+        let (item, token, value) = (held.item.as_str(), held.token, self.world.value());
         let decided = self.world.resource.write(item, token, value);
         let begun = self.log.begin(Operation {
             process: self.process,
@@ -253,7 +270,7 @@ impl Caller {
             is_repeat: false,
             invoked: decided.at,
             completed: None,
-            asked: Asked::Write { item: item.to_owned(), token, value },
+            asked: Asked::Write { item: item.to_owned(), token, value, belief },
             outcome: Outcome::Unknown,
         });
         self.last = decided.at;
@@ -263,6 +280,13 @@ impl Caller {
         };
         self.log.end(begun, decided.at, outcome);
         decided.is_taken
+    }
+}
+
+impl Held {
+    /// It lasts so long from when that was asked.
+    fn renewed(&mut self, sent: Micros, lasts_ms: u64) {
+        (self.until, self.lasts_ms) = (sent + lasts_ms * 1_000, lasts_ms);
     }
 }
 
@@ -286,6 +310,7 @@ fn granted(grant: &api::claim::Grant, answered: &mut Answered) -> Held {
         item: grant.item.to_string(),
         token: grant.token.0,
         until: answered.sent + grant.expires_in_ms * 1_000,
+        lasts_ms: grant.expires_in_ms,
         revision: grant.snapshot.as_ref().map(|snapshot| snapshot.revision),
     }
 }

@@ -28,6 +28,7 @@ pub mod i22_service_resumes;
 pub mod line;
 #[cfg(test)]
 pub mod load;
+pub mod restored;
 pub mod slack;
 pub mod standing;
 #[cfg(test)]

@@ -4,19 +4,24 @@
 //! A **seat** is a machine: an address, a disk, a shim. A node sits on a seat, and when it is replaced another one, with another
 //! id, takes the seat. Histories name seats.
 
+mod certificates;
 mod harm;
 mod healing;
 mod members;
 mod process;
+mod restored;
 mod tokens;
 mod watch;
 
+use crate::callers::Machines;
 use crate::history::{Leader, Micros};
 use crate::shim::{Control, Shim};
-use crate::wire::{EDGE_PORT, Network, PEER_PORT, Wire};
+use crate::wire::{EDGE_PORT, Network, PEER_PORT, SEATS, Wire};
+use certificates::Certificates;
 use client::{Client, Config, Identity, Session};
 use process::Process;
-use std::collections::BTreeMap;
+pub use restored::{Beside, Taken};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -84,6 +89,8 @@ impl Options {
 pub struct Cluster {
     options: Options,
     tokens: Tokens,
+    certificates: Certificates,
+    machines: Arc<Machines>,
     shim: Shim,
     state: Mutex<State>,
     /// Goes last: the processes are in its places.
@@ -97,6 +104,8 @@ struct State {
     next_id: u64,
     leaders: Vec<Leader>,
     deaths: Vec<String>,
+    /// The last backup.
+    taken: Option<Taken>,
 }
 
 /// A node on its seat.
@@ -123,15 +132,29 @@ impl Cluster {
     ///
     /// # Errors
     /// When the shim, the wire or a node does not come up.
-    pub async fn start(options: Options) -> io::Result<Arc<Self>> {
+    pub async fn start(mut options: Options) -> io::Result<Arc<Self>> {
         fs::create_dir_all(&options.folder)?;
+        // The shim knows files by where they really are.
+        options.folder = options.folder.canonicalize()?;
         let shim = Shim::build(&options.folder)?;
         let tokens = Tokens::make(&options.daemon, &options.folder.join("tokens.toml"), options.actors)?;
         let wire = Wire::lay(options.network.clone(), options.seed).await?;
-        let state = State { seats: BTreeMap::new(), next_id: 1, leaders: Vec::new(), deaths: Vec::new() };
+        let hosts = |seat| (seat, BTreeSet::from([wire.own_host(seat), wire.shown_host(seat)]));
+        let hosts: Vec<_> = (1..=SEATS).map(hosts).collect();
+        let certificates = Certificates::make(options.folder.join("certificates"), &hosts)?;
+        let machines = Arc::new(Machines::new(options.began));
+        let state = State { seats: BTreeMap::new(), next_id: 1, leaders: Vec::new(), deaths: Vec::new(), taken: None };
         let nodes = options.nodes;
-        let cluster =
-            Arc::new(Self { options, tokens, shim, state: Mutex::new(state), wire, watching: Mutex::new(None) });
+        let cluster = Arc::new(Self {
+            options,
+            tokens,
+            certificates,
+            machines,
+            shim,
+            state: Mutex::new(state),
+            wire,
+            watching: Mutex::new(None),
+        });
         let watching = tokio::spawn(watch::run(Arc::downgrade(&cluster)));
         *cluster.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
         for seat in 1..=nodes {
@@ -158,6 +181,12 @@ impl Cluster {
     #[must_use]
     pub fn wire(&self) -> &Wire {
         &self.wire
+    }
+
+    /// Where the callers are.
+    #[must_use]
+    pub fn machines(&self) -> &Arc<Machines> {
+        &self.machines
     }
 
     #[must_use]
@@ -256,6 +285,7 @@ impl Cluster {
         let token = self.token(actor).ok_or_else(|| io::Error::other(format!("{actor} has no token")))?;
         let mut config = Config::new(endpoints, Identity::Bearer(token.to_owned()));
         config.session = Session::Random;
+        config.clock = self.machines.of(actor).of_client();
         Client::new(config).map_err(io::Error::other)
     }
 
@@ -339,7 +369,8 @@ impl Cluster {
         arguments.extend(["--listen".into(), format!("{own}:{EDGE_PORT}")]);
         arguments.extend(["--address".into(), format!("{shown}:{EDGE_PORT}")]);
         arguments.extend(["--tokens".into(), self.tokens.path().display().to_string()]);
-        arguments.extend(["--insecure-peers".into(), "--insecure-callers".into()]);
+        arguments.extend(self.certificates.arguments(seat));
+        arguments.push("--insecure-callers".into());
         for (flag, value) in
             [("--snapshot-every", self.options.snapshot_every), ("--entries-kept", self.options.entries_kept)]
         {
@@ -358,6 +389,14 @@ impl Cluster {
         data: &Path,
         log: &Path,
     ) -> io::Result<Process> {
+        let environment = self.environment(seat, control, data);
+        let command = process::command(&self.options.daemon, arguments, &environment);
+        let log = log.to_owned();
+        self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
+    }
+
+    /// With the shim under it.
+    fn environment(&self, seat: Seat, control: &Control, data: &Path) -> Vec<(String, String)> {
         let mut environment = self.options.environment.clone();
         environment.extend(self.options.seat_environment.get(&seat).into_iter().flatten().cloned());
         environment.push(("LD_PRELOAD".into(), self.shim.library().display().to_string()));
@@ -366,9 +405,7 @@ impl Cluster {
         if !self.wire.has_packets() {
             environment.push(("JEPSEN_SOURCE".into(), self.wire.own_host(seat).to_string()));
         }
-        let command = process::command(&self.options.daemon, arguments, &environment);
-        let log = log.to_owned();
-        self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
+        environment
     }
 }
 

@@ -27,6 +27,9 @@ pub struct History {
     pub leaders: Vec<Leader>,
     /// What the cluster says of itself after everything was healed and every caller had ended.
     pub end: Option<End>,
+    /// What a cluster that was made of a backup of this one showed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
 }
 
 /// What a run was made of: enough to run it again.
@@ -155,12 +158,23 @@ pub enum Asked {
         item: String,
         token: u64,
         value: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        belief: Option<Belief>,
     },
     /// A change of the cluster itself: add, promote, remove, transfer, snapshot.
     Change {
         verb: String,
         node: u32,
     },
+}
+
+/// A holder counted on its lease, by the clock of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Belief {
+    /// Then, and maybe a moment longer.
+    pub at: Micros,
+    /// Since the lease was asked for that clock ran as real ones do: it neither jumped nor stood still.
+    pub is_steady: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,6 +289,20 @@ pub struct End {
     pub deaths: Vec<String>,
 }
 
+/// A cluster that was made of a backup.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Restored {
+    /// When the backup was asked for, and when all of it had come.
+    pub began: Micros,
+    pub ended: Micros,
+    /// The codes with which a creation and a claim were refused before it was activated; `granted` where they were not.
+    pub before_activation: Vec<String>,
+    /// Every item in it, before it was activated.
+    pub items: Vec<(String, SeenItem)>,
+    /// Of the first lease that it granted.
+    pub token: u64,
+}
+
 impl Operation {
     #[must_use]
     pub fn answered(&self) -> Option<&Answered> {
@@ -338,7 +366,7 @@ mod tests {
         let seen = SeenItem { state: "active".into(), revision: "0.9".into(), value: Some(4), ..SeenItem::default() };
         let read = Outcome::Ok(Answered { sent: 42, item: Some(seen.clone()), ..Answered::default() });
         let update = Asked::Update { item: disk(), token: Some(7), read_at: None, value: 4 };
-        let write = Asked::Write { item: disk(), token: 6, value: 3 };
+        let write = Asked::Write { item: disk(), token: 6, value: 3, belief: None };
         let mut repeated = operation(3, (60, Some(70)), update.clone(), Outcome::Unavailable);
         repeated.request_id = Some("1-2".into());
         repeated.is_repeat = true;
@@ -366,6 +394,7 @@ mod tests {
             }],
             leaders: vec![Leader { at: 5, node: Some(2), term: 3 }],
             end: Some(End { healed: 85, items: vec![(disk(), seen)], created: 1, live: 1, ..End::default() }),
+            restored: None,
         }
     }
 }

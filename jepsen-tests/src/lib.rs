@@ -3,6 +3,7 @@
 //! (`checkers`, `report`). The program is `run`.
 
 pub mod caller;
+pub mod callers;
 pub mod checkers;
 pub mod cluster;
 pub mod controls;
@@ -13,6 +14,7 @@ pub mod nemesis;
 pub mod recorder;
 pub mod report;
 pub mod resource;
+pub mod restoring;
 pub mod run;
 pub mod shim;
 pub mod terminal;

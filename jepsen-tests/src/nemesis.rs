@@ -1,6 +1,8 @@
 //! What is done to a cluster: every fault by its name, each in the file of its family. A fault says what it did, to whom, and whether
 //! it was *seen* to have taken hold; it is undone by [`Nemesis::end`], and whatever was left is undone by [`Cluster::heal`].
 
+mod backup;
+mod callers;
 mod clock;
 mod damage;
 mod disk;
@@ -108,12 +110,17 @@ pub const ALL: &[Kind] = &[
     kind("wall-strobe", Family::Clock, |_| clock::wall(clock::Wall::Strobe)),
     kind("wall-freeze", Family::Clock, |_| clock::wall(clock::Wall::Freeze)),
     kind("drift", Family::Clock, |_| clock::drift()),
+    kind("callers-jump", Family::Clock, |_| callers::clocks(callers::What::Jump)),
+    kind("callers-stall", Family::Clock, |_| callers::clocks(callers::What::Stall)),
+    kind("callers-rate", Family::Clock, |_| callers::clocks(callers::What::Rate)),
     alone("grow-shrink", Family::Members, |_| members::grow_shrink()),
     alone("replace-wiped", Family::Members, |_| members::replace_wiped()),
     alone("snapshot-crash", Family::Members, |_| members::snapshot_crash()),
+    alone("backup", Family::Members, |_| backup::taken()),
     alone("torn-write", Family::Members, |_| damage::of(damage::What::Torn)),
     alone("bit-flip", Family::Members, |_| damage::of(damage::What::Flip)),
     alone("truncation", Family::Members, |_| damage::of(damage::What::Truncate)),
+    alone("table-flip", Family::Members, |_| damage::of(damage::What::FlipTable)),
 ];
 
 /// The fault of this name.

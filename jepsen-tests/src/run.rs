@@ -8,6 +8,7 @@ use crate::history::{self, Fault, History};
 use crate::nemesis::{self, Plan};
 use crate::recorder::{Bounds, Progress, RunClock};
 use crate::report::{Amounts, Report};
+use crate::restoring;
 use crate::terminal::Terminal;
 use crate::wire::{self, Network};
 use crate::workloads::{self, Workload};
@@ -209,8 +210,8 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
         options.environment.push(("TENURED_BREAK".into(), control.name.into()));
     }
     let cluster = Cluster::start(options).await?;
-    let world =
-        World::new(clock, endpoints(&cluster), tokens(&cluster), Bounds::default()).map_err(io::Error::other)?;
+    let world = World::new(clock, cluster.machines().clone(), endpoints(&cluster), tokens(&cluster), Bounds::default())
+        .map_err(io::Error::other)?;
     let size = wanted.workload.size();
     let running = workloads::start(&world, wanted.workload, size, wanted.seed).await.map_err(io::Error::other)?;
     // No history is larger than a checker can hold: a long run is a slower one.
@@ -237,6 +238,13 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
             history
         }
     };
+    match restoring::look(&cluster, &world).await {
+        Ok(restored) => {
+            restored.iter().for_each(|_| terminal.say("a backup is restored"));
+            history.restored = restored;
+        }
+        Err(why) => ended.push(format!("a backup was taken and could not be restored: {why}")),
+    }
     history.faults = faults;
     history.leaders = cluster.leaders();
     ended.extend(cluster.deaths());

@@ -116,12 +116,33 @@ impl Control {
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
         file.set_len(TABLE_AT + (SLOTS * SLOT_BYTES) as u64)?;
-        Ok(Self { path, file, clocks: Mutex::default() })
+        let control = Self { path, file, clocks: Mutex::default() };
+        control.forget_names()?;
+        Ok(control)
     }
 
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where what went lies until its folder is synced.
+    fn graves(&self) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(".graves");
+        path.into()
+    }
+
+    /// What was done to names stands.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    fn forget_names(&self) -> io::Result<()> {
+        let graves = self.graves();
+        if graves.exists() {
+            std::fs::remove_dir_all(&graves)?;
+        }
+        std::fs::create_dir(graves)
     }
 
     fn put(&self, at: u64, value: u64) -> io::Result<()> {
@@ -199,8 +220,10 @@ impl Control {
         self.drift(0)
     }
 
-    /// For a process that is about to start: its steady clocks are right, and the table has room.
+    /// For a process that is about to start: its steady clocks are right, the table has room, and what the one before did to
+    /// names has been written down by the file system.
     pub fn renew(&self, data: &Path) -> io::Result<()> {
+        self.forget_names()?;
         self.change_clocks(|clocks| (clocks.drift_since, clocks.drift_before, clocks.drift_ppm) = (0, 0, 0))?;
         let synced = self.synced()?;
         if synced.len() > SLOTS_FULL {
@@ -383,6 +406,47 @@ mod tests {
             assert!(bench.size("b").is_none_or(|size| size == 0), "{lost:?}");
             let _ = std::fs::remove_file(bench.data().join("b"));
         }
+    }
+
+    /// One process, as a node is: what it has not synced it knows only while it lives.
+    const NAMES: &str = r#"
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        static int make(const char *name, int bytes) {
+            int fd = open(name, O_CREAT | O_WRONLY, 0644);
+            for (int at = 0; at < bytes; at++) if (write(fd, "x", 1) != 1) return 1;
+            return fsync(fd) || close(fd);
+        }
+        int main(void) {
+            int failed = make("gone", 300) || make("old", 300) || make("over", 300) || make("new", 10) || make("kept", 300);
+            failed = failed || unlink("kept") || fsync(open(".", O_RDONLY));
+            return failed || unlink("gone") || rename("old", "other") || rename("new", "over") || link("over", "twin");
+        }
+    "#;
+
+    #[test]
+    fn a_power_loss_brings_back_names_whose_folder_was_not_synced() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..24 {
+            let bench = Bench::new();
+            let (source, program) = (bench.folder.path().join("names.c"), bench.folder.path().join("names"));
+            std::fs::write(&source, NAMES).unwrap();
+            assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+            assert!(bench.done(program.to_str().unwrap(), &[]).0);
+            let lost = power::lose(&bench.control, &bench.data(), &mut Dice::new(seed)).unwrap();
+            let there = |name: &str| bench.size(name);
+            let stand =
+                [there("gone").is_none(), there("old").is_none(), there("new").is_none(), there("twin").is_some()];
+            // In the order in which they were done: the last of them go first.
+            assert!(stand.is_sorted_by(|one, next| one >= next), "{stand:?}");
+            assert_eq!(stand.iter().filter(|stands| !**stands).count(), lost.undone, "{lost:?}");
+            assert_eq!(there("over"), Some(if stand[2] { 10 } else { 300 }));
+            assert_eq!(there("old").or(there("other")), Some(300));
+            assert_eq!(there("kept"), None, "its folder was synced");
+            seen.insert(lost.undone);
+        }
+        assert!(seen.contains(&0) && seen.contains(&4) && seen.len() > 2, "{seen:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What all callers of a run share: where the nodes are, who may call, the clock, the recorder, the guarded resource, and
 //! what was made in the run and has to be looked at when it ends.
 
+use crate::callers::Machines;
 use crate::history::{Micros, QueueSet};
 use crate::recorder::{Bounds, Progress, Recorder, RunClock};
 use crate::resource::Resource;
@@ -23,6 +24,8 @@ pub struct World {
     pub clock: RunClock,
     pub recorder: Arc<Recorder>,
     pub resource: Resource,
+    /// Where callers run.
+    pub machines: Arc<Machines>,
     nodes: Vec<Node>,
     tokens: BTreeMap<String, String>,
     /// Of each actor, one for each node.
@@ -58,6 +61,7 @@ impl World {
     /// When an address is none, or nobody is the operator.
     pub fn new(
         clock: RunClock,
+        machines: Arc<Machines>,
         endpoints: Vec<String>,
         tokens: BTreeMap<String, String>,
         bounds: Bounds,
@@ -70,6 +74,7 @@ impl World {
             clock,
             recorder: Recorder::new(bounds),
             resource: Resource::new(clock),
+            machines,
             nodes: endpoints.into_iter().map(node).collect(),
             tokens,
             clients: Mutex::default(),

@@ -79,9 +79,10 @@ impl Caller {
         let (id, renew) = (item_id(&held.item), Renew { token: Token(held.token), lease_for_ms: None });
         let read = |answer: client::Answer<api::hold::Renewed>, answered: &mut Answered| {
             answered.expires_in_ms = Some(answer.value.expires_in_ms);
-            answered.sent + answer.value.expires_in_ms * 1_000
+            (answered.sent, answer.value.expires_in_ms)
         };
-        held.until = self.ask(asked, |client| client.renew(&id, &renew), read).await?;
+        let (sent, lasts_ms) = self.ask(asked, |client| client.renew(&id, &renew), read).await?;
+        held.renewed(sent, lasts_ms);
         Ok(())
     }
 
@@ -103,9 +104,10 @@ impl Caller {
         let read = |answer: client::Answer<api::hold::Extended>, answered: &mut Answered| {
             answered.expires_in_ms = Some(answer.value.expires_in_ms);
             answered.did = Some(answer.value.capped);
-            answered.sent + answer.value.expires_in_ms * 1_000
+            (answered.sent, answer.value.expires_in_ms)
         };
-        held.until = self.ask(asked, |client| client.extend(&id, &extend), read).await?;
+        let (sent, lasts_ms) = self.ask(asked, |client| client.extend(&id, &extend), read).await?;
+        held.renewed(sent, lasts_ms);
         Ok(())
     }
 

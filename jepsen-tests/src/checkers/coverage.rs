@@ -3,8 +3,9 @@
 
 use super::facts::Facts;
 use super::i01_mutual_exclusion::is_fenced;
+use super::i03_never_early::is_misled;
 use super::verdict::Verdict;
-use crate::history::Outcome;
+use crate::history::{Asked, Outcome};
 use std::collections::BTreeMap;
 
 /// How often something happened, and whether it had to.
@@ -60,6 +61,24 @@ pub fn check(facts: &Facts<'_>, verdicts: &[Verdict]) -> Vec<Covered> {
         times: count(&is_fenced),
         is_needed: is_of(&["mutex", "expiry"]),
     });
+    let has = |kinds: &[&str]| facts.history.faults.iter().any(|fault| kinds.contains(&fault.kind.as_str()));
+    if has(&["callers-jump", "callers-stall"]) {
+        let misled = |op: &crate::history::Operation| match op.asked {
+            Asked::Write { token, belief: Some(belief), .. } if !belief.is_steady => {
+                facts.grant(token).is_some_and(|grant| is_misled(grant, belief.at))
+            }
+            _ => false,
+        };
+        all.push(Covered {
+            what: "writes under a lease that was over, of a holder whose clock was wrong".into(),
+            times: count(&misled),
+            is_needed: is_of(&["mutex"]),
+        });
+    }
+    if has(&["backup"]) {
+        let times = u64::from(facts.history.restored.is_some());
+        all.push(Covered { what: "backups that were restored".into(), times, is_needed: true });
+    }
     all.push(Covered {
         what: "requests that were repeated under their id".into(),
         times: count(&|op| op.is_repeat),

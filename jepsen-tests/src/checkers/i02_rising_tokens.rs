@@ -1,8 +1,10 @@
 //! I2. Of two grants of which one was known before the other was asked for, the later has the greater token, over all items
-//! of the space and every change of leader; and in the stream tokens only rise.
+//! of the space and every change of leader; and in the stream tokens only rise. A cluster that is made of a backup goes on above
+//! them all.
 
 use super::facts::Facts;
 use super::i01_mutual_exclusion::{Span, overtaken};
+use super::restored;
 use super::verdict::{Verdict, seconds};
 
 #[must_use]
@@ -40,6 +42,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
         newest = Some((token, event.name()));
     }
+    restored::tokens(facts, &mut verdict);
     let terms = facts.history.leaders.iter().filter(|leader| leader.node.is_some()).count();
     verdict.notes.push(format!("over {} changes of leader", terms.saturating_sub(1)));
     verdict

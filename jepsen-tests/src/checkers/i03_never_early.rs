@@ -1,10 +1,12 @@
 //! I3. Nobody else is granted an item before the moment until which its holder was promised it: when the answered request was
 //! sent, and `expires_in_ms` after that. Unless its holder ended it, or a revoke, a takeover or a cancel did: an attempt of
 //! unknown outcome excuses, too. A lapse that a watcher saw before that moment is early as well.
+//!
+//! At the holder: nobody else has the item while its holder counts on it, by a clock that neither jumped nor stood still.
 
-use super::facts::{Facts, Grant};
+use super::facts::{Facts, Grant, OpNo};
 use super::verdict::{Measured, Verdict, seconds};
-use crate::history::Micros;
+use crate::history::{Asked, Belief, Micros};
 
 /// The cluster counts in whole milliseconds.
 const GRAIN: Micros = 1_000;
@@ -53,8 +55,49 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             }
         }
     }
+    beliefs(facts, &mut verdict);
     verdict.measured.push(Measured { name: "from the promised end to another's grant".into(), millis: margins });
     verdict
+}
+
+fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
+    let believed = |(no, op): (OpNo, &crate::history::Operation)| match op.asked {
+        Asked::Write { token, belief: Some(belief), .. } => Some((no, token, belief)),
+        _ => None,
+    };
+    let mut misled = 0_u64;
+    for (no, token, Belief { at, is_steady }) in facts.ops().filter_map(believed) {
+        let Some(grant) = facts.grant(token) else { continue };
+        if !is_steady {
+            misled += u64::from(is_misled(grant, at));
+            continue;
+        }
+        verdict.fact();
+        let next = facts.next_grant(grant).filter(|next| !facts.is_same_actor(next.holder, grant.holder));
+        let Some(next) = next.filter(|next| next.upper + GRAIN < at) else { continue };
+        if !facts.ends.may_have_ended(grant, next.upper) {
+            let what = format!(
+                "{} counted on {} at {} (token {token}), by a clock that ran well, and {} was known to have it at {} (token {})",
+                facts.holders[grant.holder],
+                facts.items[grant.item],
+                seconds(at),
+                facts.holders[next.holder],
+                seconds(next.upper),
+                next.token,
+            );
+            let ops: Vec<_> = grant.promised_by.into_iter().chain(next.told_by).chain([no]).collect();
+            verdict.violate(at, what, &ops);
+        }
+    }
+    verdict.notes.push(format!(
+        "{misled} times a clock that had jumped or stood still made a holder count on a lease that was over"
+    ));
+}
+
+/// It was over when its holder counted on it.
+#[must_use]
+pub fn is_misled(grant: &Grant, at: Micros) -> bool {
+    grant.promised.is_some_and(|promised| promised < at)
 }
 
 /// Where clocks were made to run at another rate, a hundredth is not promised.
@@ -156,6 +199,29 @@ mod tests {
              0s   sees 0.1 granted disk ada token=1
              9s   sees 0.2 expired disk ada token=1",
         );
+    }
+
+    #[test]
+    fn a_holder_that_counts_on_what_another_one_has_is_found() {
+        broken(
+            &["I3"],
+            "0s   ada claim disk -> token=1 for=5s
+             6s   bob claim disk -> token=2 for=5s
+             7s   ada write disk token=1 believing -> refused stale_token",
+        );
+    }
+
+    #[test]
+    fn a_holder_whose_clock_jumped_may_count_on_anything_and_is_kept_out() {
+        let story = "
+            0s   ada claim disk -> token=1 for=5s
+            4s   ada write disk token=1 value=1 believing -> ok
+            6s   bob claim disk -> token=2 for=5s
+            7s   bob write disk token=2 value=2 believing -> ok
+            7s   ada write disk token=1 value=3 misled -> refused stale_token";
+        let verdicts = kept(story);
+        let notes = &verdicts.iter().find(|verdict| verdict.id == "I3").unwrap().notes;
+        assert!(notes.iter().any(|note| note.starts_with("1 times a clock")), "{notes:?}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! I5. What was acknowledged is there at the end, and in the stream: created items, completions, the last update, the last
-//! assignment; and an acknowledged grant or revision is the event of that token or number.
+//! assignment; and an acknowledged grant or revision is the event of that token or number. What was acknowledged before a backup is
+//! in what is restored from it.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
+use super::restored;
 use super::verdict::Verdict;
 use crate::history::{Asked, End, Outcome, SeenItem};
 use std::collections::HashMap;
@@ -13,6 +15,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     if let Some(end) = facts.history.end.as_ref().filter(|end| !end.items.is_empty()) {
         at_the_end(facts, end, &mut verdict);
     }
+    restored::contents(facts, &mut verdict);
     revisions(facts, &mut verdict);
     tokens(facts, &mut verdict);
     verdict

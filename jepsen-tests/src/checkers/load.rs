@@ -328,7 +328,7 @@ impl World {
             let item_name = name(item);
             return match self.dice.below(20) {
                 0..=4 => (Asked::Renew { item: item_name, token }, None, false),
-                5..=8 => (Asked::Write { item: item_name, token, value }, None, false),
+                5..=8 => (Asked::Write { item: item_name, token, value, belief: None }, None, false),
                 9..=11 => (Asked::Update { item: item_name, token: Some(token), read_at: None, value }, fresh, false),
                 12..=14 => (Asked::Read { item: item_name }, None, false),
                 15..=18 => {
@@ -345,7 +345,7 @@ impl World {
             let (item, is_outside) = (name(item), self.dice.chance(50));
             let update = Asked::Update { item: item.clone(), token: Some(token), read_at: None, value };
             return if is_outside {
-                (Asked::Write { item, token, value }, None, false)
+                (Asked::Write { item, token, value, belief: None }, None, false)
             } else {
                 (update, fresh, false)
             };

@@ -29,7 +29,9 @@ impl Slack {
             without.push((leader.at, leaders.get(at + 1).map_or(Micros::MAX, |next| next.at)));
         }
         let span = |fault: &crate::history::Fault| (fault.began, fault.ended.unwrap_or(Micros::MAX));
-        let mut faults: Vec<_> = history.faults.iter().map(span).collect();
+        let of_nodes = |fault: &&crate::history::Fault| !fault.kind.starts_with("callers-") && fault.kind != "backup";
+        // What is done to callers alone makes no node late.
+        let mut faults: Vec<_> = history.faults.iter().filter(of_nodes).map(span).collect();
         let (mut fault_begins, mut fault_ends): (Vec<_>, Vec<_>) = faults.iter().copied().unzip();
         fault_begins.sort_unstable();
         fault_ends.sort_unstable();

@@ -12,8 +12,8 @@
 use super::facts::Facts;
 use super::verdict::Verdict;
 use crate::history::{
-    Answered, Asked, End, Fault, Granted, History, Leader, Micros, Operation, Outcome, QueueSet, Seen, SeenItem,
-    WatcherSet,
+    Answered, Asked, Belief, End, Fault, Granted, History, Leader, Micros, Operation, Outcome, QueueSet, Restored,
+    Seen, SeenItem, WatcherSet,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -107,6 +107,18 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
                 ..end
             });
         }
+        ["restored", "item", item, ..] => {
+            history.restored.get_or_insert_default().items.push(((*item).to_owned(), given.item()));
+        }
+        ["restored", ..] => {
+            history.restored = Some(Restored {
+                began: given.text("began").map_or(0, |at| moment(&at)),
+                ended: given.text("ended").map_or(0, |at| moment(&at)),
+                before_activation: given.text("before").into_iter().collect(),
+                token: given.parsed("token").unwrap_or(0),
+                items: history.restored.take().unwrap_or_default().items,
+            });
+        }
         [at, "sees", number, kind, rest @ ..] => {
             let watcher = given.parsed("by").unwrap_or(1);
             history.seen.push(Seen { watcher, at: moment(at), event: event(number, kind, rest, &given, line) });
@@ -153,7 +165,12 @@ fn operation(
         "line" => Asked::Line { item },
         "complete" => Asked::Complete { item, token: named },
         "fail" => Asked::Fail { item, token: named },
-        "write" => Asked::Write { item, token: named, value: given.parsed("value").unwrap_or(0) },
+        "write" => {
+            let believes = |word: &&str| matches!(*word, "believing" | "misled");
+            let belief = |word: &&str| Belief { at: invoked, is_steady: *word == "believing" };
+            let belief = rest.iter().find(|word| believes(word)).map(belief);
+            Asked::Write { item, token: named, value: given.parsed("value").unwrap_or(0), belief }
+        }
         _ => panic!("no verb: {line}"),
     };
     let outcome = answer(outcome, &asked, invoked);

@@ -56,6 +56,7 @@ impl Cluster {
     /// When they are not, in time.
     pub async fn heal(&self, within: Duration) -> io::Result<()> {
         self.wire.heal();
+        self.machines.heal();
         for seat in self.seats() {
             self.control(seat)?.heal()?;
             let (paused, runs) = self.with(seat, |node| Ok((node.is_paused, node.process.is_some())))?;

@@ -1,6 +1,6 @@
 //! A history as JSON lines: what the run was made of, then a line for each operation, event, fault and leader, then its end.
 
-use super::{About, End, Fault, History, Leader, Operation, Seen};
+use super::{About, End, Fault, History, Leader, Operation, Restored, Seen};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -13,6 +13,7 @@ enum Written<'h> {
     Fault(&'h Fault),
     Leader(&'h Leader),
     End(&'h End),
+    Restored(&'h Restored),
 }
 
 #[derive(Deserialize)]
@@ -24,6 +25,7 @@ enum Read {
     Fault(Fault),
     Leader(Leader),
     End(End),
+    Restored(Restored),
 }
 
 /// # Errors
@@ -35,7 +37,8 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
         .chain(history.seen.iter().map(Written::Seen))
         .chain(history.faults.iter().map(Written::Fault))
         .chain(history.leaders.iter().map(Written::Leader))
-        .chain(history.end.iter().map(Written::End));
+        .chain(history.end.iter().map(Written::End))
+        .chain(history.restored.iter().map(Written::Restored));
     for line in all {
         serde_json::to_writer(&mut out, &line)?;
         out.write_all(b"\n")?;
@@ -57,6 +60,7 @@ pub fn read(from: impl BufRead) -> io::Result<History> {
             Read::Fault(fault) => history.faults.push(fault),
             Read::Leader(leader) => history.leaders.push(leader),
             Read::End(end) => history.end = Some(end),
+            Read::Restored(restored) => history.restored = Some(restored),
         }
     }
     Ok(history)

@@ -9,6 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Bytes, more than a block of a table has.
+const FLIP_EVERY: usize = 8 * 1024;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A write that was cut short behind everything that was acknowledged.
@@ -17,6 +20,8 @@ pub(super) enum What {
     Flip,
     /// The end of the log is gone, acknowledged entries with it.
     Truncate,
+    /// A bit in every piece of a table of the state.
+    FlipTable,
 }
 
 pub(super) fn of(what: What) -> Box<dyn Nemesis> {
@@ -35,10 +40,17 @@ impl Nemesis for Damage {
             cluster.ready(LIMIT).await?;
             let seat = follower(cluster, dice).await?;
             let data = cluster.data(seat).ok_or_else(|| io::Error::other("it has no directory"))?;
+            if self.what == What::FlipTable {
+                // Or there may be no table yet.
+                cluster.snapshot(seat).await?;
+            }
             cluster.kill(seat)?;
             cluster.damaged(seat)?;
             self.words = cluster.words(seat).len();
-            let wal = newest_wal(&data.join("log"))?;
+            let wal = match self.what {
+                What::FlipTable => largest_table(&data)?,
+                What::Torn | What::Flip | What::Truncate => newest_wal(&data.join("log"))?,
+            };
             let mut bytes = fs::read(&wal)?;
             let (length, name) = (bytes.len(), wal.file_name().unwrap_or_default().to_string_lossy().into_owned());
             if length < 64 {
@@ -57,6 +69,15 @@ impl Nemesis for Damage {
                     let at = below(dice, length / 2) + length / 8;
                     bytes[at] ^= 1 << dice.below(8);
                     format!("a bit of byte {at} of {length} in {name} is flipped")
+                }
+                What::FlipTable => {
+                    // One alone may lie where nobody looks for long.
+                    let pieces: Vec<usize> = (0..length).step_by(FLIP_EVERY).collect();
+                    for piece in &pieces {
+                        let at = piece + below(dice, FLIP_EVERY.min(length - piece));
+                        bytes[at] ^= 1 << dice.below(8);
+                    }
+                    format!("{} bits of {length} bytes in the table {name} are flipped", pieces.len())
                 }
                 What::Truncate => {
                     let keep = length - 1 - below(dice, length / 3);
@@ -83,10 +104,34 @@ impl Nemesis for Damage {
                 // It must say what to do, and only because of this.
                 What::Flip => Ok(refused && said.contains("is damaged")),
                 What::Torn => Ok(!refused),
+                What::FlipTable => {
+                    // What it has not met yet it may meet at any time.
+                    if !refused {
+                        cluster.replace(seat).await?;
+                    }
+                    Ok(refused && said.contains("the state's RocksDB: Corruption"))
+                }
                 What::Truncate => Ok(!refused || said.contains("is damaged") || said.contains("has lost entries")),
             }
         })
     }
+}
+
+fn largest_table(data: &Path) -> io::Result<PathBuf> {
+    let mut largest = None;
+    for entry in fs::read_dir(data)? {
+        let folder = entry?.path();
+        if !folder.is_dir() || !folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("state")) {
+            continue;
+        }
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "sst") {
+                largest = largest.max(Some((fs::metadata(&path)?.len(), path)));
+            }
+        }
+    }
+    largest.map(|(_, path)| path).ok_or_else(|| io::Error::other("there is no table"))
 }
 
 fn newest_wal(folder: &Path) -> io::Result<PathBuf> {

@@ -76,8 +76,11 @@ impl Nemesis for Kill {
 
 fn describe(seat: Seat, lost: &Lost) -> String {
     let torn = if lost.torn { ", torn" } else { "" };
-    let Lost { bytes, cut, emptied, removed, .. } = lost;
-    format!("node {seat} ({bytes} bytes not synced: {cut} files cut{torn}, {emptied} emptied, {removed} removed)")
+    let Lost { bytes, cut, emptied, removed, undone, .. } = lost;
+    format!(
+        "node {seat} ({bytes} bytes not synced: {cut} files cut{torn}, {emptied} emptied, {removed} removed; {undone} changes of names \
+         undone)"
+    )
 }
 
 pub(super) fn named(seats: &[Seat]) -> String {

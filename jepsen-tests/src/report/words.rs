@@ -71,7 +71,7 @@ fn asked(asked: &Asked) -> String {
         Asked::Line { item } => format!("line of {item}"),
         Asked::Complete { item, token } => format!("complete {item} with {token}"),
         Asked::Fail { item, token } => format!("fail {item} with {token}"),
-        Asked::Write { item, token, value } => format!("write {value} to {item} with {token}"),
+        Asked::Write { item, token, value, .. } => format!("write {value} to {item} with {token}"),
         Asked::Change { verb, node } => format!("{verb} node {node}"),
     }
 }

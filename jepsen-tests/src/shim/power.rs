@@ -1,9 +1,9 @@
 //! A power loss: what the disk of a killed node would show if its machine had gone dark with it.
 //!
 //! Bytes behind the last sync of a file are gone, and a file that was never synced is empty, or not there if its folder was not
-//! synced since it was made. What was done to names (renames, deletions) stands: file systems keep those in order, and that they
-//! run ahead of the bytes is the harder case for whoever relies on bytes that were not synced. Sometimes the tail of a
-//! write-ahead file survives in part, torn where the disk stopped.
+//! synced since it was made. What was done to names (renames, deletions, links) and not followed by a sync of their folder stands, or
+//! is undone, all of it or the last of it: file systems keep those in order. Sometimes the tail of a write-ahead file survives
+//! in part, torn where the disk stopped.
 
 use super::{Control, Synced};
 use crate::dice::Dice;
@@ -22,6 +22,8 @@ pub struct Lost {
     pub emptied: usize,
     pub removed: usize,
     pub torn: bool,
+    /// Renames, deletions and links.
+    pub undone: usize,
 }
 
 struct Found {
@@ -36,7 +38,7 @@ struct Found {
 /// When files cannot be read or cut.
 pub fn lose(control: &Control, data: &Path, dice: &mut Dice) -> io::Result<Lost> {
     let synced = control.synced()?;
-    let mut lost = Lost::default();
+    let mut lost = Lost { undone: undo_names(control, dice)?, ..Lost::default() };
     let mut done = HashSet::new();
     let mut found = Vec::new();
     walk(data, &mut |path, about| {
@@ -78,6 +80,71 @@ pub fn lose(control: &Control, data: &Path, dice: &mut Dice) -> io::Result<Lost>
         }
     }
     Ok(lost)
+}
+
+/// Something that was done to a name.
+struct Named {
+    number: u64,
+    what: String,
+    from: PathBuf,
+    to: PathBuf,
+    /// What the name stood for.
+    grave: PathBuf,
+}
+
+/// Undoes the last of what was done to names, and says how much.
+fn undo_names(control: &Control, dice: &mut Dice) -> io::Result<usize> {
+    let mut all = named(&control.graves())?;
+    all.sort_by_key(|named| named.number);
+    let stand = match dice.below(3) {
+        0 => all.len(),
+        1 => 0,
+        _ => usize::try_from(dice.below(all.len() as u64 + 1)).unwrap_or(0),
+    };
+    let mut undone = 0;
+    for named in all.drain(stand..).rev() {
+        undone += usize::from(named.undo()?);
+    }
+    control.forget_names()?;
+    Ok(undone)
+}
+
+fn named(graves: &Path) -> io::Result<Vec<Named>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(graves)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        let (Some(number), Some("done")) = (number, path.extension().and_then(|extension| extension.to_str())) else {
+            continue;
+        };
+        let text = fs::read_to_string(&path)?;
+        // It was killed while it wrote this: what it did stands.
+        if let [what, from, to, ""] = text.split('\n').collect::<Vec<_>>()[..] {
+            let (what, from, to) = (what.to_owned(), from.into(), to.into());
+            all.push(Named { number, what, from, to, grave: path.with_extension("file") });
+        }
+    }
+    Ok(all)
+}
+
+impl Named {
+    /// False: its folder is gone, or its name is another's by now.
+    fn undo(&self) -> io::Result<bool> {
+        let is_free = |path: &Path| !path.exists() && path.parent().is_some_and(Path::exists);
+        match self.what.as_str() {
+            "unlink" if is_free(&self.from) => fs::hard_link(&self.grave, &self.from)?,
+            "rmdir" if is_free(&self.from) => fs::create_dir(&self.from)?,
+            "rename" if self.to.exists() && is_free(&self.from) => {
+                fs::rename(&self.to, &self.from)?;
+                if self.grave.exists() {
+                    fs::hard_link(&self.grave, &self.to)?;
+                }
+            }
+            "link" if self.to.exists() => fs::remove_file(&self.to)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 /// Of these, the files that are still there.

@@ -1,14 +1,15 @@
 /* What stands between a node and its machine: disk and clocks of one process, as the harness wants them.
  *
  * Loaded with LD_PRELOAD. A file that both sides map or read and write is the only thing they share: settings go in, what
- * was seen comes out, and behind both lies a table of how long each file was when it was last synced. The offsets are
- * those of shim.rs. It never makes a sync look done that was not, and never answers for a disk that was asked nothing.
+ * was seen comes out, and behind both lies a table of how long each file was when it was last synced. In a folder beside it
+ * lies what names stood for that went and whose folders were not synced since. The offsets are those of shim.rs. It never makes a sync look done that was not, and never answers for a disk that was asked nothing.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -65,7 +66,8 @@ struct slot {
 static struct page none;
 static struct page *page = &none;
 static struct slot *slots;
-static char data_folder[4096];
+static char data_folder[PATH_MAX];
+static char grave_folder[PATH_MAX - 64];
 static size_t data_length;
 static struct in_addr source;
 
@@ -78,6 +80,9 @@ static ssize_t (*real_writev)(int, const struct iovec *, int);
 static ssize_t (*real_pwritev)(int, const struct iovec *, int, off_t);
 static int (*real_fallocate)(int, int, off_t, off_t);
 static int (*real_openat)(int, const char *, int, ...);
+static int (*real_unlinkat)(int, const char *, int);
+static int (*real_linkat)(int, const char *, int, const char *, int);
+static int (*real_renameat2)(int, const char *, int, const char *, unsigned);
 static int (*real_connect)(int, const struct sockaddr *, socklen_t);
 static long (*real_syscall)(long, ...);
 static int (*real_cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
@@ -98,6 +103,9 @@ __attribute__((constructor)) static void load(void) {
     FIND(pwritev);
     FIND(fallocate);
     FIND(openat);
+    FIND(unlinkat);
+    FIND(linkat);
+    FIND(renameat2);
     FIND(connect);
     FIND(syscall);
     /* Of the two versions of this name the older one has another structure. */
@@ -118,6 +126,7 @@ __attribute__((constructor)) static void load(void) {
     close(fd);
     if (all == MAP_FAILED) return;
     slots = (struct slot *)((char *)all + TABLE_AT);
+    if (snprintf(grave_folder, sizeof grave_folder, "%s.graves", control) >= (int)sizeof grave_folder) grave_folder[0] = 0;
     page = all;
     atomic_fetch_add(&page->loaded, 1);
 }
@@ -303,6 +312,184 @@ static int look(int fd, struct statx *about) {
     return statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE | STATX_BTIME | STATX_TYPE, about) == 0;
 }
 
+/* Names. What a name stood for is kept aside when the name goes, until its folder is synced: a power loss may bring it back. */
+
+#define GRAVES 4096
+/* File systems write names down by themselves after a while. */
+#define SETTLES_AFTER (30 * SECOND)
+
+struct grave {
+    uint64_t number;
+    int64_t at;
+    char *folders[2];
+};
+
+static struct grave graves[GRAVES];
+static size_t graves_open;
+static uint64_t graves_made;
+static pthread_mutex_t graves_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Where this is, if that is below the node's directory. */
+static int is_ours(int folder, const char *path, char *at) {
+    if (!grave_folder[0] || !path) return 0;
+    char base[PATH_MAX] = "";
+    if (path[0] != '/') {
+        char link[64];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+        ssize_t length = readlink(folder == AT_FDCWD ? "/proc/self/cwd" : link, base, sizeof base - 1);
+        if (length <= 0) return 0;
+        base[length] = 0;
+    }
+    int length = snprintf(at, PATH_MAX, path[0] == '/' ? "%s%s" : "%s/%s", base, path);
+    return length > 0 && length < PATH_MAX && !strncmp(at, data_folder, data_length) && at[data_length] == '/';
+}
+
+static void grave_path(char *path, uint64_t number, const char *kind) {
+    snprintf(path, PATH_MAX, "%s/%llu.%s", grave_folder, (unsigned long long)number, kind);
+}
+
+static void close_grave(size_t nth) {
+    char path[PATH_MAX];
+    for (int kind = 0; kind < 2; kind++) {
+        grave_path(path, graves[nth].number, kind ? "done" : "file");
+        real_unlinkat(AT_FDCWD, path, 0);
+        free(graves[nth].folders[kind]);
+    }
+    graves[nth] = graves[--graves_open];
+}
+
+static char *folder_of(const char *path) {
+    const char *last = path ? strrchr(path, '/') : NULL;
+    return last ? strndup(path, last - path) : NULL;
+}
+
+/* What the name stands for now, under a name of ours. */
+static int bury(uint64_t number, const char *at) {
+    char path[PATH_MAX];
+    grave_path(path, number, "file");
+    return real_linkat(AT_FDCWD, at, AT_FDCWD, path, 0) == 0;
+}
+
+/* It was done: written down, so that it can be undone. */
+static void note(uint64_t number, const char *what, const char *from, const char *to) {
+    int64_t now = read_real(CLOCK_MONOTONIC);
+    for (size_t nth = graves_open; nth-- > 0;)
+        if (graves[nth].at + SETTLES_AFTER < now) close_grave(nth);
+    if (graves_open == GRAVES) close_grave(0);
+    char path[PATH_MAX], line[2 * PATH_MAX + 32];
+    int length = snprintf(line, sizeof line, "%s\n%s\n%s\n", what, from, to ? to : "");
+    grave_path(path, number, "done");
+    int fd = real_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) return;
+    ssize_t written = real_write(fd, line, length);
+    close(fd);
+    graves[graves_open].number = number;
+    graves[graves_open].at = now;
+    graves[graves_open].folders[0] = folder_of(from);
+    graves[graves_open].folders[1] = folder_of(to);
+    graves_open++;
+    if (written != length) close_grave(graves_open - 1);
+}
+
+/* The folder was synced after all of these were done. */
+static void settle(int fd, uint64_t upto) {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length <= 0) return;
+    path[length] = 0;
+    pthread_mutex_lock(&graves_lock);
+    for (size_t nth = graves_open; nth-- > 0;) {
+        int is_here = 0;
+        for (int end = 0; end < 2; end++)
+            is_here |= graves[nth].folders[end] && !strcmp(graves[nth].folders[end], path);
+        if (is_here && graves[nth].number <= upto) close_grave(nth);
+    }
+    pthread_mutex_unlock(&graves_lock);
+}
+
+static int unlinked(int folder, const char *path, int flags) {
+    FIND(unlinkat);
+    FIND(linkat);
+    FIND(openat);
+    FIND(write);
+    char at[PATH_MAX];
+    if (!is_ours(folder, path, at)) return real_unlinkat(folder, path, flags);
+    pthread_mutex_lock(&graves_lock);
+    uint64_t number = ++graves_made;
+    int is_folder = flags & AT_REMOVEDIR;
+    int is_kept = !is_folder && bury(number, at);
+    int failed = real_unlinkat(folder, path, flags);
+    int why = errno;
+    if (!failed && (is_kept || is_folder)) {
+        note(number, is_folder ? "rmdir" : "unlink", at, NULL);
+    } else if (is_kept) {
+        grave_path(at, number, "file");
+        real_unlinkat(AT_FDCWD, at, 0);
+    }
+    pthread_mutex_unlock(&graves_lock);
+    errno = why;
+    return failed;
+}
+
+int unlink(const char *path) { return unlinked(AT_FDCWD, path, 0); }
+
+int rmdir(const char *path) { return unlinked(AT_FDCWD, path, AT_REMOVEDIR); }
+
+int unlinkat(int folder, const char *path, int flags) { return unlinked(folder, path, flags); }
+
+static int renamed(int from_folder, const char *from, int to_folder, const char *to, unsigned flags) {
+    FIND(renameat2);
+    FIND(unlinkat);
+    FIND(linkat);
+    FIND(openat);
+    FIND(write);
+    char from_at[PATH_MAX], to_at[PATH_MAX];
+    if (flags & RENAME_EXCHANGE || !is_ours(from_folder, from, from_at) || !is_ours(to_folder, to, to_at))
+        return real_renameat2(from_folder, from, to_folder, to, flags);
+    pthread_mutex_lock(&graves_lock);
+    uint64_t number = ++graves_made;
+    int is_kept = bury(number, to_at);
+    int failed = real_renameat2(from_folder, from, to_folder, to, flags);
+    int why = errno;
+    if (!failed) {
+        note(number, "rename", from_at, to_at);
+    } else if (is_kept) {
+        grave_path(to_at, number, "file");
+        real_unlinkat(AT_FDCWD, to_at, 0);
+    }
+    pthread_mutex_unlock(&graves_lock);
+    errno = why;
+    return failed;
+}
+
+int rename(const char *from, const char *to) { return renamed(AT_FDCWD, from, AT_FDCWD, to, 0); }
+
+int renameat(int from_folder, const char *from, int to_folder, const char *to) {
+    return renamed(from_folder, from, to_folder, to, 0);
+}
+
+int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags) {
+    return renamed(from_folder, from, to_folder, to, flags);
+}
+
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    FIND(unlinkat);
+    FIND(linkat);
+    FIND(openat);
+    FIND(write);
+    char from_at[PATH_MAX], to_at[PATH_MAX];
+    int failed = real_linkat(from_folder, from, to_folder, to, flags);
+    if (failed || !is_ours(to_folder, to, to_at)) return failed;
+    if (!is_ours(from_folder, from, from_at)) from_at[0] = 0;
+    pthread_mutex_lock(&graves_lock);
+    note(++graves_made, "link", from_at, to_at);
+    pthread_mutex_unlock(&graves_lock);
+    return 0;
+}
+
+int link(const char *from, const char *to) { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
+
 static int synced(int fd, int (*sync)(int)) {
     if (!slots) return sync(fd);
     dawdle();
@@ -310,8 +497,12 @@ static int synced(int fd, int (*sync)(int)) {
     struct statx about;
     int known = look(fd, &about);
     int64_t began = read_real(CLOCK_REALTIME);
+    pthread_mutex_lock(&graves_lock);
+    uint64_t upto = graves_made;
+    pthread_mutex_unlock(&graves_lock);
     int failed = sync(fd);
     if (failed || !known) return failed;
+    if (S_ISDIR(about.stx_mode)) settle(fd, upto);
     struct slot *slot = slot_of(key_of(&about), 1);
     if (slot) {
         atomic_store(&slot->size, about.stx_size);

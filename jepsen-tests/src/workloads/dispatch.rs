@@ -99,7 +99,7 @@ async fn work(caller: &mut Caller, belt: &Belt, mut held: Held) -> bool {
         }
         return !is_dead;
     }
-    caller.write(&held.item, held.token);
+    caller.write(&held);
     if caller.dice.chance(10) && matches!(caller.renew(&mut held).await, Err(No::Refused(_))) {
         return true;
     }
@@ -131,7 +131,7 @@ pub(super) async fn drain(caller: &mut Caller, queue: &str) -> u64 {
             return completed;
         }
         for held in granted {
-            caller.write(&held.item, held.token);
+            caller.write(&held);
             completed += u64::from(caller.complete(&held.item, held.token).await.is_ok());
         }
     }

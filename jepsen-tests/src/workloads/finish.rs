@@ -156,11 +156,7 @@ async fn lapsed(world: &Arc<World>) -> Result<(), String> {
 
 async fn look(world: &Arc<World>) -> Result<End, String> {
     let client = world.operator()?;
-    let mut items = BTreeMap::new();
-    for state in [None, Some(ItemState::Complete), Some(ItemState::Error), Some(ItemState::Cancelled)] {
-        list(&client, state, &mut items).await?;
-    }
-    values(world, &client, &mut items).await?;
+    let items = items(world, &client).await?;
     let space = client.space().await.map_err(|error| format!("the space: {error}"))?;
     let hashes = hashes(&client).await?;
     Ok(End {
@@ -172,6 +168,19 @@ async fn look(world: &Arc<World>) -> Result<End, String> {
         hashes,
         ..End::default()
     })
+}
+
+/// Every item, and those that have a value with it.
+///
+/// # Errors
+/// When they cannot be read.
+pub async fn items(world: &Arc<World>, client: &Client) -> Result<BTreeMap<String, SeenItem>, String> {
+    let mut items = BTreeMap::new();
+    for state in [None, Some(ItemState::Complete), Some(ItemState::Error), Some(ItemState::Cancelled)] {
+        list(client, state, &mut items).await?;
+    }
+    values(world, client, &mut items).await?;
+    Ok(items)
 }
 
 /// Every item in that state; of those that live, all.

@@ -86,7 +86,7 @@ async fn hold(caller: &mut Caller, mut held: Held) {
         caller.reborn();
         return;
     }
-    caller.write(&item, held.token);
+    caller.write(&held);
     if caller.dice.chance(60) {
         let _ = caller.renew(&mut held).await;
     }

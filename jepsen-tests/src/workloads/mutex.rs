@@ -1,5 +1,6 @@
 //! Claims, some of them waiting; writes to the item and to the guarded resource, under the token; renewals and releases. Some
-//! holders sleep through their lease and write then, with the old token: both have to keep that out.
+//! holders sleep through their lease and write then, with the old token: both have to keep that out. Some work until the clock of
+//! their machine says that the lease is over, and ask nobody.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};
@@ -9,6 +10,8 @@ use api::queue::PolicyChange;
 const SLEEPERS: u64 = 5;
 /// Holders that never come back.
 const DEAD: u64 = 2;
+/// Holders that go by their clocks.
+const BELIEVERS: u64 = 3;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     let queue = ground.name.clone();
@@ -62,6 +65,8 @@ async fn turn(caller: &mut Caller, items: &[String], lease_ms: u64) {
     } else if fate < SLEEPERS + DEAD {
         caller.world().recorder.lapsed(1);
         caller.reborn();
+    } else if fate < SLEEPERS + DEAD + BELIEVERS {
+        by_the_clock(caller, &held).await;
     } else if let Err(No::Unknown(id)) = caller.release(&item, held.token).await
         && caller.dice.chance(50)
     {
@@ -87,7 +92,7 @@ async fn work(caller: &mut Caller, held: &mut Held) -> bool {
         if !caller.goes_on() {
             return true;
         }
-        caller.write(&item, held.token);
+        caller.write(held);
         let read_at = held.revision.filter(|_| caller.dice.chance(50));
         match caller.update(&item, Some(held.token), read_at).await {
             Ok(revision) => held.revision = Some(revision),
@@ -104,10 +109,25 @@ async fn work(caller: &mut Caller, held: &mut Held) -> bool {
     true
 }
 
+/// Works until its clock says that its lease is over, or it is kept out. Then it is late, if that clock was wrong.
+async fn by_the_clock(caller: &mut Caller, held: &Held) {
+    caller.world().recorder.lapsed(1);
+    while caller.goes_on() && caller.belief(held).is_some() {
+        if !caller.write(held) {
+            break;
+        }
+        caller.rest_ms(5, 60).await;
+    }
+    let _ = caller.update(&held.item, Some(held.token), None).await;
+    if caller.dice.chance(50) {
+        let _ = caller.release(&held.item, held.token).await;
+    }
+}
+
 /// Wakes up after its lease and goes on as if nothing had happened.
 async fn late(caller: &mut Caller, held: &Held) {
     caller.sleep_past(held, 1_500).await;
-    caller.write(&held.item, held.token);
+    caller.write(held);
     let _ = caller.update(&held.item, Some(held.token), None).await;
     match caller.dice.below(3) {
         0 => {

@@ -3,6 +3,7 @@
 use super::finish::Finished;
 use super::fleet::Fleet;
 use super::*;
+use crate::callers::Machines;
 use crate::history::{Asked, Micros, Operation, Outcome, lines};
 use crate::recorder::{Bounds, Progress, RunClock};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,9 @@ fn of_a_process(operations: &[Operation]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mixed_run_through_a_kill_sees_lapses_fences_waits_repeats_and_unknowns_and_ends_whole() {
     let mut fleet = Fleet::start(64).await;
-    let world = World::new(RunClock::begin(), fleet.endpoints(), fleet.tokens.clone(), Bounds::default()).unwrap();
+    let began = Instant::now();
+    let (clock, machines) = (RunClock::since(began), Arc::new(Machines::new(began)));
+    let world = World::new(clock, machines, fleet.endpoints(), fleet.tokens.clone(), Bounds::default()).unwrap();
     let size = Size { callers: 64, items: 48, lease_for: Duration::from_secs(1) };
     let running = start(&world, Workload::Mixed, size, 7).await.unwrap();
     until("everything occurs", &world, |seen| {

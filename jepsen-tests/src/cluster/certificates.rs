@@ -1,0 +1,50 @@
+//! Who the nodes of a run are to each other: an authority of this run, and a certificate and a key for each seat. Whoever has none
+//! of these is no peer.
+
+use super::Seat;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub(super) struct Certificates {
+    folder: PathBuf,
+}
+
+impl Certificates {
+    /// `hosts`: where each seat listens and is reached.
+    pub(super) fn make(folder: PathBuf, hosts: &[(Seat, BTreeSet<Ipv4Addr>)]) -> io::Result<Self> {
+        fs::create_dir_all(&folder)?;
+        let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        // Or it would bear the name of what it signs.
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let authority = CertifiedIssuer::self_signed(params, key).map_err(io::Error::other)?;
+        fs::write(folder.join("ca.pem"), authority.pem())?;
+        for (seat, hosts) in hosts {
+            let names: Vec<String> = hosts.iter().map(Ipv4Addr::to_string).collect();
+            let key = KeyPair::generate().map_err(io::Error::other)?;
+            let params = CertificateParams::new(names).map_err(io::Error::other)?;
+            let certificate = params.signed_by(&key, &authority).map_err(io::Error::other)?;
+            fs::write(folder.join(format!("seat-{seat}.pem")), certificate.pem())?;
+            fs::write(folder.join(format!("seat-{seat}.key")), key.serialize_pem())?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// What the node of a seat is told.
+    pub(super) fn arguments(&self, seat: Seat) -> Vec<String> {
+        let files = [
+            ("--peer-ca", "ca.pem".to_owned()),
+            ("--peer-cert", format!("seat-{seat}.pem")),
+            ("--peer-key", format!("seat-{seat}.key")),
+        ];
+        let path = |name: &Path| self.folder.join(name).display().to_string();
+        files.into_iter().flat_map(|(flag, name)| [flag.to_owned(), path(Path::new(&name))]).collect()
+    }
+}

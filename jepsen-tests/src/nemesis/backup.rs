@@ -1,0 +1,29 @@
+//! A backup is taken while callers write. What is in it is looked at when the run has ended, in a cluster that is made of it.
+
+use super::{Doing, Done, Nemesis};
+use crate::cluster::{Cluster, LIMIT};
+use crate::dice::Dice;
+
+pub(super) fn taken() -> Box<dyn Nemesis> {
+    Box::new(Backup { is_whole: false })
+}
+
+struct Backup {
+    is_whole: bool,
+}
+
+impl Nemesis for Backup {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            cluster.ready(LIMIT).await?;
+            let seat = *dice.pick(&cluster.running());
+            let bytes = cluster.take_backup(seat).await?;
+            self.is_whole = bytes > 0;
+            Ok(Done { what: format!("node {seat} gave a backup of {bytes} bytes"), seats: vec![seat] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, _: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move { Ok(self.is_whole) })
+    }
+}

@@ -1,0 +1,66 @@
+//! A backup that was taken in the run becomes a cluster beside the one it was taken of, and what that shows is written down.
+
+use crate::caller::calls::new_item;
+use crate::cluster::{Cluster, LIMIT};
+use crate::history::Restored;
+use crate::workloads::finish;
+use crate::world::World;
+use client::api::Code;
+use client::api::claim::{Claim, Claimed};
+use client::names::ItemId;
+use client::{Client, Error};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// One call, to a node that answers.
+const TRY: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(100);
+const PROBE: &str = "restored-probe";
+
+/// Nothing when no backup was taken.
+///
+/// # Errors
+/// When it cannot be restored, or the cluster that was made of it does not serve.
+pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restored>, String> {
+    let Some(taken) = cluster.taken() else { return Ok(None) };
+    let beside = cluster.restore(&taken).await.map_err(|error| error.to_string())?;
+    let seen = async {
+        let client = &beside.client;
+        let probe = new_item(PROBE, PROBE);
+        let items = finish::items(world, client).await?;
+        let mut before_activation = vec![code(&client.create(&probe).within(TRY).await)];
+        if let Some(item) = items.iter().find(|(_, item)| item.state == "queued").map(|(name, _)| name) {
+            let item = ItemId::new(item).map_err(|bad| bad.to_string())?;
+            before_activation.push(code(&client.request_claim(&item, &Claim::default()).within(TRY).await));
+        }
+        activate(client).await?;
+        client.create(&probe).within(TRY).await.map_err(|error| format!("{PROBE}: {error}"))?;
+        let token = match client.request_claim(&probe.id, &Claim::default()).within(TRY).await {
+            Ok(Claimed::Granted(grant)) => grant.token.0,
+            other => return Err(format!("{PROBE} is not granted: {other:?}")),
+        };
+        let (began, ended) = (taken.began, taken.ended);
+        Ok(Restored { began, ended, before_activation, items: items.into_iter().collect(), token })
+    };
+    seen.await.map(Some).map_err(|why: String| format!("{why}\n{}", beside.last_words()))
+}
+
+async fn activate(client: &Client) -> Result<(), String> {
+    let by = Instant::now() + LIMIT;
+    loop {
+        match client.activate().within(TRY).await {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > by => return Err(format!("it cannot be activated: {error}")),
+            Err(_) => sleep(AGAIN).await,
+        }
+    }
+}
+
+fn code<T: Debug>(answer: &Result<T, Error>) -> String {
+    match answer {
+        Ok(_) => "granted".into(),
+        Err(error) => error.code().map_or_else(|| error.to_string(), |code: Code| code.name().to_owned()),
+    }
+}
