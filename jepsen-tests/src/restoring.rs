@@ -29,13 +29,15 @@ pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restor
     let seen = async {
         let client = &beside.client;
         let probe = new_item(PROBE, PROBE);
-        let items = finish::items(world, client).await?;
+        let claimable = finish::items(world, client).await?.into_iter().find(|(_, item)| item.state == "queued");
         let mut before_activation = vec![code(&client.create(&probe).within(TRY).await)];
-        if let Some(item) = items.iter().find(|(_, item)| item.state == "queued").map(|(name, _)| name) {
-            let item = ItemId::new(item).map_err(|bad| bad.to_string())?;
+        if let Some((item, _)) = claimable {
+            let item = ItemId::new(&item).map_err(|bad| bad.to_string())?;
             before_activation.push(code(&client.request_claim(&item, &Claim::default()).within(TRY).await));
         }
         activate(client).await?;
+        // Leases end one after the other, and it is activated when the last one has.
+        let items = finish::items(world, client).await?;
         client.create(&probe).within(TRY).await.map_err(|error| format!("{PROBE}: {error}"))?;
         let token = match client.request_claim(&probe.id, &Claim::default()).within(TRY).await {
             Ok(Claimed::Granted(grant)) => grant.token.0,
