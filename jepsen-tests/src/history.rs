@@ -297,7 +297,7 @@ pub struct Restored {
     pub ended: Micros,
     /// The codes with which a creation and a claim were refused before it was activated; `granted` where they were not.
     pub before_activation: Vec<String>,
-    /// Every item in it, before it was activated.
+    /// Every item in it, before it was activated, once nobody held one any more or a minute was over.
     pub items: Vec<(String, SeenItem)>,
     /// Of the first lease that it granted.
     pub token: u64,

@@ -2,13 +2,14 @@
 
 use crate::caller::calls::new_item;
 use crate::cluster::{Cluster, LIMIT};
-use crate::history::Restored;
+use crate::history::{Restored, SeenItem};
 use crate::workloads::finish;
 use crate::world::World;
 use client::api::Code;
 use client::api::claim::{Claim, Claimed};
 use client::names::ItemId;
 use client::{Client, Error};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,9 +30,10 @@ pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restor
     let seen = async {
         let client = &beside.client;
         let probe = new_item(PROBE, PROBE);
-        let items = finish::items(world, client).await?;
+        let items = unheld(world, client).await?;
+        let claimable = items.iter().find(|(_, item)| item.state == "queued");
         let mut before_activation = vec![code(&client.create(&probe).within(TRY).await)];
-        if let Some(item) = items.iter().find(|(_, item)| item.state == "queued").map(|(name, _)| name) {
+        if let Some((item, _)) = claimable {
             let item = ItemId::new(item).map_err(|bad| bad.to_string())?;
             before_activation.push(code(&client.request_claim(&item, &Claim::default()).within(TRY).await));
         }
@@ -45,6 +47,19 @@ pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restor
         Ok(Restored { began, ended, before_activation, items: items.into_iter().collect(), token })
     };
     seen.await.map(Some).map_err(|why: String| format!("{why}\n{}", beside.last_words()))
+}
+
+/// Every item when the last old lease has ended, or the time is over. Leases end one after the other, and whoever waits in a line is granted
+/// its item when the cluster is activated: only between the two nobody holds anything.
+async fn unheld(world: &Arc<World>, client: &Client) -> Result<BTreeMap<String, SeenItem>, String> {
+    let by = Instant::now() + LIMIT;
+    loop {
+        let items = finish::items(world, client).await?;
+        if items.values().all(|item| item.holder.is_none()) || Instant::now() > by {
+            return Ok(items);
+        }
+        sleep(AGAIN).await;
+    }
 }
 
 async fn activate(client: &Client) -> Result<(), String> {
