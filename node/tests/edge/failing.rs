@@ -28,12 +28,14 @@ async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
     };
     assert_eq!(again(leader, "first").ok().await["token"], token, "it is remembered");
 
-    // More than is remembered, of the kind that weighs the most: as other nodes' callers would send it, in few frames.
+    // More than is remembered, of the kind that weighs the most for what it does: as other nodes send on what their callers
+    // ask, in few frames. Who may do nothing is refused, and that is remembered too.
     let client = edge.world.client();
     let next = Command::Next(Next { count: NEXT_COUNT, ..Next::new(lease::names::QueueName::new("none").unwrap()) });
     let requests = REQUESTS_MAX / u64::from(NEXT_COUNT) + 1;
     for _ in 0..requests.div_ceil(FRAME) {
-        let frame = (0..FRAME).map(|_| crate::client::request("mob", next.clone())).collect();
+        let mut frame: Vec<_> = (0..FRAME).map(|_| crate::client::request("mob", next.clone())).collect();
+        frame.iter_mut().for_each(|request| request.caller.rights.clear());
         client.submit_all(leader, &frame).await;
     }
 

@@ -48,7 +48,7 @@ async fn an_answer_names_its_request_also_when_the_name_it_was_given_is_none() {
     ada.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
     let long = "k".repeat(65);
     let mut made_up = BTreeSet::new();
-    for wrong in ["", "two words", "t\u{e4}glich", &long] {
+    for wrong in ["", "t\u{e4}glich", &long] {
         for ask in [ada.key(wrong).post("/v1/items/a/claim", json!({})), ada.key(wrong).get("/v1/items/a")] {
             let answer = ask.answer().await;
             let problem = answer.json();

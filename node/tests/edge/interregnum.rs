@@ -34,8 +34,12 @@ enum Effect {
     Event(&'static str),
     /// It looks, and sees this.
     Sees(&'static str),
-    /// What it changes is no space's, or leaves no event.
+    /// This one is a member from then on, or is none.
+    Member(u64, bool),
+    /// It tells of no change, or leaves no event.
     Answer,
+    /// Not while things are as they are: a node has data, a member is away.
+    Refused,
 }
 
 enum Request {
@@ -177,9 +181,9 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
         }
         "renew_all" => {
             hold(&root).await;
-            (Request::Json("POST", "/v1/renewals".into(), Some(json!({}))), Effect::Sees("\"a\""))
+            (Request::Json("POST", "/v1/renewals".into(), Some(json!({}))), Effect::Sees("\"renewed\":1"))
         }
-        "extend" => post(item("extend"), json!({"token": hold(&root).await, "by_ms": 1_000}), "extended"),
+        "extend" => post(item("extend"), json!({"token": hold(&root).await, "by_ms": 1_800_000}), "extended"),
         "release" => post(item("release"), json!({"token": hold(&root).await}), "released"),
         "reserve" => post(item("reserve"), json!({"token": hold(&root).await, "for_ms": 600_000}), "reserved"),
         "withdraw" => {
@@ -285,7 +289,9 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
         "list_events" => get("/v1/events", "\"created\""),
         "follow_events" => (Request::Follow("/v1/events/stream?after=0.0".into()), Effect::Sees("0.1")),
         "cluster_status" => get("/v1/cluster", "\"members\""),
-        "add_member" => (Request::Json("POST", "/v1/cluster/members".into(), Some(join)), Effect::Answer),
+        "add_member" => {
+            (Request::Json("POST", "/v1/cluster/members".into(), Some(join)), Effect::Member(stranger, true))
+        }
         "promote_member" => tell("/v1/cluster/members/1/promote"),
         "remove_member" => {
             // Only one change of the members is made at a time.
@@ -293,7 +299,8 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
                 root.post("/v1/cluster/members", join.clone()).answer().await.status == 200
             })
             .await;
-            (Request::Json("DELETE", format!("/v1/cluster/members/{stranger}"), None), Effect::Answer)
+            let path = format!("/v1/cluster/members/{stranger}");
+            (Request::Json("DELETE", path, None), Effect::Member(stranger, false))
         }
         "transfer_leader" => tell("/v1/cluster/transfer"),
         "take_snapshot" => tell("/v1/cluster/snapshot"),
@@ -301,12 +308,12 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
         "activate" => tell("/v1/cluster/activate"),
         "raise_rules" => {
             let version = root.get("/v1/cluster").ok().await["rules_version"].clone();
-            (Request::Json("POST", "/v1/cluster/rules".into(), Some(json!({"version": version}))), Effect::Answer)
+            (Request::Json("POST", "/v1/cluster/rules".into(), Some(json!({"version": version}))), Effect::Refused)
         }
         "drain_node" => tell("/v1/cluster/drain"),
         "undrain_node" => tell("/v1/cluster/undrain"),
         // Of a node that has data: it says so, whoever leads.
-        "restore" => (Request::Upload("/v1/cluster/restore".into()), Effect::Sees("--await-restore")),
+        "restore" => (Request::Upload("/v1/cluster/restore".into()), Effect::Refused),
         other => panic!("{other} is in the document and not asked across the end of a leader"),
     };
     let before = if let Effect::Event(kind) = effect { events(&root, kind).await } else { 0 };
@@ -368,7 +375,7 @@ async fn insist(ready: Ready, run: &Run, key: String) -> Done {
                         3
                     }
                     // A change of the cluster that does not go right now may be asked for again.
-                    Some("change_refused") if ready.operation != "restore" => 4,
+                    Some("change_refused") if !matches!(ready.effect, Effect::Refused) => 4,
                     _ => {
                         if ready.operation == "drain_node" {
                             // Once all three drained, nobody would serve. It may be the one that dies.
@@ -389,11 +396,20 @@ async fn insist(ready: Ready, run: &Run, key: String) -> Done {
 async fn check(done: &Done, node: u64) {
     let Done { ready, key, answer, .. } = done;
     let of = format!("{} in {:?}, answered by node {}: {answer:?}", ready.operation, ready.caller.headers, done.node);
-    let expected = if ready.operation == "restore" { 409 } else { 200 };
-    assert_eq!(answer.status, expected, "{of}");
+    // Between the strangers of other calls there may be a moment without any.
+    if matches!(ready.effect, Effect::Refused) && (ready.operation == "restore" || answer.status != 200) {
+        assert_eq!(answer.json()["code"], "change_refused", "{of}");
+        assert!(answer.json()["detail"].as_str().is_some_and(|why| !why.is_empty()), "{of}");
+        return;
+    }
+    assert_eq!(answer.status, 200, "{of}");
     match ready.effect {
+        Effect::Member(stranger, is_in) => {
+            let members = members(&ready.caller.at(node)).await;
+            assert_eq!(members.contains(&stranger), is_in, "{members:?}: {of}");
+        }
         Effect::Sees(what) => assert!(String::from_utf8_lossy(&answer.bytes).contains(what), "{what}: {of}"),
-        Effect::Answer => {}
+        Effect::Answer | Effect::Refused => {}
         Effect::Event(kind) => {
             assert_eq!(events(&ready.caller.at(node), kind).await, ready.before + 1, "{kind}: {of}");
             let again = ready.caller.at(node).key(key).with("tenure-retry", "true");
@@ -412,9 +428,13 @@ async fn settle(edge: &Edge) {
         edge.is_ready(node).await;
     }
     let root = edge.caller("root");
-    let status = root.get("/v1/cluster").ok().await;
-    let members = status["members"].as_array().unwrap().iter().map(|member| member["node"].as_u64().unwrap());
-    for stranger in members.filter(|node| *node > 3) {
-        root.delete(format!("/v1/cluster/members/{stranger}")).ok().await;
+    for stranger in members(&root).await.into_iter().filter(|node| *node > 3) {
+        let path = format!("/v1/cluster/members/{stranger}");
+        until("the stranger is gone", async || root.delete(&path).answer().await.status == 200).await;
     }
+}
+
+async fn members(caller: &Caller) -> BTreeSet<u64> {
+    let status = caller.get("/v1/cluster").ok().await;
+    status["members"].as_array().unwrap().iter().map(|member| member["id"].as_u64().unwrap()).collect()
 }
