@@ -71,7 +71,8 @@ async fn a_node_whose_disk_fails_to_be_read_says_so_and_others_serve() {
     let sound: Caller = root.at(6 - leader - follower);
     for node in [follower, leader] {
         let root = root.at(node);
-        // What it has in memory goes into files; then the disk loses what is in them.
+        // It has applied the item. What it has in memory goes into files; then the disk loses what is in them.
+        root.get("/v1/items/a").ok().await;
         root.post("/v1/cluster/snapshot", json!({})).ok().await;
         assert_eq!(root.get("/v1/queues").ok().await["queues"].as_array().unwrap().len(), 1);
         let tables = tables(&edge, node);

@@ -145,5 +145,5 @@ async fn long_answers_are_compressed_for_those_who_read_that_and_streams_are_not
     let named = root.key("mine").get("/v1/items").answer().await;
     assert_eq!(named.headers["tenure-request-id"], "mine");
     let unnamed = root.get("/v1/items").answer().await;
-    assert_eq!(unnamed.headers["tenure-request-id"].len(), 32);
+    assert_eq!(unnamed.headers["tenure-request-id"].len(), 64);
 }
