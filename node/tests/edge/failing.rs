@@ -5,6 +5,9 @@ use crate::people::{Edge, usual};
 use lease::Command;
 use lease::bounds::{NEXT_COUNT, REQUESTS_MAX};
 use lease::command::Next;
+use lease::encoding::encode;
+use node::peers::wire::{NodeQuestion, NodeReply};
+use raft_store::codec::records::Blob;
 use raft_store::directory::{Directory, Found};
 use serde_json::json;
 use std::ffi::OsStr;
@@ -36,7 +39,9 @@ async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
     for _ in 0..requests.div_ceil(FRAME) {
         let mut frame: Vec<_> = (0..FRAME).map(|_| crate::client::request("mob", next.clone())).collect();
         frame.iter_mut().for_each(|request| request.caller.rights.clear());
-        client.submit_all(leader, &frame).await;
+        let requests = Blob(encode(&frame).into());
+        let reply = client.ask(leader, NodeQuestion::Forward { requests }).await;
+        assert!(matches!(reply, Ok(NodeReply::Forwarded { .. })), "{reply:?}");
     }
 
     for node in [leader, follower] {

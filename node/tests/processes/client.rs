@@ -66,18 +66,6 @@ impl Client {
         self.peers.ask(node, member, question, ANSWER_WITHIN).await
     }
 
-    /// Many at once, to whoever leads, as one frame. What became of each is not told.
-    pub(crate) async fn submit_all(&self, leader: NodeId, requests: &Vec<Request>) {
-        let blob = Blob(lease::encoding::encode(requests).into());
-        match self.ask(leader, NodeQuestion::Forward { requests: blob }).await {
-            Ok(NodeReply::Forwarded { outcomes }) => {
-                let outcomes: Vec<Outcome> = lease::encoding::decode(&outcomes.0).unwrap();
-                assert_eq!(outcomes.len(), requests.len());
-            }
-            other => panic!("node {leader} answers {other:?}"),
-        }
-    }
-
     /// One attempt with one node.
     pub(crate) async fn submit(&self, node: NodeId, request: &Request) -> Submitted {
         let requests = Blob(lease::encoding::encode(&vec![request.clone()]).into());
