@@ -108,6 +108,10 @@ pub struct Options {
     #[arg(long, env = "TENURED_INSECURE_CALLERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure_callers: Option<bool>,
 
+    /// Tell metrics without a token to whoever asks on this machine: a proxy there asks for everyone
+    #[arg(long, env = "TENURED_METRICS_OPEN", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub metrics_open: Option<bool>,
+
     /// How the log is written
     #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -202,6 +206,7 @@ impl Options {
             tls_cert: self.tls_cert.or(file.tls_cert),
             tls_key: self.tls_key.or(file.tls_key),
             insecure_callers: self.insecure_callers.or(file.insecure_callers),
+            metrics_open: self.metrics_open.or(file.metrics_open),
             log_format: self.log_format.or(file.log_format),
             otlp_endpoint: self.otlp_endpoint.or(file.otlp_endpoint),
             heartbeat_ms: self.heartbeat_ms.or(file.heartbeat_ms),
@@ -350,7 +355,9 @@ impl Options {
             }
             _ => return wrong("--tls-cert and --tls-key belong together: give both"),
         };
-        Ok(Some(EdgeSettings::new(listen, authenticator, tls)))
+        let mut edge = EdgeSettings::new(listen, authenticator, tls);
+        edge.metrics_open = self.metrics_open.unwrap_or(edge.metrics_open);
+        Ok(Some(edge))
     }
 
     /// What the node shows its peers, if anything.
@@ -519,6 +526,20 @@ mod tests {
         assert!(options(&format!("{far}insecure_callers = true")).settings().unwrap().edge.is_some());
         let dev = options("dev = true").settings().unwrap().edge.unwrap();
         assert!(matches!(dev.authenticator, Authenticator::SelfReported));
+    }
+
+    #[test]
+    fn metrics_want_a_token_unless_said_or_in_development() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.toml");
+        std::fs::write(&path, "").unwrap();
+        let there = format!(
+            "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\nlisten = '127.0.0.1:2'\ntokens = {path:?}\n"
+        );
+        let is_open = |toml: &str| options(toml).settings().unwrap().edge.unwrap().metrics_open;
+        assert!(!is_open(&there));
+        assert!(is_open(&format!("{there}metrics_open = true")));
+        assert!(is_open("dev = true") && !is_open("dev = true\nmetrics_open = false"));
     }
 
     #[test]

@@ -80,14 +80,17 @@ pub struct EdgeSettings {
     pub gate: GateLimits,
     /// A reader of a stream that takes nothing for so long is told so, and its stream ends.
     pub patience: Duration,
+    /// Metrics are told without a token to whoever asks on this machine.
+    pub metrics_open: bool,
 }
 
 impl EdgeSettings {
-    /// With the limits of a node that is run.
+    /// With the limits of a node that is run. Where callers are believed anyway, metrics are open to them too.
     #[must_use]
     pub fn new(listen: String, authenticator: Authenticator, tls: Option<EdgeTls>) -> Self {
         let (server, gate) = (ServerLimits::default(), GateLimits::default());
-        Self { listen, authenticator, tls, server, gate, patience: PATIENCE }
+        let metrics_open = matches!(authenticator, Authenticator::SelfReported);
+        Self { listen, authenticator, tls, server, gate, patience: PATIENCE, metrics_open }
     }
 }
 
@@ -351,6 +354,7 @@ fn serve(
         authenticator: settings.authenticator,
         gate: Gate::new(settings.gate),
         patience: settings.patience,
+        metrics_open: settings.metrics_open,
         wall: Arc::new(wall_now),
     });
     let router = rest::router(edge);

@@ -37,6 +37,8 @@ pub struct Shared {
     pub gate: Gate,
     /// How long a reader of a stream may take nothing.
     pub patience: Duration,
+    /// Metrics are told without a token to whoever asks on this machine.
+    pub metrics_open: bool,
     pub wall: WallClock,
 }
 

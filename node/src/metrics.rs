@@ -12,6 +12,7 @@ mod sample;
 
 pub use command::{CommandName, name};
 
+use crate::edge::gate::GateStatus;
 use crate::service::TokioNode;
 use lease::Code;
 use openraft::ServerState;
@@ -57,6 +58,8 @@ struct Inner {
     streams: Gauge,
     in_flight: Gauge,
     connections: Gauge,
+    room: Gauge,
+    admitted: Gauge,
     roles: Family<Labels<1>, Counter>,
     leaders: Counter,
 }
@@ -82,6 +85,8 @@ impl Metrics {
             streams: Gauge::default(),
             in_flight: Gauge::default(),
             connections: Gauge::default(),
+            room: Gauge::default(),
+            admitted: Gauge::default(),
             roles: Family::default(),
             leaders: Counter::default(),
         };
@@ -135,6 +140,13 @@ impl Metrics {
     /// A caller's connection is open as long as the answer lives.
     pub fn connection_opened(&self) -> Open {
         Open::of(&self.0.connections)
+    }
+
+    /// What the gate is at, as of now.
+    pub fn room(&self, gate: GateStatus) {
+        let shown = |commands: usize| i64::try_from(commands).unwrap_or(i64::MAX);
+        self.0.room.set(shown(gate.room));
+        self.0.admitted.set(shown(gate.in_flight));
     }
 
     /// The node's role, or the leader it knows, is another one.
@@ -204,6 +216,12 @@ impl Inner {
         registry.register("streams_open", "Watch streams that are open", self.streams.clone());
         registry.register("requests_in_flight", "Requests that are being worked on", self.in_flight.clone());
         registry.register("connections_open", "Connections of callers that are open", self.connections.clone());
+        registry.register(
+            "room_commands",
+            "Commands that the node lets in at a time: fewer while answers are slow, more while they are quick and asked for",
+            self.room.clone(),
+        );
+        registry.register("commands_in_flight", "Commands that it has let in and not answered", self.admitted.clone());
         registry.register(
             "raft_role_changes",
             "Changes of this node's role, by the new role: candidate is an election begun, leader one won",

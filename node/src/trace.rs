@@ -1,7 +1,8 @@
 //! The trace that a request belongs to: W3C's `traceparent`, and the span under which the request is logged.
 //!
 //! A request that carries a `traceparent` keeps its trace; any other begins one of its own. The trace id stands on
-//! every log line of the request, so what a caller saw can be found in the log of the node it called.
+//! every log line of the request, so what a caller saw can be found in the log of the node it called. A request that its
+//! caller gave no name is named after its trace, and that name goes wherever the request goes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,6 +81,14 @@ impl TraceContext {
         self.parent
     }
 
+    /// A name for a request of this trace, like no other: 64 bytes, the most that a request id may have. None: the machine
+    /// gives no random numbers, and a name that comes twice would be taken for a repeat.
+    #[must_use]
+    pub fn request_name(&self) -> Option<String> {
+        let own = (u128::from(getrandom::u64().ok()?) << 64 | u128::from(getrandom::u64().ok()?)) >> 4;
+        Some(format!("{}-{own:031x}", self.trace_id))
+    }
+
     /// What to send on, or back: the same trace, with a span of this node as the parent.
     #[must_use]
     pub fn header(&self) -> String {
@@ -88,13 +97,12 @@ impl TraceContext {
     }
 }
 
-/// The span of one request, and its trace. Whoever answers it may record `command` and `outcome`. With an export of
-/// spans it is a child of the caller's, unless the caller has said that its trace is not kept.
+/// The span of one request of a trace. Whoever answers it may record `command` and `outcome`. With an export of spans it
+/// is a child of the caller's, unless the caller has said that its trace is not kept.
 ///
 /// The request id is the caller's word: it is written quoted, and never a label of a metric.
 #[must_use]
-pub fn request_span(header: Option<&str>, request_id: &str) -> (Span, TraceContext) {
-    let context = TraceContext::of(header);
+pub fn request_span(context: &TraceContext, request_id: &str) -> Span {
     let span = tracing::info_span!(
         parent: None,
         "request",
@@ -111,7 +119,7 @@ pub fn request_span(header: Option<&str>, request_id: &str) -> (Span, TraceConte
     if !context.is_sampled {
         span.record("is_sampled", false);
     }
-    (span, context)
+    span
 }
 
 /// For a span of this node.
@@ -172,13 +180,25 @@ mod tests {
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         tracing::subscriber::with_default(subscriber, || {
-            let (span, _) = request_span(Some(&format!("00-{TRACE}-{PARENT}-01")), "mine\n\u{1b}[2J");
+            let context = TraceContext::of(Some(&format!("00-{TRACE}-{PARENT}-01")));
+            let span = request_span(&context, "mine\n\u{1b}[2J");
             span.in_scope(|| tracing::warn!("slow"));
         });
         let said = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         assert!(said.contains(&format!("trace_id={TRACE}")), "{said}");
         assert!(said.contains(r#"request_id="mine\n\u{1b}[2J""#), "{said}");
         assert_eq!(said.lines().count(), 1, "a caller's word makes no line of its own: {said}");
+    }
+
+    #[test]
+    fn requests_of_one_trace_are_named_after_it_and_apart() {
+        let context = TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01")).unwrap();
+        let names: std::collections::BTreeSet<String> = (0..1_000).map(|_| context.request_name().unwrap()).collect();
+        assert_eq!(names.len(), 1_000);
+        for name in names {
+            assert!(name.starts_with(&format!("{TRACE}-")), "{name}");
+            assert!(lease::names::RequestId::new(&name).is_ok(), "{name}");
+        }
     }
 
     #[test]

@@ -26,12 +26,16 @@ mod disclosure;
 mod document;
 #[path = "edge/every_call.rs"]
 mod every_call;
+#[path = "edge/failing.rs"]
+mod failing;
 #[path = "edge/failover.rs"]
 mod failover;
 #[path = "edge/form.rs"]
 mod form;
 #[path = "edge/hostile.rs"]
 mod hostile;
+#[path = "edge/interregnum.rs"]
+mod interregnum;
 #[path = "edge/metrics.rs"]
 mod metrics;
 #[path = "edge/overload.rs"]

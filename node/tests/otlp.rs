@@ -1,7 +1,7 @@
 //! Spans, as a collector receives them.
 
 use node::otlp::{Endpoint, Exporter};
-use node::trace::request_span;
+use node::trace::{TraceContext, request_span};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -69,7 +69,8 @@ fn a_span_reaches_the_collector_in_the_callers_trace() {
     let exporter = Exporter::start(&endpoint, 7).unwrap();
     let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
-        let (span, context) = request_span(Some(header), "request-7");
+        let context = TraceContext::of(Some(header));
+        let span = request_span(&context, "request-7");
         assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
         span.record("outcome", "ok");
         span.in_scope(|| drop(tracing::info_span!("below", left = 3)));
@@ -91,8 +92,9 @@ fn what_belongs_to_no_trace_or_to_one_that_is_not_kept_stays_here() {
     let exporter = Exporter::start(&endpoint, 7).unwrap();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
         drop(tracing::info_span!("of nobody"));
-        drop(request_span(Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"), "not kept"));
-        drop(request_span(None, "kept"));
+        let not_kept = TraceContext::of(Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"));
+        drop(request_span(&not_kept, "not kept"));
+        drop(request_span(&TraceContext::begin(), "kept"));
     });
     exporter.stop();
     let request = received.recv_timeout(LIMIT).unwrap();
@@ -105,7 +107,8 @@ fn a_trace_that_begins_here_has_the_same_id_in_the_log_and_at_the_collector() {
     let exporter = Exporter::start(&endpoint, 7).unwrap();
     let mut trace = String::new();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
-        let (_span, context) = request_span(None, "request-8");
+        let context = TraceContext::begin();
+        let _span = request_span(&context, "request-8");
         trace = context.trace_id().to_string();
     });
     exporter.stop();
@@ -125,7 +128,7 @@ fn a_collector_that_is_away_or_refuses_keeps_nobody_waiting_for_ever() {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
             // Many more than may wait.
             for _ in 0..20_000 {
-                drop(request_span(None, "request"));
+                drop(request_span(&TraceContext::begin(), "request"));
             }
         });
         exporter.stop();

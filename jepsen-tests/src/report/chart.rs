@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 1_000.0;
 /// Left of every plot, for the figures of its axis.
-const LEFT: f64 = 56.0;
+/// The longest name of a fault fits.
+const LEFT: f64 = 104.0;
 const RIGHT: f64 = 12.0;
 const LANE: f64 = 18.0;
 
@@ -175,13 +176,11 @@ pub fn lanes(series: &Series, history: &History) -> String {
 }
 
 fn lane_label(svg: &mut String, y: f64, label: &str) {
-    let short: String = label.chars().take(9).collect();
     let _ = write!(
         svg,
-        r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{}<title>{}</title></text>"#,
+        r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
         LEFT - 6.0,
         y + LANE / 2.0 + 3.5,
-        escape(&short),
         escape(label),
     );
 }

@@ -100,9 +100,8 @@ impl<T: Serialize> IntoResponse for Viewed<T> {
 /// Around everything: names the request, writes what went wrong, and counts.
 pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let name = RequestName::of(request.headers());
-    let header = request.headers().get(trace::HEADER).and_then(|header| header.to_str().ok());
-    let (span, trace) = trace::request_span(header, name.as_str().unwrap_or_default());
+    let (name, trace) = named(request.headers());
+    let span = trace::request_span(&trace, name.as_str());
     let known = known(request.method(), request.extensions().get::<MatchedPath>());
     let operation = known.map(|known| known.operation);
     request.extensions_mut().insert(name.clone());
@@ -125,17 +124,21 @@ pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) 
     response
 }
 
+/// What a request is called, and the trace that it is of.
+pub(crate) fn named(headers: &HeaderMap) -> (RequestName, TraceContext) {
+    let trace = TraceContext::of(headers.get(trace::HEADER).and_then(|header| header.to_str().ok()));
+    (RequestName::of(headers, &trace), trace)
+}
+
 /// Writes what went wrong, and names the request and its trace.
 pub(crate) fn finished(response: &mut Response, name: &RequestName, trace: &TraceContext) {
     if let Some(mut told) = response.extensions_mut().remove::<Told>() {
-        if let Some(id) = name.as_str() {
-            told.0.request_id = Some(id.to_owned());
-        }
+        told.0.request_id = Some(name.as_str().to_owned());
         write(response, &told.0);
         response.extensions_mut().insert(told);
     }
-    for (header, value) in [(REQUEST_ID, name.as_str()), (TRACE, Some(trace.header().as_str()))] {
-        if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+    for (header, value) in [(REQUEST_ID, name.as_str()), (TRACE, trace.header().as_str())] {
+        if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(header, value);
         }
     }

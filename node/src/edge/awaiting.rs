@@ -1,8 +1,8 @@
 //! A node that waits for a backup: it has nothing yet, and serves the one call that gives it something.
 
 use crate::daemon::EdgeSettings;
-use crate::edge::answer::{Failure, Reply, finished};
-use crate::edge::extract::{Query, RequestName, identify};
+use crate::edge::answer::{self, Failure, Reply, finished};
+use crate::edge::extract::{Query, identify};
 use crate::edge::rest::cluster::RestoreQuery;
 use crate::edge::server::EdgeServer;
 use crate::identity::Authenticator;
@@ -110,9 +110,8 @@ fn not_restored(error: RestoreError) -> Failure {
 
 /// As on any other node, an answer names its request.
 async fn named(mut request: Request, next: Next) -> Response {
-    let name = RequestName::of(request.headers());
-    let header = request.headers().get(trace::HEADER).and_then(|header| header.to_str().ok());
-    let (span, trace) = trace::request_span(header, name.as_str().unwrap_or_default());
+    let (name, trace) = answer::named(request.headers());
+    let span = trace::request_span(&trace, name.as_str());
     request.extensions_mut().insert(name.clone());
     let mut response = next.run(request).instrument(span).await;
     finished(&mut response, &name, &trace);

@@ -4,6 +4,7 @@ use crate::edge::Edge;
 use crate::edge::answer::Failure;
 use crate::edge::server::Peer;
 use crate::identity::{Authenticator, Identity, TokenHash};
+use crate::trace::TraceContext;
 use api::names::Number;
 use api::{Code, Problem};
 use axum::body::Bytes;
@@ -27,27 +28,29 @@ pub const ACTOR: HeaderName = HeaderName::from_static("tenure-actor");
 pub const ACTOR_KIND: HeaderName = HeaderName::from_static("tenure-actor-kind");
 pub const ACTOR_PARENT: HeaderName = HeaderName::from_static("tenure-actor-parent");
 
-/// What a request is called: by its caller, or by this node. None: what the caller gave is no name.
+/// What a request is called: by its caller or, if that gave none, by this node.
 #[derive(Clone, Debug)]
-pub struct RequestName(Option<Arc<RequestId>>);
-
-impl RequestName {
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let id = match headers.get(IDEMPOTENCY_KEY) {
-            Some(given) => given.to_str().ok().and_then(|given| RequestId::new(given).ok()),
-            None => made_up(),
-        };
-        Self(id.map(Arc::new))
-    }
-
-    pub(crate) fn as_str(&self) -> Option<&str> {
-        self.0.as_ref().map(|id| id.as_str())
-    }
+pub struct RequestName {
+    name: Arc<str>,
+    /// None: what the caller gave is no name. This node's own then stands in the answer only.
+    id: Option<RequestId>,
 }
 
-fn made_up() -> Option<RequestId> {
-    let (high, low) = (getrandom::u64().ok()?, getrandom::u64().ok()?);
-    RequestId::new(&format!("{high:016x}{low:016x}")).ok()
+impl RequestName {
+    pub(crate) fn of(headers: &HeaderMap, trace: &TraceContext) -> Self {
+        let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
+        let id = match (given.next(), given.next()) {
+            (None, _) => trace.request_name().and_then(|name| RequestId::new(&name).ok()),
+            (Some(given), None) => given.to_str().ok().and_then(|given| RequestId::new(given).ok()),
+            (Some(_), Some(_)) => None,
+        };
+        let own = || trace.request_name().unwrap_or_else(|| trace.trace_id().to_string());
+        Self { name: id.as_ref().map_or_else(|| own().into(), |id| id.as_str().into()), id }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.name
+    }
 }
 
 /// A header that may be there once.
@@ -108,7 +111,7 @@ impl FromRequestParts<Edge> for Asking {
         let space = named(headers, &SPACE, SpaceName::new)?.unwrap_or_else(|| identity.usual_space());
         let session = named(headers, &SESSION, SessionId::new)?;
         header(headers, &IDEMPOTENCY_KEY)?;
-        let name = parts.extensions.get::<RequestName>().and_then(|name| name.0.clone());
+        let name = parts.extensions.get::<RequestName>().and_then(|name| name.id.clone());
         let Some(request_id) = name else {
             let why = "must be 1 to 64 bytes of visible ASCII";
             return Err(Problem::invalid(title(&IDEMPOTENCY_KEY), why).into());
@@ -127,7 +130,7 @@ impl FromRequestParts<Edge> for Asking {
                 Some(number.ok_or_else(wrong)?)
             }
         };
-        Ok(Self { identity, token, space, session, request_id: (*request_id).clone(), is_retry, if_match })
+        Ok(Self { identity, token, space, session, request_id, is_retry, if_match })
     }
 }
 

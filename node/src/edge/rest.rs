@@ -8,6 +8,7 @@ pub mod events;
 pub mod holds;
 pub mod items;
 pub mod node;
+mod past_holder;
 pub mod queues;
 pub mod spaces;
 pub mod workers;

@@ -136,6 +136,10 @@ async fn send_backup(world: &mut World, backup: &Bytes) {
     let cut_off = root.upload(path, backup.slice(..backup.len() / 2)).refused("invalid").await;
     assert!(cut_off["detail"].as_str().is_some_and(|why| why.contains("is cut off")), "{cut_off}");
     root.upload(format!("{path}?token_flor=1"), backup.clone()).refused("invalid").await;
+    // So high that soon no token would be left: refused before anything is there.
+    let floor = lease::bounds::TOKEN_LIMIT / 2;
+    let refused = root.upload(format!("{path}?token_floor={floor}"), backup.clone()).refused("restore_refused").await;
+    assert!(refused["detail"].as_str().is_some_and(|why| why.contains("--token-floor")), "{refused}");
     let restored = root.upload(path, backup.clone()).ok().await;
     assert_eq!(restored["node"], 1, "{restored}");
     world.has_vote(1).await;

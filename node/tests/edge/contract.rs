@@ -6,6 +6,7 @@ use raft_store::types::NodeId;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Beside the codes: what an answer without a problem is noted as.
 pub(crate) const OK: &str = "ok";
@@ -13,6 +14,7 @@ pub(crate) const OK: &str = "ok";
 pub(crate) struct Contract {
     operations: Vec<Operation>,
     seen: Mutex<BTreeSet<Seen>>,
+    asked: AtomicU64,
 }
 
 struct Operation {
@@ -52,12 +54,22 @@ impl Contract {
             }
         }
         assert!(operations.len() > 40, "{} calls", operations.len());
-        Self { operations, seen: Mutex::default() }
+        Self { operations, seen: Mutex::default(), asked: AtomicU64::default() }
     }
 
     /// Before anybody has read the document.
     pub(crate) fn unread() -> Self {
-        Self { operations: Vec::new(), seen: Mutex::default() }
+        Self { operations: Vec::new(), seen: Mutex::default(), asked: AtomicU64::default() }
+    }
+
+    /// A connection was made, and a request goes onto it.
+    pub(crate) fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many have.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
     }
 
     pub(crate) fn operations(&self) -> BTreeSet<String> {

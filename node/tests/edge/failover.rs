@@ -191,8 +191,8 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
     .await;
     for early in early {
         let (code, id) = early.await.unwrap();
-        // In the leader's log, or still before it.
-        assert!(code == "unknown" || code == "unavailable", "{id}: {code}");
+        // In the leader's log, still before it, or behind the crowd of its own actor.
+        assert!(["unknown", "unavailable", "rate_limited", "overloaded"].contains(&code.as_str()), "{id}: {code}");
         asked.insert(id, code);
     }
     let mut codes: BTreeMap<String, usize> = BTreeMap::new();
@@ -223,7 +223,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
     for (id, code) in asked {
         let ada = edge.caller("ada").at(others[0]);
         let seen = ada.get(format!("/v1/items/{id}")).answer().await;
-        if code == "unavailable" {
+        if code != "unknown" {
             assert_eq!(seen.status, 404, "{id} was said not to have happened");
         }
         // Asked again under its key it happens, if it has not: once.

@@ -41,6 +41,37 @@ async fn what_a_call_does_not_take_is_refused_by_its_name_and_changes_nothing() 
     assert_eq!(field(update.patch("/v1/items/a", both)).await, "read_at");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_names_its_request_also_when_the_name_it_was_given_is_none() {
+    let edge = Edge::start(&usual()).await;
+    let ada = edge.caller("ada");
+    ada.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
+    let long = "k".repeat(65);
+    let mut made_up = BTreeSet::new();
+    for wrong in ["", "t\u{e4}glich", &long] {
+        for ask in [ada.key(wrong).post("/v1/items/a/claim", json!({})), ada.key(wrong).get("/v1/items/a")] {
+            let answer = ask.answer().await;
+            let problem = answer.json();
+            assert_eq!(
+                (&problem["code"], &problem["field"]),
+                (&json!("invalid"), &json!("Idempotency-Key")),
+                "{problem}"
+            );
+            let id = problem["request_id"].as_str().unwrap().to_owned();
+            assert_eq!(answer.headers["tenure-request-id"], id.as_str());
+            assert!(wrong.is_empty() || !id.contains(wrong), "{id}");
+            assert!(made_up.insert(id), "each its own: {problem}");
+        }
+    }
+    // One that was given twice is none either.
+    let mut twice = ada.key("one");
+    twice.headers.push(("idempotency-key", "two".to_owned()));
+    let problem = twice.post("/v1/items/a/claim", json!({})).refused("invalid").await;
+    assert_eq!(problem["field"], "Idempotency-Key", "{problem}");
+    assert!(!["one", "two"].contains(&problem["request_id"].as_str().unwrap()), "{problem}");
+    assert_eq!(ada.get("/v1/items/a").ok().await["state"], "queued", "nothing was claimed");
+}
+
 /// Every page of a list, with something done between any two.
 async fn pages(caller: &Caller, path: &str, list: &str, between: impl AsyncFn(usize)) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
@@ -114,5 +145,5 @@ async fn long_answers_are_compressed_for_those_who_read_that_and_streams_are_not
     let named = root.key("mine").get("/v1/items").answer().await;
     assert_eq!(named.headers["tenure-request-id"], "mine");
     let unnamed = root.get("/v1/items").answer().await;
-    assert_eq!(unnamed.headers["tenure-request-id"].len(), 32);
+    assert_eq!(unnamed.headers["tenure-request-id"].len(), 64);
 }

@@ -176,6 +176,7 @@ impl Ask {
             request = request.header(CONTENT_TYPE, self.kind);
         }
         let body = Full::new(Bytes::from(self.body.clone().unwrap_or_default()));
+        self.caller.contract.ask();
         let sending = sender.send_request(request.body(body).unwrap());
         match within("an answer", sending).await {
             Ok(response) => Ok((response, connection)),

@@ -2,7 +2,7 @@
 
 use crate::client::until;
 use crate::http::Caller;
-use crate::people::{Edge, person, usual};
+use crate::people::{Edge, METRICS_OPEN, person, usual};
 use serde_json::json;
 
 const CANARY: &str = "canary";
@@ -116,6 +116,21 @@ async fn a_leader_that_was_stopped_says_how_much_time_it_withheld() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_for_those_who_run_something_also_on_the_same_machine() {
+    let edge = Edge::begun(&usual(), async |world| {
+        world.options.retain(|option| option != METRICS_OPEN);
+        world.start(1);
+        world.leader().await;
+    })
+    .await;
+    // For all that the node knows, a proxy on its machine asks for somebody else.
+    edge.nobody().get("/metrics").refused("unauthenticated").await;
+    let problem = edge.caller("ada").get("/metrics").refused("forbidden").await;
+    assert_eq!(problem["needs"], "operator", "{problem}");
+    assert_eq!(value(&scrape(&edge.caller("root")).await, "tenure_failed"), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_requests_trace_is_in_the_log_of_the_node_it_called_and_its_id_in_the_leaders() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let mut edge = Edge::begun(&usual(), async |world| {
@@ -134,5 +149,12 @@ async fn a_requests_trace_is_in_the_log_of_the_node_it_called_and_its_id_in_the_
     let sent_on = ["sent on to the leader", TRACE, "the-key-of-this-one"];
     assert!(line(&edge.world.words(follower), &sent_on), "{}", edge.world.words(follower));
     let taken = ["a command of another node's caller", "the-key-of-this-one", "create"];
+    assert!(line(&edge.world.words(leader), &taken), "{}", edge.world.words(leader));
+    // One that its caller did not name is named after its trace: that is in both logs.
+    const OTHER: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let unnamed = edge.caller("ada").at(follower).with("traceparent", &format!("00-{OTHER}-00f067aa0ba902b7-01"));
+    unnamed.post("/v1/items/a/claim", json!({})).ok().await;
+    assert!(line(&edge.world.words(follower), &["sent on to the leader", OTHER]), "{}", edge.world.words(follower));
+    let taken = ["a command of another node's caller", OTHER, "claim"];
     assert!(line(&edge.world.words(leader), &taken), "{}", edge.world.words(leader));
 }

@@ -1,12 +1,14 @@
 //! More than a node can do: who asks it is sent away at once, and whoever keeps a lease alive is not.
 
 use crate::client::until;
-use crate::metrics::value;
+use crate::http::Ask;
+use crate::metrics::{scrape, value};
 use crate::people::{Edge, person, usual};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 const NOISY: [&str; 6] = ["noisy-0", "noisy-1", "noisy-2", "noisy-3", "noisy-4", "noisy-5"];
 /// Of each of them, at a time.
@@ -92,6 +94,145 @@ async fn a_crowd_is_sent_away_at_once_while_renewals_of_others_and_its_own_are_t
     .await;
 }
 
+/// A batch of claims that weighs as much as one can.
+fn batch() -> Value {
+    let claims: Vec<Value> = (0..WEIGHT).map(|nth| json!({"item": format!("none-{nth}")})).collect();
+    json!({"claims": claims})
+}
+
+/// A crowd asks while nothing is answered; then it is. Says what each was told.
+async fn stall(edge: &Edge, leader: u64, others: &[u64], beside: Vec<Ask>) -> (Vec<Value>, Vec<u16>) {
+    /// Longer than an answer should take.
+    const SLOW: Duration = Duration::from_millis(900);
+    let nobody = edge.nobody().at(leader);
+    let in_flight = async || value(&scrape(&nobody).await, "tenure_commands_in_flight");
+    for node in others {
+        edge.world.pause(*node);
+    }
+    let answered = Arc::new(AtomicUsize::new(0));
+    let crowd: Vec<_> = NOISY
+        .map(|actor| {
+            let (ask, answered) = (edge.caller(actor).at(leader).post("/v1/claims", batch()), answered.clone());
+            tokio::spawn(async move {
+                let answer = ask.answer().await.json();
+                answered.fetch_add(1, Ordering::Relaxed);
+                answer
+            })
+        })
+        .into_iter()
+        .collect();
+    until("each of the crowd is let in or sent away", async || {
+        let sent_away = answered.load(Ordering::Relaxed);
+        in_flight().await >= ((NOISY.len() - sent_away) * WEIGHT) as f64
+    })
+    .await;
+    let let_in = in_flight().await;
+    let count = beside.len();
+    let beside: Vec<_> = beside.into_iter().map(|ask| tokio::spawn(ask.answer())).collect();
+    until("those beside it are let in", async || in_flight().await >= let_in + count as f64).await;
+    let began = Instant::now();
+    until("answers are slow", async || began.elapsed() > SLOW).await;
+    for node in others {
+        edge.world.resume(*node);
+    }
+    let (mut told, mut statuses) = (Vec::new(), Vec::new());
+    for answer in crowd {
+        told.push(answer.await.unwrap());
+    }
+    for answer in beside {
+        statuses.push(answer.await.unwrap().status);
+    }
+    (told, statuses)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_room_shrinks_while_answers_are_slow_and_grows_when_they_are_quick_again() {
+    let mut people = usual();
+    people.extend(NOISY.map(|actor| person(actor, "default", &["worker"])));
+    let mut edge = Edge::start(&people).await;
+    let leader = edge.world.leader().await;
+    let others: Vec<_> = edge.world.running().into_iter().filter(|node| *node != leader).collect();
+    let ada = edge.caller("ada").at(leader);
+    let room = async || value(&scrape(&ada).await, "tenure_room_commands");
+    let mut held = Vec::new();
+    for nth in 0..4 {
+        let id = format!("held-{nth}");
+        ada.post("/v1/items", json!({"id": id, "queue": "q"})).ok().await;
+        let token = ada.post(format!("/v1/items/{id}/claim"), json!({})).ok().await["token"].clone();
+        held.push(json!({"token": token, "path": format!("/v1/items/{id}/renew")}));
+    }
+    let renewals = || -> Vec<Ask> {
+        let renew = |held: &Value| ada.post(held["path"].as_str().unwrap(), json!({"token": held["token"]}));
+        held.iter().map(renew).collect()
+    };
+    assert_eq!(room().await, ROOM as f64, "it has seen no slow answer yet");
+    // All of the crowd fits; and since it takes long, less is let in from then on.
+    until("slow answers have made the room small", async || {
+        let (told, renewed) = stall(&edge, leader, &others, renewals()).await;
+        assert!(renewed.iter().all(|status| *status == 200), "{renewed:?}");
+        if room().await == ROOM as f64 {
+            assert!(told.iter().all(|told| told["code"] != "overloaded"), "{told:?}");
+        }
+        room().await < (NOISY.len() * WEIGHT) as f64
+    })
+    .await;
+    // The same crowd again: part of it is sent away at once, and told when to come back. Renewals are taken.
+    let (told, renewed) = stall(&edge, leader, &others, renewals()).await;
+    let sent_away: Vec<_> = told.iter().filter(|told| told["code"] == "overloaded").collect();
+    assert!(!sent_away.is_empty() && sent_away.len() < told.len(), "{told:?}");
+    assert!(sent_away.iter().all(|told| told["retry_after_ms"].as_u64() > Some(0)), "{told:?}");
+    assert_eq!(renewed, [200; 4]);
+    // Quick again, and asked for: there is more room than the crowd needs.
+    until("the room has grown", async || {
+        let crowd: Vec<_> = NOISY
+            .iter()
+            .flat_map(|actor| (0..2).map(|_| edge.caller(actor).at(leader).post("/v1/claims", batch())))
+            .map(|ask| tokio::spawn(ask.answer()))
+            .collect();
+        for answer in crowd {
+            answer.await.unwrap();
+        }
+        room().await > (NOISY.len() * WEIGHT) as f64
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_who_looks_far_into_the_past_too_often_is_told_so_and_renewals_are_taken() {
+    const HISTORY: usize = 20;
+    let mut edge = Edge::start(&usual()).await;
+    let leader = edge.world.leader().await;
+    let (ada, bob) = (edge.caller("ada").at(leader), edge.caller("bob").at(leader));
+    ada.post("/v1/items", json!({"id": "first", "queue": "q"})).ok().await;
+    let token = ada.post("/v1/items/first/claim", json!({"lease_for_ms": 600_000})).ok().await["token"].clone();
+    // A long way back to the first event.
+    for nth in 0..HISTORY {
+        let items: Vec<Value> = (0..1_000).map(|item| json!({"id": format!("i{nth}-{item}"), "queue": "q"})).collect();
+        ada.post("/v1/items/batch", json!({"items": items})).ok().await;
+    }
+    let path = "/v1/items/first/held_at?at_ms=999999999999999";
+    assert_eq!(bob.get(path).ok().await["held"], true);
+    let mut limited = 0;
+    until("he is told that he asks too much", async || {
+        let asked: Vec<_> = (0..120).map(|_| tokio::spawn(bob.get(path).answer())).collect();
+        ada.post("/v1/items/first/renew", json!({"token": token})).ok().await;
+        for asked in asked {
+            let answer = asked.await.unwrap();
+            match answer.json()["code"].as_str() {
+                None => assert_eq!(answer.json()["held"], true, "{answer:?}"),
+                Some("rate_limited" | "overloaded") => {
+                    assert!(answer.json()["retry_after_ms"].as_u64() > Some(0), "{answer:?}");
+                    limited += 1;
+                }
+                // It took too long: not a wrong answer, and not a read without an end.
+                Some(code) => assert_eq!(code, "unavailable", "{answer:?}"),
+            }
+        }
+        limited > 0
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_come_slowly_take_no_room_from_others() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -111,7 +252,7 @@ async fn bodies_that_come_slowly_take_no_room_from_others() {
     );
     let mut slow = Vec::new();
     let mut limited = None;
-    let opened = std::time::Instant::now();
+    let opened = Instant::now();
     while limited.is_none() {
         assert!(opened.elapsed() < crate::client::LIMIT, "{} at a time", slow.len());
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
@@ -121,7 +262,7 @@ async fn bodies_that_come_slowly_take_no_room_from_others() {
         // The room of one actor is not used up sooner than this.
         if slow.len() > 32 {
             let mut start = [0; 4_096];
-            let heard = tokio::time::timeout(std::time::Duration::from_millis(200), stream.read(&mut start)).await;
+            let heard = tokio::time::timeout(Duration::from_millis(200), stream.read(&mut start)).await;
             limited = heard.ok().map(|count| String::from_utf8_lossy(&start[..count.unwrap()]).into_owned());
         }
         slow.push(stream);

@@ -14,6 +14,9 @@ const ALL: &[&str] = &["reader", "worker", "dispatcher", "operator", "admin"];
 /// Not the space of those who name none.
 const SPACE: &str = "default";
 
+/// The tests are on this machine, and most of their callers run nothing.
+pub(crate) const METRICS_OPEN: &str = "--metrics-open";
+
 pub(crate) struct Edge {
     pub(crate) world: World,
     contract: Arc<Contract>,
@@ -55,7 +58,8 @@ impl Edge {
         let mut world = World::empty();
         write_tokens(&world, people);
         world.serves = true;
-        world.options = vec!["--tokens".into(), world.folder().join("tokens.toml").display().to_string()];
+        let tokens = world.folder().join("tokens.toml").display().to_string();
+        world.options = vec!["--tokens".into(), tokens, METRICS_OPEN.into()];
         begin(&mut world).await;
         let addresses: BTreeMap<u64, String> = (1..=4).map(|node| (node, world.edge_address(node))).collect();
         let nothing = Contract::unread();

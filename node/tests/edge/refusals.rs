@@ -15,14 +15,14 @@ use tokio::net::TcpStream;
 /// What it takes is not to be had of three nodes that are well, or not in the space of a test.
 const ELSEWHERE: &[(Code, &str)] = &[
     (Code::RejectedByPolicy, "refusals::a_space_that_wants_checked_identities_takes_no_self_reported_ones"),
-    (Code::RequestForgotten, "lease, scenarios of requests: four million requests come before the first is forgotten"),
+    (Code::RequestForgotten, "failing::a_request_that_was_pushed_out_of_the_memory_is_not_run_again"),
     (Code::NotActivated, "backup::what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_it"),
-    (Code::RestoreRefused, "lease, scenarios of the cluster: only a node that was restored begins an epoch"),
+    (Code::RestoreRefused, "backup::what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_it"),
     (Code::Overloaded, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unavailable, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unknown, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::PositionTooOld, "backups::old_events_leave_the_disk_and_who_reads_on_from_there_is_told"),
-    (Code::Internal, "a disk that fails"),
+    (Code::Internal, "failing::a_node_whose_disk_fails_to_be_read_says_so_and_others_serve"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

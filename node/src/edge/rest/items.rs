@@ -4,8 +4,8 @@ use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, unfitting};
 use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
+use crate::edge::rest::past_holder::{self, PastHolder};
 use crate::hub::Topic;
-use crate::service::TokioNode;
 use api::claim::ItemsCreated;
 use api::item::{
     Activities, Activity, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, Line, NewItem, NewItems,
@@ -380,9 +380,14 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
     // It may have to read all events that are kept. Meanwhile it counts as so many calls, and what it takes tells nothing
     // of how quick others are.
     let _working = call.admit(Class::Bulk, HELD_AT_WEIGHT)?;
-    match last_grant(&call.edge.node, space, last, &id, Time(query.at_ms)).await? {
-        Found::Nobody => Ok(Json(none)),
-        Found::Holder(holder, token) => {
+    let page_before = |before| {
+        let node = call.edge.node.clone();
+        let reading = tokio::task::spawn_blocking(move || node.store().events_before(space, before, past_holder::PAGE));
+        async move { reading.await.map_err(|_| Failure::from(Code::Internal))?.map_err(failed_disk) }
+    };
+    match past_holder::find(page_before, last, &id, Time(query.at_ms), Instant::now() + CALL_WITHIN).await? {
+        PastHolder::Nobody => Ok(Json(none)),
+        PastHolder::Holder(holder, token) => {
             let is_shown = sees_all || holder.actor == *call.actor();
             Ok(Json(HeldAt {
                 held: true,
@@ -392,57 +397,9 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
                 ..none
             }))
         }
-        Found::TooOld => Err(Code::PositionTooOld.into()),
+        PastHolder::TooOld => Err(Code::PositionTooOld.into()),
     }
-}
-
-enum Found {
-    Nobody,
-    Holder(lease::caller::Holder, lease::numbers::Token),
-    /// The events of that moment are no longer kept.
-    TooOld,
 }
 
 /// What looking for a holder of the past weighs, in ordinary calls.
 const HELD_AT_WEIGHT: usize = 16;
-
-/// Goes back from the last event to the last thing that happened to the item's lease at or before a moment, page by
-/// page: whoever leaves reads no further.
-async fn last_grant(
-    node: &TokioNode,
-    space: lease::numbers::SpaceNo,
-    last: lease::numbers::EventNumber,
-    id: &ItemId,
-    at: Time,
-) -> Result<Found, Failure> {
-    const PAGE: usize = 1_000;
-    let by = Instant::now() + CALL_WITHIN;
-    let mut before = lease::numbers::EventNumber { seq: last.seq.saturating_add(1), ..last };
-    loop {
-        if Instant::now() > by {
-            let why = format!("the events after {before} do not tell, and there was no time for those before");
-            return Err(Problem::new(Code::Unavailable).with_detail(why).into());
-        }
-        let reading = node.clone();
-        let reading = tokio::task::spawn_blocking(move || reading.store().events_before(space, before, PAGE));
-        let events = reading.await.map_err(|_| Failure::from(Code::Internal))?.map_err(failed_disk)?;
-        for event in events.iter().filter(|event| event.at <= at && event.item.as_ref() == Some(id)) {
-            match &event.what {
-                lease::event::What::Granted { holder, token, .. } => {
-                    return Ok(Found::Holder(holder.clone(), *token));
-                }
-                lease::event::What::Created => return Ok(Found::Nobody),
-                what if what.ended_lease().is_some() => return Ok(Found::Nobody),
-                _ => {}
-            }
-        }
-        match events.last() {
-            Some(oldest) if events.len() == PAGE => before = oldest.number,
-            // All the way back: was there nothing before, or is it gone?
-            oldest => {
-                let is_first = oldest.is_none_or(|oldest| oldest.number.seq <= 1);
-                return Ok(if is_first { Found::Nobody } else { Found::TooOld });
-            }
-        }
-    }
-}

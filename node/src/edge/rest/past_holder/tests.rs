@@ -1,0 +1,89 @@
+//! Looking back, with the end of what is kept and the end of the time where they may be.
+
+use super::*;
+use lease::names::{ActorId, SpaceName};
+use lease::numbers::{Epoch, Wall};
+use std::time::Duration;
+
+fn number(seq: u64) -> EventNumber {
+    EventNumber { epoch: Epoch(0), seq }
+}
+
+fn item(id: &str) -> ItemId {
+    ItemId::new(id).unwrap()
+}
+
+/// Each happened a millisecond after the one before.
+fn event(seq: u64, id: &str, what: What) -> Event {
+    Event {
+        space: SpaceName::fallback(),
+        number: number(seq),
+        at: Time(seq),
+        wall: Wall(0),
+        by: None,
+        queue: None,
+        item: Some(item(id)),
+        local_to: None,
+        what,
+    }
+}
+
+fn ada() -> Holder {
+    Holder::new(ActorId::new("ada").unwrap(), None)
+}
+
+fn granted() -> What {
+    let (token, expires_at) = (Token(7), Time(100));
+    What::Granted { holder: ada(), token, expires_at, from_line: false, was_assigned_to: None }
+}
+
+/// What is kept, of which everything below `first` is gone.
+fn kept(first: u64, last: u64) -> Vec<Event> {
+    let what = |seq| match seq {
+        1 => event(1, "disk", What::Created),
+        2 => event(2, "disk", granted()),
+        seq => event(seq, "other", What::Queued),
+    };
+    (first..=last).map(what).collect()
+}
+
+/// What is found, and how many pages were read for it.
+async fn look(kept: &[Event], last: u64, at: u64, by: Instant) -> (Result<PastHolder, Failure>, usize) {
+    let mut pages = 0;
+    let page_before = |before: EventNumber| {
+        pages += 1;
+        let page = kept.iter().rev().filter(|event| event.number < before).take(PAGE).cloned().collect();
+        std::future::ready(Ok(page))
+    };
+    let found = find(page_before, number(last), &item("disk"), Time(at), by).await;
+    (found, pages)
+}
+
+fn later() -> Instant {
+    Instant::now() + Duration::from_secs(3_600)
+}
+
+#[tokio::test]
+async fn a_holder_is_found_however_many_pages_back_and_nobody_before_the_grant() {
+    let all = kept(1, 3_500);
+    let (found, pages) = look(&all, 3_500, 3_500, later()).await;
+    assert_eq!((found.unwrap(), pages), (PastHolder::Holder(ada(), Token(7)), 4));
+    assert_eq!(look(&all, 3_500, 1, later()).await.0.unwrap(), PastHolder::Nobody);
+    assert_eq!(look(&[], 0, 9, later()).await.0.unwrap(), PastHolder::Nobody, "nothing ever happened");
+}
+
+#[tokio::test]
+async fn when_the_time_is_over_no_further_page_is_read_and_the_caller_is_told_how_far_it_went() {
+    let (found, pages) = look(&kept(1, 3_500), 3_500, 3_500, Instant::now() - Duration::from_millis(1)).await;
+    let Failure(problem) = found.unwrap_err();
+    assert_eq!((problem.code, pages), (Code::Unavailable, 0));
+    assert!(problem.detail.as_ref().is_some_and(|why| why.contains("0.3501")), "{problem:?}");
+}
+
+#[tokio::test]
+async fn what_is_gone_is_never_taken_for_nobody() {
+    for first in [3, 501, 1_501, 2_500, 2_501] {
+        let (found, _) = look(&kept(first, 2_500), 2_500, 2_500, later()).await;
+        assert_eq!(found.unwrap(), PastHolder::TooOld, "the first that is kept is {first}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What callers are told when a node forgets or fails: a request that is no longer remembered, a disk that cannot be read.
+
+use crate::http::Caller;
+use crate::people::{Edge, usual};
+use lease::Command;
+use lease::bounds::{NEXT_COUNT, REQUESTS_MAX};
+use lease::command::Next;
+use lease::encoding::encode;
+use node::peers::wire::{NodeQuestion, NodeReply};
+use raft_store::codec::records::Blob;
+use raft_store::directory::{Directory, Found};
+use serde_json::json;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+/// Requests in one frame between nodes.
+const FRAME: u64 = 1_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
+    let mut edge = Edge::start(&usual()).await;
+    let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
+    let ada = edge.caller("ada").at(follower);
+    ada.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
+    let first = ada.key("first");
+    let token = first.post("/v1/items/a/claim", json!({"lease_for_ms": 600_000})).ok().await["token"].clone();
+    let again = |node: u64, key: &str| {
+        let caller = edge.caller("ada").at(node).key(key).with("tenure-retry", "true");
+        caller.post("/v1/items/a/claim", json!({"lease_for_ms": 600_000}))
+    };
+    assert_eq!(again(leader, "first").ok().await["token"], token, "it is remembered");
+
+    // More than is remembered, of the kind that weighs the most for what it does: as other nodes send on what their callers
+    // ask, in few frames. Who may do nothing is refused, and that is remembered too.
+    let client = edge.world.client();
+    let next = Command::Next(Next { count: NEXT_COUNT, ..Next::new(lease::names::QueueName::new("none").unwrap()) });
+    let requests = REQUESTS_MAX / u64::from(NEXT_COUNT) + 1;
+    for _ in 0..requests.div_ceil(FRAME) {
+        let mut frame: Vec<_> = (0..FRAME).map(|_| crate::client::request("mob", next.clone())).collect();
+        frame.iter_mut().for_each(|request| request.caller.rights.clear());
+        let requests = Blob(encode(&frame).into());
+        let reply = client.ask(leader, NodeQuestion::Forward { requests }).await;
+        assert!(matches!(reply, Ok(NodeReply::Forwarded { .. })), "{reply:?}");
+    }
+
+    for node in [leader, follower] {
+        let problem = again(node, "first").refused("request_forgotten").await;
+        assert_eq!(problem["took_effect"], "unknown", "{problem}");
+        // Nobody knows whether this one was sent before; it is not run.
+        again(node, "never-sent").refused("request_forgotten").await;
+    }
+    let seen = ada.get("/v1/events?item=a&limit=100").ok().await;
+    let granted = seen["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "granted").count();
+    assert_eq!(granted, 1, "{seen}");
+    // What is said to be new is taken as new, and a renewal is as good as ever.
+    ada.post("/v1/items/a/renew", json!({"token": token})).ok().await;
+    let renewed = ada.key("second").post("/v1/items/a/claim", json!({})).answer().await.json();
+    assert!(renewed["token"] == token || renewed["code"] == "already_claimed", "{renewed}");
+}
+
+/// The files in which a node's state lies.
+fn tables(edge: &Edge, node: u64) -> Vec<PathBuf> {
+    let Found::Used(directory) = Directory::find(&edge.world.data(node)).unwrap() else { panic!("never used") };
+    let state = directory.state_path().unwrap().unwrap();
+    let files = fs::read_dir(state).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension() == Some(OsStr::new("sst"))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_disk_fails_to_be_read_says_so_and_others_serve() {
+    let mut edge = Edge::start(&usual()).await;
+    let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
+    let root = edge.caller("root");
+    root.post("/v1/items", json!({"id": "a", "queue": "q", "body": {"prompt": "do it"}})).ok().await;
+    let sound: Caller = root.at(6 - leader - follower);
+    for node in [follower, leader] {
+        let root = root.at(node);
+        // It has applied the item. What it has in memory goes into files; then the disk loses what is in them.
+        root.get("/v1/items/a").ok().await;
+        root.post("/v1/cluster/snapshot", json!({})).ok().await;
+        assert_eq!(root.get("/v1/queues").ok().await["queues"].as_array().unwrap().len(), 1);
+        let tables = tables(&edge, node);
+        assert!(!tables.is_empty());
+        for table in tables {
+            File::options().write(true).open(table).unwrap().set_len(0).unwrap();
+        }
+        let problem = root.get("/v1/items/a").refused("internal").await;
+        assert_eq!(problem["took_effect"], "unknown", "{problem}");
+        assert!(!problem.to_string().contains("sst"), "files are nobody's business: {problem}");
+        root.get("/v1/items/a/held_at?at_ms=999999999999999").refused("internal").await;
+        let words = edge.world.words(node);
+        let said = |text: &str| words.lines().any(|line| line.contains(text) && line.contains("request_id"));
+        assert!(said("a view could not be read") && said("a request failed"), "{words}");
+        // What it has in memory it serves, and so do others all of it.
+        assert_eq!(root.get("/v1/queues/q").ok().await["flow"], "open");
+        let seen = sound.get("/v1/items/a").ok().await;
+        assert_eq!(seen["body"]["prompt"], "do it", "{seen}");
+    }
+}
