@@ -49,7 +49,7 @@ struct Turn {
 impl Turn {
     fn at(self, moment: Micros) -> i64 {
         let passed = moment.saturating_sub(self.since).cast_signed();
-        self.shown + passed + passed / 1_000 * self.ppm / 1_000
+        self.shown + passed + passed * self.ppm / 1_000_000
     }
 }
 

@@ -16,7 +16,7 @@ async fn every_call_is_answered_by_the_leader_and_by_a_follower() {
         hold(&root, role).await;
         look(&root, role).await;
         operate(&root, role).await;
-        run_cluster(&root).await;
+        run_cluster(&root, 100 + node).await;
         let seen = edge.contract().seen().into_iter().filter(|seen| seen.node == node && seen.answer == OK);
         let seen: BTreeSet<String> = seen.map(|seen| seen.operation).collect();
         let missing: Vec<_> = edge.contract().operations().difference(&seen).cloned().collect();
@@ -99,13 +99,14 @@ async fn operate(root: &Caller, role: &str) {
     root.post("/v1/workers/remove", name).ok().await;
 }
 
-async fn run_cluster(root: &Caller) {
+/// The stranger comes and goes, and its id does not come back.
+async fn run_cluster(root: &Caller, stranger: u64) {
     let status = root.get("/v1/cluster").ok().await;
     assert_eq!(status["members"].as_array().unwrap().len(), 3, "{status}");
-    let nobody = json!({"node": 9, "peer_address": "127.0.0.1:1", "instance": 0});
+    let nobody = json!({"node": stranger, "peer_address": "127.0.0.1:1", "instance": 0});
     root.post("/v1/cluster/members", nobody).ok().await;
     root.post("/v1/cluster/members/1/promote", json!({})).ok().await;
-    root.delete("/v1/cluster/members/9").ok().await;
+    root.delete(format!("/v1/cluster/members/{stranger}")).ok().await;
     root.post("/v1/cluster/transfer", json!({"to": status["leader"]})).ok().await;
     root.post("/v1/cluster/snapshot", json!({})).ok().await;
     root.post("/v1/cluster/activate", json!({})).ok().await;
