@@ -16,7 +16,7 @@ async fn every_call_is_answered_by_the_leader_and_by_a_follower() {
         hold(&root, role).await;
         look(&root, role).await;
         operate(&root, role).await;
-        run_cluster(&root, 100 + node).await;
+        run_cluster(&root, if role == "leader" { 8 } else { 9 }).await;
         let seen = edge.contract().seen().into_iter().filter(|seen| seen.node == node && seen.answer == OK);
         let seen: BTreeSet<String> = seen.map(|seen| seen.operation).collect();
         let missing: Vec<_> = edge.contract().operations().difference(&seen).cloned().collect();
