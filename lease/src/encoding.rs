@@ -65,6 +65,24 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     bytes
 }
 
+/// How many bytes [`encode`] makes of it.
+#[must_use]
+pub fn encoded_len<T: Serialize>(value: &T) -> usize {
+    let mut counted = Counter(size_of_val(&VERSION));
+    bincode::serde::encode_into_writer(value, &mut counted, config()).expect("our own types encode into memory");
+    counted.0
+}
+
+struct Counter(usize);
+
+impl Writer for &mut Counter {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0 += bytes.len();
+        Ok(())
+    }
+}
+
 /// # Errors
 /// When the bytes are not one whole value of a version that this build knows.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
@@ -91,6 +109,13 @@ mod tests {
         let mut bytes = vec![VERSION, 252];
         bytes.extend_from_slice(&length.to_le_bytes());
         assert!(matches!(decode::<String>(&bytes), Err(DecodeError::Malformed(_))));
+    }
+
+    #[test]
+    fn the_length_is_known_without_the_bytes() {
+        for value in [vec![], vec![String::new()], vec!["x".repeat(300), "y".into()]] {
+            assert_eq!(encoded_len(&value), encode(&value).len());
+        }
     }
 
     #[test]

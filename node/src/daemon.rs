@@ -2,11 +2,12 @@
 
 use crate::admin::Admin;
 use crate::certificates;
+use crate::edge::front::Front;
 use crate::edge::gate::{Gate, GateLimits};
 use crate::edge::server::{EdgeServer, ServerLimits};
 use crate::edge::tls::EdgeTls;
 use crate::edge::watch::PATIENCE;
-use crate::edge::{Edge, Shared, awaiting, rest};
+use crate::edge::{Edge, Shared, awaiting};
 use crate::identity::{Authenticator, Tokens};
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
@@ -357,9 +358,8 @@ fn serve(
         metrics_open: settings.metrics_open,
         wall: Arc::new(wall_now),
     });
-    let router = rest::router(edge);
     let metrics = admin.node().metrics().clone();
-    let served = EdgeServer::start(listener, settings.tls, router, settings.server, metrics);
+    let served = EdgeServer::start(listener, settings.tls, Front::new(edge), settings.server, metrics);
     served.map_err(doing("cannot serve callers"))
 }
 

@@ -7,6 +7,7 @@ pub mod body;
 pub mod call;
 pub mod document;
 pub mod extract;
+pub mod front;
 pub mod gate;
 pub mod rest;
 pub mod server;

@@ -113,7 +113,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         // All that was committed is looked at: an id that just went must not come back.
         let ready = self.in_step(TURN_WITHIN).await;
         ready.map_err(|_| ChangeError::NotLeader(None))?;
-        if self.store().was_member(id).map_err(|error| ChangeError::Refused(error.to_string()))? {
+        if self.store().was_removed(id).map_err(|error| ChangeError::Refused(error.to_string()))? {
             return Err(ChangeError::Refused(format!(
                 "node {id} was removed from the cluster, and its id does not come back: add it under an id that was never used"
             )));

@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 use crate::propose::{Gatherer, NoOutcome, Proposer, Responds};
 use crate::reads::{self, Reads, Rounds};
 use crate::tick;
+use lease::command::OnConflict;
 use lease::numbers::Wall;
 use lease::{Archive, Command, Outcome, Request, State};
 use openraft::async_runtime::watch::WatchReceiver;
@@ -252,7 +253,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         use openraft::Instant;
         let (by, poll_by) = (C::now() + within, C::now() + poll);
         let topic = match &request.command {
-            Command::Claim(claim) => {
+            // Only who may wait is woken: with every event each of them is looked for.
+            Command::Claim(claim) if claim.on_conflict != OnConflict::Fail => {
                 Some(Topic::Place(request.space.clone(), claim.item.clone(), request.caller.holder()))
             }
             _ => None,

@@ -215,7 +215,7 @@ impl<C: Types> Proposer<C> {
         if may_forward && self.refuses_callers() {
             return Err(NoOutcome::Unavailable("this node is draining: ask another one".into()));
         }
-        let bytes = requests.iter().map(|request| lease::encoding::encode(request).len()).sum();
+        let bytes = requests.iter().map(lease::encoding::encoded_len).sum();
         if bytes > SUBMISSION_BYTES_MAX {
             return Err(NoOutcome::TooLarge { bytes, max: SUBMISSION_BYTES_MAX });
         }

@@ -70,16 +70,15 @@ fn a_span_reaches_the_collector_in_the_callers_trace() {
     let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
         let context = TraceContext::of(Some(header));
-        let span = request_span(&context, "request-7");
+        let span = request_span(&context, "request-7", Some("claim"));
         assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
-        span.record("outcome", "ok");
         span.in_scope(|| drop(tracing::info_span!("below", left = 3)));
     });
     exporter.stop();
     let request = received.recv_timeout(LIMIT).unwrap();
     assert!(request.head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{}", request.head);
     assert!(request.head.contains("content-type: application/x-protobuf\r\n"), "{}", request.head);
-    for text in ["request", "request-7", "outcome", "below", "left", "tenured", "service.instance.id"] {
+    for text in ["request", "request-7", "claim", "outcome", "ok", "below", "left", "tenured", "service.instance.id"] {
         assert!(request.has(text.as_bytes()), "{text}");
     }
     assert!(request.has(&0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes()), "the caller's trace");
@@ -93,8 +92,8 @@ fn what_belongs_to_no_trace_or_to_one_that_is_not_kept_stays_here() {
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
         drop(tracing::info_span!("of nobody"));
         let not_kept = TraceContext::of(Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"));
-        drop(request_span(&not_kept, "not kept"));
-        drop(request_span(&TraceContext::begin(), "kept"));
+        drop(request_span(&not_kept, "not kept", None));
+        drop(request_span(&TraceContext::begin(), "kept", None));
     });
     exporter.stop();
     let request = received.recv_timeout(LIMIT).unwrap();
@@ -108,7 +107,7 @@ fn a_trace_that_begins_here_has_the_same_id_in_the_log_and_at_the_collector() {
     let mut trace = String::new();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
         let context = TraceContext::begin();
-        let _span = request_span(&context, "request-8");
+        let _span = request_span(&context, "request-8", None);
         trace = context.trace_id().to_string();
     });
     exporter.stop();
@@ -128,7 +127,7 @@ fn a_collector_that_is_away_or_refuses_keeps_nobody_waiting_for_ever() {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
             // Many more than may wait.
             for _ in 0..20_000 {
-                drop(request_span(&TraceContext::begin(), "request"));
+                drop(request_span(&TraceContext::begin(), "request", None));
             }
         });
         exporter.stop();

@@ -127,14 +127,14 @@ impl<D: StateDisk> StateStore<D> {
         Ok(self.live().applied.membership.clone().try_into()?)
     }
 
-    /// Whether a node of this id was ever a member.
+    /// Whether a node of this id was a member, and is none now.
     ///
     /// # Errors
     /// When the disk fails.
-    pub fn was_member(&self, node: NodeId) -> io::Result<bool> {
-        // Under the lock: what was applied is written.
-        let _live = self.live();
-        self.disk.was_member(node)
+    pub fn was_removed(&self, node: NodeId) -> io::Result<bool> {
+        // Both as of one entry: one that is just being added was not removed.
+        let live = self.live();
+        Ok(!live.applied.membership.membership.members.contains_key(&node) && self.disk.was_member(node)?)
     }
 
     /// One part of an item's body, as it was written.

@@ -7,6 +7,8 @@ mod fleet;
 mod backup;
 #[path = "state/events.rs"]
 mod events;
+#[path = "state/families.rs"]
+mod families;
 #[path = "state/restore.rs"]
 mod restore;
 
@@ -249,32 +251,31 @@ async fn a_snapshot_is_taken_while_entries_are_applied() {
     assert_eq!(other.hash(), expected.hash(), "neither more nor less than index {holds}");
 }
 
-/// Which of the first nine were ever members.
-fn were_members<D: StateDisk>(replica: &Replica<D>) -> Vec<u64> {
-    (1..=9).filter(|id| replica.store.was_member(*id).unwrap()).collect()
+/// Which of the first nine were members, and are none.
+fn removed<D: StateDisk>(replica: &Replica<D>) -> Vec<u64> {
+    (1..=9).filter(|id| replica.store.was_removed(*id).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn who_was_a_member_is_known_for_ever_and_to_who_learns_it_from_a_snapshot() {
+async fn who_was_removed_is_known_for_ever_and_to_who_learns_it_from_a_snapshot() {
     async fn holds<D: StateDisk>(mut leader: Replica<D>, mut follower: Replica<D>) {
-        assert_eq!(were_members(&leader), [0; 0]);
+        assert_eq!(removed(&leader), [0; 0]);
         leader.change_members(&[1]).await;
         leader.change_members(&[1, 2, 3]).await;
         leader.change_members(&[1, 2]).await;
         leader.change_members(&[1, 2, 5]).await;
-        assert_eq!(were_members(&leader), [1, 2, 3, 5]);
+        assert_eq!(removed(&leader), [3]);
         let snapshot = leader.machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
         follower.machine.install_snapshot(&snapshot.meta, snapshot.snapshot).await.unwrap();
         follower.next = leader.next;
         follower.change_members(&[1, 2, 6]).await;
-        assert_eq!(were_members(&follower), [1, 2, 3, 5, 6]);
+        assert_eq!(removed(&follower), [3, 5]);
     }
     holds(Replica::open(MemoryDisk::default()), Replica::open(MemoryDisk::default())).await;
     let ((leaders, leader), (followers, follower)) = (rocks(), rocks());
     holds(leader, follower).await;
-    assert_eq!(were_members(&reopen(&leaders)), [1, 2, 3, 5]);
-    // It switched to another state meanwhile.
-    assert_eq!(were_members(&reopen(&followers))[..4], [1, 2, 3, 5]);
+    assert_eq!(removed(&reopen(&leaders)), [3]);
+    assert_eq!(removed(&reopen(&followers)), [3, 5]);
 }
 
 #[tokio::test]

@@ -1,22 +1,14 @@
 //! How every answer leaves: a problem is written in one place, with the request's id, and every answer names that id.
 
-use crate::edge::extract::{Known, RequestName};
-use crate::edge::{Edge, document, rest};
-use crate::metrics;
-use crate::metrics::CommandName;
+use crate::edge::extract::RequestName;
 use crate::trace::{self, TraceContext};
 use api::{Code, Problem};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-use std::time::{Duration, Instant};
-use tracing::Instrument as _;
+use std::time::Duration;
 
 const TRACE: HeaderName = HeaderName::from_static(trace::HEADER);
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("tenure-request-id");
@@ -50,7 +42,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = status.into_response();
-        // Written by `finish`, which knows the request's id.
+        // Written by `finished`, which knows the request's id.
         response.extensions_mut().insert(Told(self.0));
         response
     }
@@ -97,33 +89,6 @@ impl<T: Serialize> IntoResponse for Viewed<T> {
     }
 }
 
-/// Around everything: names the request, writes what went wrong, and counts.
-pub async fn finish(State(edge): State<Edge>, mut request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let (name, trace) = named(request.headers());
-    let span = trace::request_span(&trace, name.as_str());
-    let known = known(request.method(), request.extensions().get::<MatchedPath>());
-    let operation = known.map(|known| known.operation);
-    request.extensions_mut().insert(name.clone());
-    if let Some(known) = known {
-        request.extensions_mut().insert(known);
-    }
-    let in_flight = edge.node.metrics().request_began();
-    let mut response = next.run(request).instrument(span.clone()).await;
-    drop(in_flight);
-    let code = response.extensions().get::<Told>().map(|told| told.0.code);
-    if let Some(operation) = operation {
-        let outcome = code.map_or(metrics::OK, Code::name);
-        span.record("command", operation).record("outcome", outcome);
-        edge.node.metrics().call(CommandName::other(operation), outcome, began.elapsed());
-    }
-    if code == Some(Code::Internal) {
-        span.in_scope(|| tracing::error!(operation, "a request failed"));
-    }
-    finished(&mut response, &name, &trace);
-    response
-}
-
 /// What a request is called, and the trace that it is of.
 pub(crate) fn named(headers: &HeaderMap) -> (RequestName, TraceContext) {
     let trace = TraceContext::of(headers.get(trace::HEADER).and_then(|header| header.to_str().ok()));
@@ -143,24 +108,6 @@ pub(crate) fn finished(response: &mut Response, name: &RequestName, trace: &Trac
         }
     }
 }
-
-/// Which call of the document it is.
-fn known(method: &Method, path: Option<&MatchedPath>) -> Option<Known> {
-    OPERATIONS.get(&(method.as_str().to_ascii_lowercase(), path?.as_str().to_owned())).copied()
-}
-
-/// Made once, so that what metrics are labelled with is a closed set of words that live for ever.
-static OPERATIONS: LazyLock<BTreeMap<(String, String), Known>> = LazyLock::new(|| {
-    let document = rest::document();
-    let takes = document::taking(&document);
-    let named = document::operations(&document).into_iter();
-    let known = |id: String| {
-        let takes = |what: document::Takes| takes.contains(&(id.clone(), what));
-        let (takes_query, takes_if_match) = (takes(document::Takes::Query), takes(document::Takes::IfMatch));
-        Known { takes_query, takes_if_match, operation: id.leak() }
-    };
-    named.map(|(method, path, id)| ((method, path), known(id))).collect()
-});
 
 fn write(response: &mut Response, problem: &Problem) {
     let body = serde_json::to_vec(problem).unwrap_or_default();

@@ -111,7 +111,7 @@ fn not_restored(error: RestoreError) -> Failure {
 /// As on any other node, an answer names its request.
 async fn named(mut request: Request, next: Next) -> Response {
     let (name, trace) = answer::named(request.headers());
-    let span = trace::request_span(&trace, name.as_str());
+    let span = trace::request_span(&trace, name.as_str(), None);
     request.extensions_mut().insert(name.clone());
     let mut response = next.run(request).instrument(span).await;
     finished(&mut response, &name, &trace);

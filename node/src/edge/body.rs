@@ -1,29 +1,24 @@
 //! The body of a request, read whole before its handler runs, within bounds of size, time and memory.
 //!
-//! It is a layer for a router. Put what needs only the head, as finding out who asks, outside of it. What arrives is
-//! kept in memory as it arrives: a length that was only claimed takes no room. Whoever sends much, however slowly, takes
+//! What needs only the head, as finding out who asks, comes before it. What arrives is kept in memory as it arrives: a length that was only claimed takes no room. Whoever sends much, however slowly, takes
 //! no room from others, and large bodies none from the small ones, as those of renewals are.
 
 mod room;
 
+use crate::edge::answer::Failure;
+use api::{Code, Problem};
 use axum::body::Body;
-use axum::extract::Request;
+use axum::http::header;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use room::{Full, Room, Taken};
-use std::convert::Infallible;
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use room::{Full, Room};
+
+pub use room::Taken;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::timeout;
-use tower::{Layer, Service};
 
 /// Told to a caller for whose body there is no room. Bodies are gone within milliseconds, or [`BodyLimits::within`].
 const ROOM_AGAIN: Duration = Duration::from_millis(500);
@@ -36,7 +31,7 @@ const DROPPED_WITHIN: Duration = Duration::from_secs(1);
 /// What bodies may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Bytes of one. Default 1 MiB. Above 2 MiB axum's own limit has to be lifted as well.
+    /// Bytes of one. Default 1 MiB.
     pub bytes_max: usize,
     /// From the first look at it to its end. Default 30 s.
     pub within: Duration,
@@ -78,67 +73,47 @@ pub enum BodyRefusal {
     Broken,
 }
 
-impl IntoResponse for BodyRefusal {
-    fn into_response(self) -> Response {
-        let (status, code, title, may_retry) = match self {
-            Self::TooLarge { .. } => (413, "too_large", "The request is larger than is taken", false),
-            Self::TooSlow { .. } => (408, "too_slow", "The request did not arrive in time", true),
-            Self::NoRoom { is_owners_own: true, .. } => (429, "rate_limited", "You ask too much at a time", true),
-            Self::NoRoom { .. } => (503, "overloaded", "This node has more to do than it can: it did not happen", true),
-            Self::Broken => (400, "invalid", "The request itself is wrong; sending it again is of no use", false),
-        };
-        let detail = match self {
-            Self::TooLarge { bytes_max } => format!("a body has at most {bytes_max} bytes"),
-            Self::TooSlow { within } => format!("a body has to arrive within {within:?}"),
-            Self::NoRoom { .. } => "too many large bodies at a time".to_owned(),
-            Self::Broken => "the body did not arrive whole".to_owned(),
-        };
-        let retry_after_ms = match self {
-            Self::NoRoom { retry_after, .. } => format!(",\"retry_after_ms\":{}", retry_after.as_millis()),
-            Self::TooLarge { .. } | Self::TooSlow { .. } | Self::Broken => String::new(),
-        };
-        let text = format!(
-            "{{\"type\":\"/docs#{code}\",\"title\":\"{title}\",\"status\":{status},\"code\":\"{code}\",\
-             \"detail\":\"{detail}\",\"may_retry\":{may_retry},\"took_effect\":\"no\"{retry_after_ms}}}"
-        );
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        let kind = HeaderValue::from_static("application/problem+json");
-        (status, [(header::CONTENT_TYPE, kind)], text).into_response()
+impl BodyRefusal {
+    /// Whether it would have been taken at another time.
+    #[must_use]
+    pub fn is_for_room(&self) -> bool {
+        matches!(self, Self::NoRoom { .. })
     }
 }
 
-/// The layer. Clones share the room for all bodies.
-#[derive(Clone)]
+impl From<BodyRefusal> for Failure {
+    fn from(refusal: BodyRefusal) -> Self {
+        match refusal {
+            BodyRefusal::TooLarge { bytes_max } => {
+                Problem::new(Code::TooLarge).with_detail(format!("a body has at most {bytes_max} bytes")).into()
+            }
+            BodyRefusal::TooSlow { within } => {
+                let why = format!("a body has to arrive within {} s", within.as_secs());
+                Problem::new(Code::TooSlow).with_detail(why).into()
+            }
+            BodyRefusal::NoRoom { retry_after, is_owners_own } => {
+                let code = if is_owners_own { Code::RateLimited } else { Code::Overloaded };
+                let mut problem = Problem::new(code).with_detail("too many large bodies at a time");
+                problem.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
+                problem.into()
+            }
+            BodyRefusal::Broken => Problem::invalid("body", "did not arrive whole").into(),
+        }
+    }
+}
+
+/// Reads bodies. Clones share the room for all of them.
+#[derive(Clone, Debug)]
 pub struct WholeBody {
     limits: BodyLimits,
     room: Arc<Room>,
-    refuse: Arc<dyn Fn(BodyRefusal) -> Response + Send + Sync>,
-    owner: fn(&Parts) -> Option<&str>,
-}
-
-impl fmt::Debug for WholeBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WholeBody").field("limits", &self.limits).field("room", &self.room).finish_non_exhaustive()
-    }
 }
 
 impl WholeBody {
     #[must_use]
     pub fn new(limits: BodyLimits) -> Self {
         let room = Arc::new(Room::new(&limits));
-        Self { limits, room, refuse: Arc::new(IntoResponse::into_response), owner: |_| None }
-    }
-
-    /// In the words of the API that this is used for.
-    #[must_use]
-    pub fn refusing_with(self, refuse: impl Fn(BodyRefusal) -> Response + Send + Sync + 'static) -> Self {
-        Self { refuse: Arc::new(refuse), ..self }
-    }
-
-    /// Whose a body is; nobody's unless said.
-    #[must_use]
-    pub fn owned_by(self, owner: fn(&Parts) -> Option<&str>) -> Self {
-        Self { owner, ..self }
+        Self { limits, room }
     }
 
     /// With a larger or smaller bound of size, and the same room for all.
@@ -146,6 +121,24 @@ impl WholeBody {
     pub fn with_bytes_max(mut self, bytes_max: usize) -> Self {
         self.limits.bytes_max = bytes_max;
         self
+    }
+
+    /// A request's body, and the room that it takes as long as the second lives.
+    ///
+    /// # Errors
+    /// Why it was not taken; what is left of it has been read and dropped where the caller would not get to read that.
+    pub async fn take_whole(
+        &self,
+        owner: Option<&str>,
+        head: &Parts,
+        body: &mut Body,
+    ) -> Result<(Bytes, Taken), BodyRefusal> {
+        let taken = self.take(owner, body).await;
+        let waits_to_be_asked = head.headers.contains_key(header::EXPECT);
+        if matches!(taken, Err(BodyRefusal::TooLarge { .. })) && !waits_to_be_asked {
+            let_go(body).await;
+        }
+        taken
     }
 
     async fn take(&self, owner: Option<&str>, body: &mut Body) -> Result<(Bytes, Taken), BodyRefusal> {
@@ -203,58 +196,5 @@ async fn drop_rest(body: &mut Body) {
         if dropped > DROPPED_MAX {
             return;
         }
-    }
-}
-
-impl<S> Layer<S> for WholeBody {
-    type Service = Reading<S>;
-
-    fn layer(&self, inner: S) -> Reading<S> {
-        Reading { inner, of: self.clone() }
-    }
-}
-
-/// Reads bodies for the service within.
-#[derive(Clone, Debug)]
-pub struct Reading<S> {
-    inner: S,
-    of: WholeBody,
-}
-
-impl<S> Service<Request> for Reading<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        // The one that was found ready is used; its clone waits for the next request.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
-        // What a view is sent along is nobody's to read.
-        if request.body().is_end_stream() || matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Box::pin(inner.call(request));
-        }
-        let of = self.of.clone();
-        Box::pin(async move {
-            let (head, mut body) = request.into_parts();
-            match of.take((of.owner)(&head), &mut body).await {
-                Ok((bytes, _taken)) => inner.call(Request::from_parts(head, Body::from(bytes))).await,
-                Err(refusal) => {
-                    let waits_to_be_asked = head.headers.contains_key(header::EXPECT);
-                    if matches!(refusal, BodyRefusal::TooLarge { .. }) && !waits_to_be_asked {
-                        let_go(&mut body).await;
-                    }
-                    Ok((of.refuse)(refusal))
-                }
-            }
-        })
     }
 }

@@ -7,12 +7,10 @@ use crate::identity::{Authenticator, Identity, TokenHash};
 use crate::trace::TraceContext;
 use api::names::Number;
 use api::{Code, Problem};
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
-use axum::middleware::Next;
-use axum::response::Response;
 use lease::caller::ActorKind;
 use lease::names::{ActorId, BadName, ItemId, QueueName, RequestId, SessionId, SpaceName};
 use serde::Deserialize;
@@ -134,44 +132,6 @@ impl FromRequestParts<Edge> for Asking {
     }
 }
 
-/// Which call of the document it is, and what it takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
-    pub(crate) operation: &'static str,
-    pub(crate) takes_query: bool,
-    pub(crate) takes_if_match: bool,
-}
-
-impl Known {
-    /// What a call does not look at is refused and not passed over: its caller means something by it.
-    fn check(&self, parts: &Parts, asking: &Asking) -> Result<(), Failure> {
-        let query = parts.uri.query().filter(|_| !self.takes_query).unwrap_or_default();
-        if let Some((name, _)) = form_urlencoded::parse(query.as_bytes()).next() {
-            return Err(Problem::invalid(cut(&name), "this call takes nothing in its query").into());
-        }
-        if asking.if_match.is_some() && !self.takes_if_match {
-            let why = "this call checks no revision: only writes under a lease and updates do";
-            return Err(Problem::invalid(title(&header::IF_MATCH), why).into());
-        }
-        Ok(())
-    }
-}
-
-/// Before the body is read: one who is not known need not send it.
-pub async fn who(State(edge): State<Edge>, request: Request, next: Next) -> Result<Response, Failure> {
-    let (mut parts, body) = request.into_parts();
-    let asking = Asking::from_request_parts(&mut parts, &edge).await.inspect_err(|Failure(problem)| {
-        if problem.code == Code::Unauthenticated {
-            edge.node.metrics().auth_failed("unknown_caller");
-        }
-    })?;
-    if let Some(known) = parts.extensions.get::<Known>() {
-        known.check(&parts, &asking)?;
-    }
-    parts.extensions.insert(asking);
-    Ok(next.run(Request::from_parts(parts, body)).await)
-}
-
 /// Who asks, by what the node goes by.
 pub(crate) fn identify(
     authenticator: &Authenticator,
@@ -270,7 +230,7 @@ impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
     async fn from_request(request: Request, edge: &Edge) -> Result<Self, Failure> {
         let is_json = is_json(request.headers());
         // Read whole and within bounds before; what is left is to take it.
-        let bytes = Bytes::from_request(request, edge).await.map_err(|_| Failure::from(Code::TooLarge))?;
+        let bytes = to_bytes(request.into_body(), usize::MAX).await.map_err(|_| Failure::from(Code::TooLarge))?;
         edge.node.metrics().body_read(bytes.len() as u64);
         if bytes.is_empty() {
             return from_json(b"{}").map(Self);
@@ -337,7 +297,7 @@ fn wrong(path: &str, whole: &str, why: &str) -> Failure {
 }
 
 /// A caller's words are not said again at any length.
-fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     const SAID: usize = 256;
     let mut cut: String = text.chars().take(SAID).collect();
     if cut.len() < text.len() {

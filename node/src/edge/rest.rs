@@ -14,51 +14,22 @@ pub mod spaces;
 pub mod workers;
 pub mod writes;
 
-use crate::edge::answer::{Failure, finish};
-use crate::edge::body::{BodyLimits, BodyRefusal, WholeBody};
-use crate::edge::extract::{Asking, who};
+use crate::edge::answer::Failure;
 use crate::edge::{Edge, document};
 use api::{Code, Problem};
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// What one ordinary call may send.
-const BODY_BYTES: usize = 1024 * 1024;
-/// What a batch may send; the node takes no more at once anyway.
-const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
-
 /// Every path.
-pub fn router(edge: Edge) -> Router {
-    let whole_body = WholeBody::new(BodyLimits { bytes_max: BODY_BYTES, ..BodyLimits::default() });
-    let metrics = edge.node.metrics().clone();
-    let whole_body = whole_body.owned_by(|head| head.extensions.get::<Asking>().map(Asking::actor));
-    let whole_body = whole_body.refusing_with(move |refusal| {
-        if matches!(refusal, BodyRefusal::NoRoom { .. }) {
-            metrics.shed("body_bytes");
-        }
-        not_taken(refusal).into_response()
-    });
-    let calls = Router::from(single())
-        .layer(whole_body.clone())
-        .merge(Router::from(batches()).layer(whole_body.with_bytes_max(BATCH_BYTES)))
+pub(crate) fn router(edge: Edge) -> Router {
+    Router::from(single())
+        .merge(Router::from(batches()))
         .merge(Router::from(streamed()))
-        .layer(DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(edge.clone(), who));
-    // What is compressed already, or is read as it comes, stays as it is.
-    let worth_it = DefaultPredicate::new().and(NotForContentType::const_new("application/octet-stream"));
-    calls
         .merge(node::router(&document()))
         .fallback(|| async { Failure::from(Problem::new(Code::NotFound).with_detail("there is no such path")) })
         .method_not_allowed_fallback(|| async { Failure::from(Code::MethodNotAllowed) })
-        .layer(CompressionLayer::new().compress_when(worth_it))
-        .layer(from_fn_with_state(edge.clone(), finish))
         .with_state(edge)
 }
 
@@ -68,31 +39,13 @@ pub fn document() -> OpenApi {
     document::complete(OpenApiRouter::new().merge(single()).merge(batches()).merge(streamed()).into_openapi())
 }
 
-fn not_taken(refusal: BodyRefusal) -> Failure {
-    match refusal {
-        BodyRefusal::TooLarge { bytes_max } => {
-            Problem::new(Code::TooLarge).with_detail(format!("a body has at most {bytes_max} bytes")).into()
-        }
-        BodyRefusal::TooSlow { within } => {
-            let why = format!("a body has to arrive within {} s", within.as_secs());
-            Problem::new(Code::TooSlow).with_detail(why).into()
-        }
-        BodyRefusal::NoRoom { retry_after, is_owners_own } => {
-            let code = if is_owners_own { Code::RateLimited } else { Code::Overloaded };
-            let mut problem = Problem::new(code).with_detail("too many large bodies at a time");
-            problem.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
-            problem.into()
-        }
-        BodyRefusal::Broken => Problem::invalid("body", "did not arrive whole").into(),
-    }
-}
-
-fn batches() -> OpenApiRouter<Edge> {
+/// What may be larger than other bodies.
+pub(crate) fn batches() -> OpenApiRouter<Edge> {
     OpenApiRouter::new().routes(routes!(items::create_many)).routes(routes!(claims::claim_many))
 }
 
 /// What is not read whole.
-fn streamed() -> OpenApiRouter<Edge> {
+pub(crate) fn streamed() -> OpenApiRouter<Edge> {
     OpenApiRouter::new().routes(routes!(cluster::restore))
 }
 

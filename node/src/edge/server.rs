@@ -1,7 +1,7 @@
-//! The listening side of HTTP: connections are accepted, bounded, carried to the router, and ended.
+//! The listening side of HTTP: connections are accepted, bounded, answered, and ended.
 //!
 //! Every connection is a task of the server, every HTTP/2 stream one of its tracked tasks, and
-//! [`shutdown`](EdgeServer::shutdown) waits for all of them. What a request means is the router's matter alone.
+//! [`shutdown`](EdgeServer::shutdown) waits for all of them. What a request means is for [`Answers`] alone.
 
 mod connection;
 mod pulse;
@@ -10,11 +10,15 @@ mod socket;
 use super::tls::EdgeTls;
 use crate::metrics::Metrics;
 use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
 use connection::Tasks;
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tower::Service as _;
 
 /// When the machine gives out no more sockets, until the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -117,6 +122,22 @@ impl Stopping {
     }
 }
 
+/// What answers the requests of every connection.
+pub trait Answers: Send + Sync + 'static {
+    fn answer(&self, request: Request) -> Answering;
+}
+
+/// An answer on its way.
+pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+impl Answers for Router {
+    fn answer(&self, request: Request) -> Answering {
+        // A router is always ready.
+        let answering = self.clone().call(request);
+        Box::pin(async move { answering.await.unwrap_or_else(|never| match never {}) })
+    }
+}
+
 /// A server of HTTP/1.1 and HTTP/2. Dropped, it cuts everyone off; [`shutdown`](Self::shutdown) lets them finish.
 #[derive(Debug)]
 pub struct EdgeServer {
@@ -134,7 +155,7 @@ impl EdgeServer {
     pub fn start(
         listener: TcpListener,
         tls: Option<EdgeTls>,
-        router: Router,
+        answers: impl Answers,
         limits: ServerLimits,
         metrics: Metrics,
     ) -> io::Result<Self> {
@@ -147,7 +168,7 @@ impl EdgeServer {
         let server = Arc::new(Server {
             http: connection::http(&limits, tasks.clone()),
             tls,
-            router,
+            answers: Arc::new(answers),
             limits,
             tasks,
             metrics,
@@ -198,7 +219,7 @@ impl EdgeServer {
 struct Server {
     http: connection::Http,
     tls: Option<EdgeTls>,
-    router: Router,
+    answers: Arc<dyn Answers>,
     limits: ServerLimits,
     tasks: Tasks,
     metrics: Metrics,

@@ -1,6 +1,7 @@
 //! Takes up spans as they begin and end: those of a request, which bear a trace's id, and those below one.
 
 use super::message::{Ended, Value};
+use crate::metrics::OK;
 use crate::trace::new_span_id;
 use std::fmt;
 use std::sync::mpsc::SyncSender;
@@ -11,6 +12,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+
+/// Recorded only of what did not go well.
+const OUTCOME: &str = "outcome";
 
 /// Hands ended spans on, and drops those for which there is no room.
 #[derive(Debug)]
@@ -75,7 +79,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        let Some(open) = span.extensions_mut().remove::<Open>().filter(|open| open.is_sampled) else { return };
+        let open = span.extensions_mut().remove::<Open>();
+        let Some(mut open) = open.filter(|open| open.is_sampled) else { return };
+        if open.is_request && open.attributes.iter().all(|(name, _)| *name != OUTCOME) {
+            open.attributes.push((OUTCOME, Value::Text(OK.to_owned())));
+        }
         let ended = Ended {
             trace_id: open.trace_id,
             span_id: open.span_id,

@@ -32,14 +32,20 @@ async fn a_follower_that_was_away_catches_up_by_the_log() {
     assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 200);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_was_away_too_long_catches_up_by_a_snapshot() {
+/// Of 220 items the follower, which is away, has 20.
+async fn without_a_follower() -> (World, u64, u64) {
     let mut world = World::with(3, tiny()).await;
     let follower = world.follower().await;
     create_some(&world, follower, 0, 20).await;
     world.kill(follower).await;
     let leader = world.leader().await;
     create_some(&world, leader, 20, 220).await;
+    (world, follower, leader)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_was_away_too_long_catches_up_by_a_snapshot() {
+    let (mut world, follower, leader) = without_a_follower().await;
     let applied = world.node(follower_other(&world, leader)).hub().current().applied;
     assert!(applied.is_some());
     until("the leader has purged what the follower lacks", || {
@@ -83,12 +89,7 @@ async fn snapshots_and_purges_at_tiny_thresholds_survive_restarts_of_all() {
 /// As if it had been killed after it kept a snapshot that arrived, and before it switched to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_while_it_installed_a_snapshot_takes_it_up_at_the_start() {
-    let mut world = World::with(3, tiny()).await;
-    let follower = world.follower().await;
-    create_some(&world, follower, 0, 20).await;
-    world.kill(follower).await;
-    let leader = world.leader().await;
-    create_some(&world, leader, 20, 220).await;
+    let (mut world, follower, leader) = without_a_follower().await;
     let index = world.admin(leader).snapshot().await.unwrap();
     for node in (1..=3).filter(|node| *node != follower) {
         world.kill(node).await;

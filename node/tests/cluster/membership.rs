@@ -158,6 +158,20 @@ async fn an_id_that_was_removed_does_not_come_back_with_an_empty_directory() {
     }
 }
 
+/// Who asks again while the first ask is under way is not told that the node was removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_added_twice_at_once_is_added() {
+    let world = World::of(3).await;
+    let leader = world.leader().await;
+    let node = world.node(leader);
+    for id in 10..40 {
+        let add = || node.add_learner(id, Member { peer_address: "127.0.0.1:1".into(), ..Member::default() });
+        let (first, second, third) = tokio::join!(add(), add(), add());
+        assert_eq!((first, second, third), (Ok(()), Ok(()), Ok(())), "node {id}");
+        node.remove(id).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_directory_under_a_members_id_is_refused() {
     let world = World::of(3).await;

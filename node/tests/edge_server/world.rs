@@ -1,11 +1,14 @@
 //! A server with a small router, and raw callers of it.
 
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, State};
-use axum::response::Response;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Extension, Router};
+use axum::{Extension, Json, Router};
 use futures_util::stream;
+use node::edge::answer::Failure;
 use node::edge::body::{BodyLimits, WholeBody};
 use node::edge::server::{EdgeServer, Peer, ServerLimits, Stopping};
 use node::edge::tls::EdgeTls;
@@ -78,12 +81,23 @@ pub(crate) async fn start_with(limits: ServerLimits, bodies: BodyLimits, tls: Op
         .route("/hold", post(|seen: State<Seen>, _: Bytes| wait(seen)))
         .route("/stream", get(events))
         .route("/much", get(much))
-        .layer(WholeBody::new(bodies))
+        .layer(axum::middleware::from_fn_with_state(WholeBody::new(bodies), whole))
         .layer(axum::middleware::map_request_with_state(seen.clone(), note))
         .with_state(seen.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = EdgeServer::start(listener, tls, router, limits, Metrics::new()).unwrap();
     World { server, seen, resident: resident() }
+}
+
+async fn whole(State(bodies): State<WholeBody>, request: Request, next: Next) -> Response {
+    let (head, mut body) = request.into_parts();
+    match bodies.take_whole(None, &head, &mut body).await {
+        Ok((bytes, _taken)) => next.run(Request::from_parts(head, Body::from(bytes))).await,
+        Err(refusal) => {
+            let Failure(problem) = refusal.into();
+            (StatusCode::from_u16(problem.status).unwrap(), Json(problem)).into_response()
+        }
+    }
 }
 
 async fn note<B>(State(seen): State<Seen>, request: axum::http::Request<B>) -> axum::http::Request<B> {

@@ -72,7 +72,7 @@ async fn a_restored_state_is_the_backups_in_a_new_cluster_and_a_new_epoch() {
     assert_eq!(membership.voter_ids().collect::<Vec<_>>(), [4]);
     assert_eq!(membership.membership().get_node(&4).unwrap().instance, identity.instance);
     assert!(again.store.hash_marks().is_empty());
-    assert!([1, 2, 3].iter().all(|id| !again.store.was_member(*id).unwrap()), "ids of another cluster are free here");
+    assert!([1, 2, 3].iter().all(|id| !again.store.was_removed(*id).unwrap()), "ids of another cluster are free here");
     assert_ne!(again.hash(), hash, "the epoch is part of the chain");
     assert_eq!(again.store.verify().unwrap(), [""; 0]);
     again

@@ -54,7 +54,7 @@ impl Room {
 
 /// What one body takes. Given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub struct Taken {
     room: Arc<Room>,
     owner: Option<Arc<str>>,
     claimed: usize,

@@ -2,8 +2,7 @@
 
 use super::pulse::{InFlight, Overdue, Pulse};
 use super::socket::{Socket, Stream};
-use super::{Peer, Server, ServerLimits, Stopping, tune};
-use axum::Router;
+use super::{Answers, Peer, Server, ServerLimits, Stopping, tune};
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::{StatusCode, Version};
@@ -26,7 +25,6 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
 
 pub(super) type Http = auto::Builder<Tasks>;
 
@@ -138,7 +136,7 @@ impl Server {
         let pulse = Arc::new(Pulse::new(&self.limits, Instant::now()));
         let socket = Socket::new(stream, pulse.clone());
         let caller =
-            Caller { router: self.router.clone(), peer, stopping: self.stopping.clone(), pulse: pulse.clone() };
+            Caller { answers: self.answers.clone(), peer, stopping: self.stopping.clone(), pulse: pulse.clone() };
         let service = service_fn(move |request: Request<Incoming>| caller.clone().ask(request));
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
         let mut stopping = pin!(self.stopping.begun());
@@ -189,14 +187,14 @@ impl Server {
 /// Whoever asks on one connection.
 #[derive(Clone)]
 struct Caller {
-    router: Router,
+    answers: Arc<dyn Answers>,
     peer: Peer,
     stopping: Stopping,
     pulse: Arc<Pulse>,
 }
 
 impl Caller {
-    async fn ask(mut self, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+    async fn ask(self, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
         let mut in_flight = self.pulse.asked(request.version() == Version::HTTP_2);
         let response = if request.headers().len() > HEADERS_MAX {
             let mut response = Response::new(Body::empty());
@@ -208,8 +206,7 @@ impl Caller {
             extensions.insert(self.peer);
             extensions.insert(ConnectInfo(self.peer.address));
             extensions.insert(self.stopping);
-            // A router is always ready.
-            self.router.call(request).await?
+            self.answers.answer(request).await
         };
         in_flight.is_there();
         Ok(response.map(|body| Answer { body, in_flight: Some(in_flight) }))

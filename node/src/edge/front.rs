@@ -1,0 +1,214 @@
+//! What every request goes through before and behind its handler, in this order: it is named, its caller is identified, what its
+//! call does not look at is refused, its body is read whole; then the handler; then what went wrong is written, and it is counted.
+//!
+//! One function, no layers: each layer of a router costs every request a handful of allocations, and all of them together cost more
+//! than the handlers did (docs/BENCHMARKS.md).
+
+use crate::edge::answer::{Failure, Told, finished, named};
+use crate::edge::body::{BodyLimits, WholeBody};
+use crate::edge::extract::{Asking, cut};
+use crate::edge::server::{Answering, Answers};
+use crate::edge::{Edge, document, rest};
+use crate::metrics::{self, CommandName};
+use crate::trace;
+use api::{Code, Problem};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts as _, Request};
+use axum::http::request::Parts;
+use axum::http::{Method, header};
+use axum::response::{IntoResponse as _, Response};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+use tower::{Layer as _, Service as _};
+use tower_http::compression::predicate::{And, DefaultPredicate, NotForContentType, Predicate as _};
+use tower_http::compression::{Compression, CompressionLayer};
+use tracing::Instrument as _;
+
+/// What one ordinary call may send.
+const BODY_BYTES: usize = 1024 * 1024;
+/// What a batch may send; the node takes no more at once anyway.
+const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
+
+/// Everything that a node answers to callers. Clones are the same one.
+#[derive(Clone)]
+pub struct Front(Arc<Inner>);
+
+struct Inner {
+    edge: Edge,
+    routes: Router,
+    /// The same, for callers that take compressed answers.
+    compressed: Compression<Router, And<DefaultPredicate, NotForContentType>>,
+    bodies: WholeBody,
+    batches: WholeBody,
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Front of {:?}", self.0.edge)
+    }
+}
+
+impl Front {
+    #[must_use]
+    pub fn new(edge: Edge) -> Self {
+        let routes = rest::router(edge.clone());
+        // What is compressed already, or is read as it comes, stays as it is.
+        let worth_it = DefaultPredicate::new().and(NotForContentType::const_new("application/octet-stream"));
+        let compressed = CompressionLayer::new().compress_when(worth_it).layer(routes.clone());
+        let bodies = WholeBody::new(BodyLimits { bytes_max: BODY_BYTES, ..BodyLimits::default() });
+        let batches = bodies.clone().with_bytes_max(BATCH_BYTES);
+        Self(Arc::new(Inner { edge, routes, compressed, bodies, batches }))
+    }
+}
+
+impl Answers for Front {
+    fn answer(&self, request: Request) -> Answering {
+        let inner = self.0.clone();
+        Box::pin(async move { inner.answer(request).await })
+    }
+}
+
+impl Inner {
+    async fn answer(&self, mut request: Request) -> Response {
+        let began = Instant::now();
+        let (name, trace) = named(request.headers());
+        let path = CALLS.at(request.uri().path()).ok().map(|found| found.value);
+        let known = path.and_then(|calls| calls.iter().find(|known| known.method == *request.method()));
+        let operation = known.map(|known| known.operation);
+        let span = trace::request_span(&trace, name.as_str(), operation);
+        request.extensions_mut().insert(name.clone());
+        let in_flight = self.edge.node.metrics().request_began();
+        let handled = async {
+            match path {
+                // What a node says of itself, or nothing at all.
+                None => self.routed(request).await,
+                Some(_) => self.call(known, request).await.unwrap_or_else(Failure::into_response),
+            }
+        };
+        let mut response = handled.instrument(span.clone()).await;
+        drop(in_flight);
+        let code = response.extensions().get::<Told>().map(|told| told.0.code);
+        if let Some(code) = code {
+            span.record("outcome", code.name());
+        }
+        if let Some(operation) = operation {
+            let outcome = code.map_or(metrics::OK, Code::name);
+            self.edge.node.metrics().call(CommandName::other(operation), outcome, began.elapsed());
+        }
+        if code == Some(Code::Internal) {
+            span.in_scope(|| tracing::error!(operation, "a request failed"));
+        }
+        finished(&mut response, &name, &trace);
+        response
+    }
+
+    /// A call of the document; without `known`, by a method that it does not have.
+    async fn call(&self, known: Option<&Known>, request: Request) -> Result<Response, Failure> {
+        // Before the body is read: one who is not known need not send it.
+        let (mut parts, mut body) = request.into_parts();
+        let asking = Asking::from_request_parts(&mut parts, &self.edge).await.inspect_err(|Failure(problem)| {
+            if problem.code == Code::Unauthenticated {
+                self.edge.node.metrics().auth_failed("unknown_caller");
+            }
+        })?;
+        let mut room = None;
+        if let Some(known) = known {
+            known.check(&parts, &asking)?;
+            let bodies = match known.reads {
+                Reads::Nothing => None,
+                Reads::One => Some(&self.bodies),
+                Reads::Batch => Some(&self.batches),
+            };
+            if let Some(bodies) = bodies {
+                let taken = bodies.take_whole(Some(asking.actor()), &parts, &mut body).await;
+                let (bytes, taken) = taken.inspect_err(|refusal| {
+                    if refusal.is_for_room() {
+                        self.edge.node.metrics().shed("body_bytes");
+                    }
+                })?;
+                body = Body::from(bytes);
+                room = Some(taken);
+            }
+        }
+        parts.extensions.insert(asking);
+        let response = self.routed(Request::from_parts(parts, body)).await;
+        // Its body is in memory as long as it is worked on.
+        drop(room);
+        Ok(response)
+    }
+
+    async fn routed(&self, request: Request) -> Response {
+        if request.headers().contains_key(header::ACCEPT_ENCODING) {
+            let answered = self.compressed.clone().call(request).await;
+            return answered.unwrap_or_else(|never| match never {}).map(Body::new);
+        }
+        // A router is always ready.
+        self.routes.clone().call(request).await.unwrap_or_else(|never| match never {})
+    }
+}
+
+/// One call of the document.
+#[derive(Clone, Debug)]
+struct Known {
+    method: Method,
+    operation: &'static str,
+    takes_query: bool,
+    takes_if_match: bool,
+    reads: Reads,
+}
+
+/// What is read before the handler runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    /// It has no body, or its handler reads it as it comes.
+    Nothing,
+    One,
+    Batch,
+}
+
+impl Known {
+    /// What a call does not look at is refused and not passed over: its caller means something by it.
+    fn check(&self, parts: &Parts, asking: &Asking) -> Result<(), Failure> {
+        let query = parts.uri.query().filter(|_| !self.takes_query).unwrap_or_default();
+        if let Some((name, _)) = form_urlencoded::parse(query.as_bytes()).next() {
+            return Err(Problem::invalid(cut(&name), "this call takes nothing in its query").into());
+        }
+        if asking.if_match.is_some() && !self.takes_if_match {
+            let why = "this call checks no revision: only writes under a lease and updates do";
+            return Err(Problem::invalid("If-Match", why).into());
+        }
+        Ok(())
+    }
+}
+
+/// By path. Made once, so that what metrics are labelled with is a closed set of words that live for ever.
+static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
+    let document = rest::document();
+    let takes = document::taking(&document);
+    let ids = |part: &utoipa::openapi::OpenApi| -> BTreeSet<String> {
+        document::operations(part).into_iter().map(|(_, _, id)| id).collect()
+    };
+    let (batches, streamed) = (ids(&rest::batches().into_openapi()), ids(&rest::streamed().into_openapi()));
+    let mut paths: BTreeMap<String, Vec<Known>> = BTreeMap::new();
+    for (method, path, id) in document::operations(&document) {
+        let takes = |what: document::Takes| takes.contains(&(id.clone(), what));
+        let (takes_query, takes_if_match) = (takes(document::Takes::Query), takes(document::Takes::IfMatch));
+        let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).expect("the document names methods");
+        let reads = match () {
+            // What a view is sent along is nobody's to read.
+            () if method == Method::GET || streamed.contains(&id) => Reads::Nothing,
+            () if batches.contains(&id) => Reads::Batch,
+            () => Reads::One,
+        };
+        let known = Known { method, takes_query, takes_if_match, reads, operation: id.leak() };
+        paths.entry(path).or_default().push(known);
+    }
+    let mut calls = matchit::Router::new();
+    for (path, known) in paths {
+        calls.insert(path, known).expect("the paths of the document are routes");
+    }
+    calls
+});
