@@ -45,6 +45,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(40);
 pub struct Options {
     /// The program `tenured`.
     pub daemon: PathBuf,
+    /// Built with the feature `sabotage`: it can be a build of later rules.
+    pub newer_daemon: Option<PathBuf>,
     pub nodes: u32,
     pub seed: u64,
     /// Where everything of the run lies.
@@ -69,6 +71,7 @@ impl Options {
     pub fn new(daemon: PathBuf, folder: PathBuf, network: Network) -> Self {
         Self {
             daemon,
+            newer_daemon: None,
             nodes: 3,
             seed: 0,
             folder,
@@ -125,6 +128,8 @@ struct Node {
     ended: Option<String>,
     /// Its disk does not hold what it held: if it does not start, it is replaced.
     is_damaged: bool,
+    /// It is started as a build of later rules.
+    is_newer: bool,
 }
 
 impl Cluster {
@@ -302,6 +307,10 @@ impl Cluster {
         self.wire.place(seat).run(move || what(client)).await
     }
 
+    fn is_newer(&self, seat: Seat) -> bool {
+        self.state().seats.get(&seat).is_some_and(|node| node.is_newer)
+    }
+
     /// A new node on a free seat. Nothing runs yet.
     fn sit(&self, seat: Seat) -> io::Result<()> {
         let mut state = self.state();
@@ -320,6 +329,7 @@ impl Cluster {
             may_end: false,
             ended: None,
             is_damaged: false,
+            is_newer: false,
         };
         if state.seats.contains_key(&seat) {
             return Err(io::Error::other(format!("seat {seat} is taken")));
@@ -389,8 +399,10 @@ impl Cluster {
         data: &Path,
         log: &Path,
     ) -> io::Result<Process> {
-        let environment = self.environment(seat, control, data);
-        let command = process::command(&self.options.daemon, arguments, &environment);
+        let mut environment = self.environment(seat, control, data);
+        let newer = self.options.newer_daemon.as_ref().filter(|_| self.is_newer(seat));
+        environment.extend(newer.map(|_| ("TENURED_NEWER".into(), "yes".into())));
+        let command = process::command(newer.unwrap_or(&self.options.daemon), arguments, &environment);
         let log = log.to_owned();
         self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
     }

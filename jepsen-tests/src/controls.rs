@@ -35,6 +35,7 @@ pub const ALL: &[Control] = &[
         minutes: 1.0,
         caught_by: &["I5", "I11"],
     },
+    Control { name: "rules", workload: "mutex", nemesis: &["newer-build"], minutes: 0.5, caught_by: &["I20"] },
 ];
 
 #[must_use]
@@ -69,6 +70,8 @@ pub fn main(asked: &Asked) -> io::Result<bool> {
     {
         let ran = Command::new(std::env::current_exe()?)
             .args(["--break", control.name, "--seed", &asked.seed.to_string(), "--daemon"])
+            .arg(&asked.daemon)
+            .arg("--newer")
             .arg(&asked.daemon)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())

@@ -4,7 +4,7 @@
 use crate::cluster::{Cluster, LIMIT, Options, Seat};
 use crate::dice::Dice;
 use crate::history::Fault;
-use crate::nemesis::{self, Active, Plan};
+use crate::nemesis::{self, Active, Means, Plan};
 use crate::wire::{CALLERS, Network, Wire};
 use client::Client;
 use client::api::item::NewItem;
@@ -30,8 +30,11 @@ const LEASE: Duration = Duration::from_secs(3);
 #[derive(Debug, clap::Args)]
 pub struct Asked {
     /// The daemon
-    #[arg(long, env = "TENURED", value_name = "FILE")]
+    #[arg(long, env = "JEPSEN_DAEMON", value_name = "FILE")]
     pub daemon: PathBuf,
+    /// A daemon that was built with the feature `sabotage`, for `newer-build`
+    #[arg(long, env = "JEPSEN_NEWER", value_name = "FILE")]
+    pub newer: Option<PathBuf>,
     #[arg(long, default_value_t = 3)]
     pub nodes: u32,
     #[arg(long, default_value_t = 1)]
@@ -75,6 +78,7 @@ pub fn main(asked: Asked) -> io::Result<bool> {
 
 async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool> {
     let mut options = Options::new(asked.daemon, folder, network);
+    options.newer_daemon = asked.newer;
     (options.nodes, options.seed) = (asked.nodes, asked.seed);
     (options.snapshot_every, options.entries_kept) = (Some(200), Some(50));
     let cluster = Cluster::start(options).await?;
@@ -116,7 +120,7 @@ async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool
 async fn one_by_one(cluster: &Cluster, plan: &Plan, lasts: Duration) -> io::Result<bool> {
     let mut dice = Dice::of(plan.seed, "faults");
     let mut is_well = true;
-    for kind in plan.kinds(cluster.wire().has_packets())? {
+    for kind in plan.kinds(Means::of(cluster))? {
         let active = Active::begin(kind, plan, cluster, &mut dice).await;
         sleep(lasts).await;
         let fault = active.end(cluster).await;

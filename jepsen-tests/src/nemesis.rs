@@ -2,6 +2,7 @@
 //! it was *seen* to have taken hold; it is undone by [`Nemesis::end`], and whatever was left is undone by [`Cluster::heal`].
 
 mod backup;
+mod builds;
 mod callers;
 mod clock;
 mod damage;
@@ -12,7 +13,7 @@ mod packets;
 mod process;
 mod schedule;
 
-pub use schedule::{Plan, run};
+pub use schedule::{Means, Plan, run};
 
 use crate::cluster::{Cluster, Seat};
 use crate::dice::Dice;
@@ -58,6 +59,8 @@ pub struct Kind {
     pub family: Family,
     /// Cannot be done by a proxy of connections.
     pub needs_packets: bool,
+    /// Needs another build of the daemon.
+    pub needs_newer: bool,
     /// Another one may run beside it: it would not be kept from taking hold.
     pub mixes: bool,
     make: fn(&Plan) -> Box<dyn Nemesis>,
@@ -70,15 +73,19 @@ impl std::fmt::Debug for Kind {
 }
 
 const fn kind(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
-    Kind { name, family, needs_packets: false, mixes: true, make }
+    Kind { name, family, needs_packets: false, needs_newer: false, mixes: true, make }
 }
 
 const fn alone(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
-    Kind { name, family, needs_packets: false, mixes: false, make }
+    Kind { mixes: false, ..kind(name, family, make) }
 }
 
 const fn of_packets(name: &'static str, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
-    Kind { name, family: Family::Network, needs_packets: true, mixes: true, make }
+    Kind { needs_packets: true, ..kind(name, Family::Network, make) }
+}
+
+const fn of_builds(name: &'static str, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
+    Kind { needs_newer: true, ..alone(name, Family::Members, make) }
 }
 
 /// Every fault.
@@ -117,6 +124,7 @@ pub const ALL: &[Kind] = &[
     alone("replace-wiped", Family::Members, |_| members::replace_wiped()),
     alone("snapshot-crash", Family::Members, |_| members::snapshot_crash()),
     alone("backup", Family::Members, |_| backup::taken()),
+    of_builds("newer-build", |_| builds::newer()),
     alone("torn-write", Family::Members, |_| damage::of(damage::What::Torn)),
     alone("bit-flip", Family::Members, |_| damage::of(damage::What::Flip)),
     alone("truncation", Family::Members, |_| damage::of(damage::What::Truncate)),

@@ -46,7 +46,7 @@ pub struct Asked {
     seed: Option<u64>,
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=5))]
     nodes: u32,
-    /// Break a promise on purpose: fencing, fsync, wall-clock, lease-read, dedup or fifo. Succeeds when that is found
+    /// Break a promise on purpose: fencing, fsync, wall-clock, lease-read, dedup, fifo or rules. Succeeds when that is found
     #[arg(long = "break", value_name = "PROMISE")]
     broken: Option<String>,
     /// One fault at a time
@@ -58,6 +58,9 @@ pub struct Asked {
     /// The daemon
     #[arg(long, env = "JEPSEN_DAEMON", value_name = "FILE")]
     daemon: Option<PathBuf>,
+    /// A daemon that was built with the feature `sabotage`, for `newer-build`
+    #[arg(long, env = "JEPSEN_NEWER", value_name = "FILE")]
+    newer: Option<PathBuf>,
     /// Where the report, the history and the logs go
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -79,6 +82,7 @@ struct Wanted {
     control: Option<&'static Control>,
     mixed: bool,
     daemon: PathBuf,
+    newer: Option<PathBuf>,
     out: PathBuf,
 }
 
@@ -102,8 +106,8 @@ impl Asked {
         let faults = match (self.nemesis.as_slice(), control) {
             ([], Some(control)) => control.nemesis.iter().map(|name| (*name).to_owned()).collect(),
             ([only], _) if only == "none" => Vec::new(),
-            ([], None) => every_fault(),
-            ([only], _) if only == "all" => every_fault(),
+            ([], None) => every_fault(self.newer.is_some()),
+            ([only], _) if only == "all" => every_fault(self.newer.is_some()),
             (named, _) => named.to_vec(),
         };
         let minutes = self.minutes.or(control.map(|control| control.minutes)).unwrap_or(5.0);
@@ -120,12 +124,25 @@ impl Asked {
         let name = control.map_or(workload.name(), |control| control.name);
         let out = self.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-jepsen-{name}-{seed}")));
         let lasts = Duration::from_secs_f64(minutes * 60.0);
-        Ok(Wanted { workload, faults, lasts, seed, nodes: self.nodes, control, mixed: !self.alone, daemon, out })
+        Ok(Wanted {
+            workload,
+            faults,
+            lasts,
+            seed,
+            nodes: self.nodes,
+            control,
+            mixed: !self.alone,
+            daemon,
+            newer: self.newer.clone(),
+            out,
+        })
     }
 }
 
-fn every_fault() -> Vec<String> {
-    nemesis::ALL.iter().map(|kind| kind.name.to_owned()).collect()
+/// Every one that there is a daemon for.
+fn every_fault(has_newer: bool) -> Vec<String> {
+    let kinds = nemesis::ALL.iter().filter(|kind| has_newer || !kind.needs_newer);
+    kinds.map(|kind| kind.name.to_owned()).collect()
 }
 
 fn made_up() -> io::Result<u64> {
@@ -135,7 +152,7 @@ fn made_up() -> io::Result<u64> {
 
 impl Wanted {
     fn nemesis(&self) -> String {
-        let all = every_fault();
+        let all = every_fault(self.newer.is_some());
         match self.faults.as_slice() {
             [] => "none".into(),
             faults if faults.len() == all.len() => "all".into(),
@@ -204,6 +221,7 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     let nodes = wanted.out.join("nodes");
     let _ = fs::remove_dir_all(&nodes);
     let mut options = Options::new(wanted.daemon.clone(), nodes, network);
+    options.newer_daemon.clone_from(&wanted.newer);
     (options.nodes, options.seed, options.began, options.actors) = (wanted.nodes, wanted.seed, began, ACTORS);
     (options.snapshot_every, options.entries_kept) = (Some(SNAPSHOT_EVERY), Some(ENTRIES_KEPT));
     if let Some(control) = wanted.control {

@@ -41,6 +41,7 @@ use crate::queue::{Flow, Queue};
 use crate::record::{Archived, Key};
 use crate::refusal::Refusal;
 use crate::request_memory::RequestKey;
+use crate::sabotage::goes_by_later_rules;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
 use crate::state::items::{Item, ItemKey, Touched};
@@ -221,6 +222,9 @@ impl Step<'_> {
         }
         self.changes.put(&Key::Meta, &self.state.meta);
         self.state.hash = self.state.hash.then(self.changes.as_bytes());
+        if goes_by_later_rules(self.state.meta.rules_version, self.state.known_rules) {
+            self.state.hash = self.state.hash.then(b"later rules");
+        }
         Applied { outcomes, events: self.events, changes: self.changes }
     }
 

@@ -16,16 +16,19 @@ pub enum Broken {
     Dedup,
     /// The last of a wait line is granted first.
     Fifo,
+    /// A build that knows later rules goes by them before they are raised.
+    Rules,
 }
 
 impl Broken {
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("fencing", Self::Fencing),
         ("fsync", Self::Fsync),
         ("wall-clock", Self::WallClock),
         ("lease-read", Self::LeaseRead),
         ("dedup", Self::Dedup),
         ("fifo", Self::Fifo),
+        ("rules", Self::Rules),
     ];
 
     #[must_use]
@@ -48,6 +51,23 @@ pub fn break_it(broken: Broken) {
 #[must_use]
 pub fn is_broken(what: Broken) -> bool {
     CHOSEN.get() == Some(&what)
+}
+
+/// Whether a state goes by rules that are later than this build's. There are none yet; for tests that put a newer build beside
+/// this one they are the same rules, but for a mark in the state's hash.
+#[cfg(feature = "sabotage")]
+#[must_use]
+pub fn goes_by_later_rules(rules_version: u32, known: u32) -> bool {
+    let raised = if is_broken(Broken::Rules) { known } else { rules_version };
+    raised > crate::bounds::RULES_VERSION
+}
+
+/// Never.
+#[cfg(not(feature = "sabotage"))]
+#[must_use]
+#[inline]
+pub const fn goes_by_later_rules(_: u32, _: u32) -> bool {
+    false
 }
 
 /// Never.

@@ -205,6 +205,37 @@ impl Cluster {
         asked.await
     }
 
+    /// Stops the node of a seat and starts it again as a build of later rules, or as one of the same as the others. Waits until it is
+    /// ready.
+    ///
+    /// # Errors
+    /// When there is no such build, or it is not ready in time.
+    pub async fn change_build(&self, seat: Seat, to_newer: bool) -> io::Result<()> {
+        if to_newer && self.options().newer_daemon.is_none() {
+            return Err(io::Error::other("no newer build was given"));
+        }
+        self.stop(seat).await?;
+        self.with(seat, |node| {
+            node.is_newer = to_newer;
+            Ok(())
+        })?;
+        self.start_seat(seat).await?;
+        self.ready(LIMIT).await
+    }
+
+    /// Asks the node of a seat for the rules behind those that it works under. Says why they were not raised.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub async fn later_rules_refused(&self, seat: Seat) -> io::Result<Option<String>> {
+        let status =
+            self.status(seat).await?.ok_or_else(|| io::Error::other(format!("seat {seat} does not answer")))?;
+        let asked = self.ask(seat, move |client| async move {
+            client.raise_rules(status.rules_version + 1).within(ATTEMPT).await.err().map(|error| error.to_string())
+        });
+        asked.await
+    }
+
     /// Takes a snapshot on a seat. Says which entry is the last in it, if one was taken.
     ///
     /// # Errors

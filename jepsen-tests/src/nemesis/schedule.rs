@@ -26,6 +26,24 @@ pub struct Plan {
     pub mixed: bool,
 }
 
+/// What there is to do faults with.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    pub packets: bool,
+    pub newer_build: bool,
+}
+
+impl Means {
+    #[must_use]
+    pub fn of(cluster: &Cluster) -> Self {
+        Self { packets: cluster.wire().has_packets(), newer_build: cluster.options().newer_daemon.is_some() }
+    }
+
+    fn allow(self, kind: &Kind) -> bool {
+        (self.packets || !kind.needs_packets) && (self.newer_build || !kind.needs_newer)
+    }
+}
+
 impl Plan {
     #[must_use]
     pub fn new(seed: u64, lease: Duration) -> Self {
@@ -43,16 +61,19 @@ impl Plan {
     ///
     /// # Errors
     /// When there is none of such a name, or this machine cannot do one that was asked for.
-    pub fn kinds(&self, has_packets: bool) -> io::Result<Vec<&'static Kind>> {
+    pub fn kinds(&self, means: Means) -> io::Result<Vec<&'static Kind>> {
         if self.names.is_empty() {
-            return Ok(ALL.iter().filter(|kind| has_packets || !kind.needs_packets).collect());
+            return Ok(ALL.iter().filter(|kind| means.allow(kind)).collect());
         }
         let named = self.names.iter().map(|name| {
             let kind = find(name).ok_or_else(|| {
                 let all: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
                 io::Error::other(format!("there is no fault {name:?}: say one of {}", all.join(", ")))
             })?;
-            if kind.needs_packets && !has_packets {
+            if kind.needs_newer && !means.newer_build {
+                return Err(io::Error::other(format!("{name} needs --newer, a daemon with the feature sabotage")));
+            }
+            if kind.needs_packets && !means.packets {
                 return Err(io::Error::other(format!("{name} needs network namespaces, which are not allowed here")));
             }
             Ok(kind)
@@ -72,7 +93,7 @@ pub async fn run(
     stop: CancellationToken,
     mut told: impl FnMut(&Fault),
 ) -> io::Result<Vec<Fault>> {
-    let kinds = plan.kinds(cluster.wire().has_packets())?;
+    let kinds = plan.kinds(Means::of(&cluster))?;
     let mut dice = Dice::of(plan.seed, "nemesis");
     let mut faults = Vec::new();
     let mut left: Vec<&'static Kind> = Vec::new();
@@ -164,13 +185,16 @@ mod tests {
     #[test]
     fn a_fault_that_nobody_knows_is_named_and_so_is_one_that_cannot_be_done_here() {
         let mut plan = Plan::new(1, Duration::from_secs(1));
-        assert_eq!(plan.kinds(true).unwrap().len(), ALL.len());
-        assert_eq!(plan.kinds(false).unwrap().len(), ALL.len() - 2);
-        plan.names = vec!["reorder".into()];
-        assert!(plan.kinds(true).is_ok());
-        assert!(plan.kinds(false).unwrap_err().to_string().contains("needs network namespaces"));
+        let (all, without) = (Means { packets: true, newer_build: true }, Means { packets: false, newer_build: false });
+        assert_eq!(plan.kinds(all).unwrap().len(), ALL.len());
+        assert_eq!(plan.kinds(without).unwrap().len(), ALL.len() - 3);
+        for (name, why) in [("reorder", "needs network namespaces"), ("newer-build", "needs --newer")] {
+            plan.names = vec![name.into()];
+            assert!(plan.kinds(all).is_ok());
+            assert!(plan.kinds(without).unwrap_err().to_string().contains(why));
+        }
         plan.names = vec!["kill-nobody".into()];
-        assert!(plan.kinds(true).unwrap_err().to_string().contains("kill-leader"));
+        assert!(plan.kinds(all).unwrap_err().to_string().contains("kill-leader"));
     }
 
     /// Whoever starts a run does so in a task of its own.

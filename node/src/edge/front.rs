@@ -197,11 +197,13 @@ static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
         let takes = |what: document::Takes| takes.contains(&(id.clone(), what));
         let (takes_query, takes_if_match) = (takes(document::Takes::Query), takes(document::Takes::IfMatch));
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).expect("the document names methods");
-        let reads = match () {
+        let reads = if method == Method::GET || streamed.contains(&id) {
             // What a view is sent along is nobody's to read.
-            () if method == Method::GET || streamed.contains(&id) => Reads::Nothing,
-            () if batches.contains(&id) => Reads::Batch,
-            () => Reads::One,
+            Reads::Nothing
+        } else if batches.contains(&id) {
+            Reads::Batch
+        } else {
+            Reads::One
         };
         let known = Known { method, takes_query, takes_if_match, reads, operation: id.leak() };
         paths.entry(path).or_default().push(known);
