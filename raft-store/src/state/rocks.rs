@@ -16,7 +16,7 @@ use lease::bounds::RULES_VERSION;
 use lease::changes::Change;
 use lease::numbers::{EventNumber, SpaceNo};
 use lease::record::{self, Key};
-use lease::{Salt, State};
+use lease::{Salt, State, StateHash};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction};
 use rocksdb::{
@@ -161,6 +161,13 @@ impl RocksDisk {
         let db = self.db();
         let applied = self.applied_in(&db)?;
         if db.get_pinned_cf(live(&db), self.key(&[record::META])).map_err(failed)?.is_none() {
+            // Nothing of the lease machine was applied yet, or it would be there.
+            if applied.hash != StateHash::default() {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the state's RocksDB: its live records are gone",
+                ));
+            }
             return Ok((State::new(salt).knowing(self.known_rules), applied));
         }
         let failure = RefCell::new(None);

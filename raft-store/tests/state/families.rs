@@ -1,35 +1,37 @@
 //! States of builds that kept all records in one family.
 
-use super::{Replica, copy, fleet, reopen, rocks};
+use super::{Replica, SALT, copy, fleet, reopen, rocks, used};
 use lease::record::{LIVE, META};
+use raft_store::state::StateStore;
 use rocksdb::{ColumnFamilyDescriptor, DB, IteratorMode, Options, WriteBatch};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The records that are held in memory are put back where such a build had them, but for those that `stay`.
-fn in_one_family(state: &Path, stays: impl Fn(u8) -> bool) {
+/// Every record that is held in memory, and a way to change where they are.
+fn with_live(state: &Path, change: impl FnOnce(&DB, Vec<(Box<[u8]>, Box<[u8]>)>)) {
     let mut options = Options::default();
     options.set_allow_concurrent_memtable_write(false);
     let families = ["default", "live"].map(|name| ColumnFamilyDescriptor::new(name, options.clone()));
     let mut db = DB::open_cf_descriptors(&options, state, families).unwrap();
-    let mut batch = WriteBatch::default();
-    let live = db.cf_handle("live").unwrap();
-    let mut is_empty = true;
-    for found in db.iterator_cf(live, IteratorMode::Start) {
-        let (key, value) = found.unwrap();
-        assert!(LIVE.contains(&key[4]), "{key:?}");
-        if stays(key[4]) {
-            is_empty = false;
-        } else {
-            batch.put(&key, value);
-            batch.delete_cf(live, &key);
-        }
-    }
-    assert!(!batch.is_empty());
-    db.write(batch).unwrap();
-    if is_empty {
+    let records: Vec<_> =
+        db.iterator_cf(db.cf_handle("live").unwrap(), IteratorMode::Start).map(Result::unwrap).collect();
+    assert!(records.len() > 1 && records.iter().all(|(key, _)| LIVE.contains(&key[4])));
+    change(&db, records);
+    if db.iterator_cf(db.cf_handle("live").unwrap(), IteratorMode::Start).next().is_none() {
         db.drop_cf("live").unwrap();
     }
+}
+
+/// They are put back where such a build had them, but for those that stay.
+fn in_one_family(state: &Path, stays: impl Fn(u8) -> bool) {
+    with_live(state, |db, records| {
+        let mut batch = WriteBatch::default();
+        for (key, value) in records.into_iter().filter(|(key, _)| !stays(key[4])) {
+            batch.put(&key, value);
+            batch.delete_cf(db.cf_handle("live").unwrap(), &key);
+        }
+        db.write(batch).unwrap();
+    });
 }
 
 fn state_of(folder: &TempDir) -> std::path::PathBuf {
@@ -68,4 +70,18 @@ async fn a_state_in_one_family_is_taken_up_also_when_that_was_cut_short() {
         drop(again);
         assert_eq!(reopen(&folder).hash(), expected.hash());
     }
+}
+
+#[tokio::test]
+async fn a_state_whose_live_records_are_gone_is_not_taken_for_an_empty_one() {
+    let (folder, mut first) = rocks();
+    first.apply(&fleet::history(6, 100), 16).await.unwrap();
+    drop(first);
+    with_live(&state_of(&folder), |db, records| {
+        for (key, _) in records {
+            db.delete_cf(db.cf_handle("live").unwrap(), key).unwrap();
+        }
+    });
+    let refused = StateStore::open(used(&folder), SALT).unwrap_err();
+    assert_eq!(refused.to_string(), "the state's RocksDB: its live records are gone");
 }
