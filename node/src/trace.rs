@@ -100,7 +100,8 @@ impl TraceContext {
 }
 
 /// The span of one request of a trace, with the command that it is. Whoever answers it records an `outcome` that is not
-/// [`OK`](crate::metrics::OK): what is recorded is written out at once, and most requests go well. With an export of spans it is a child of the caller's, unless the caller has said that its trace is not kept.
+/// [`OK`](crate::metrics::OK): what is recorded is written out at once, and most requests go well. With an export of spans it
+/// is a child of the caller's, unless the caller has said that its trace is not kept.
 ///
 /// The request id is the caller's word: it is written quoted, and never a label of a metric.
 #[must_use]

@@ -1,7 +1,8 @@
 //! The body of a request, read whole before its handler runs, within bounds of size, time and memory.
 //!
-//! What needs only the head, as finding out who asks, comes before it. What arrives is kept in memory as it arrives: a length that was only claimed takes no room. Whoever sends much, however slowly, takes
-//! no room from others, and large bodies none from the small ones, as those of renewals are.
+//! What needs only the head, as finding out who asks, comes before it. What arrives is kept in memory as it arrives: a
+//! length that was only claimed takes no room. Whoever sends much, however slowly, takes no room from others, and large bodies
+//! none from the small ones, as those of renewals are.
 
 mod room;
 
