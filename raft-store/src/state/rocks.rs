@@ -160,7 +160,8 @@ impl RocksDisk {
     pub(crate) fn load_restored(&self, salt: Salt) -> io::Result<(State, AppliedRecord)> {
         let db = self.db();
         let applied = self.applied_in(&db)?;
-        if db.get_pinned_cf(live(&db), self.key(&[record::META])).map_err(failed)?.is_none() {
+        let live = Families::of(&db).live;
+        if db.get_pinned_cf(live, self.key(&[record::META])).map_err(failed)?.is_none() {
             // Nothing of the lease machine was applied yet, or it would be there.
             if applied.hash != StateHash::default() {
                 return Err(io::Error::new(
@@ -176,7 +177,7 @@ impl RocksDisk {
             let mut options = ReadOptions::default();
             options.set_iterate_upper_bound(after_prefix(&from));
             options.set_readahead_size(4 * 1024 * 1024);
-            let records = db.iterator_cf_opt(live(&db), options, IteratorMode::From(&from, Direction::Forward));
+            let records = db.iterator_cf_opt(live, options, IteratorMode::From(&from, Direction::Forward));
             records.map_while(|found| match found {
                 Ok((key, value)) => Some((Box::<[u8]>::from(&key[GROUP_BYTES..]), value)),
                 Err(error) => {
@@ -247,14 +248,15 @@ impl StateDisk for RocksDisk {
     }
 
     fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        self.db().get(self.key(key)).map_err(failed)
+        let db = self.db();
+        db.get_cf(Families::of(&db).with(key), self.key(key)).map_err(failed)
     }
 
     fn scan(&self, prefix: &[u8], from: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> io::Result<()> {
         let db = self.db();
         let mut options = ReadOptions::default();
         options.set_iterate_upper_bound(after_prefix(&self.key(prefix)));
-        let mut iterator = db.raw_iterator_opt(options);
+        let mut iterator = db.raw_iterator_cf_opt(Families::of(&db).with(prefix), options);
         iterator.seek(self.key(from));
         while let Some((key, value)) = iterator.item() {
             if !visit(&key[GROUP_BYTES..], value) {
@@ -270,7 +272,7 @@ impl StateDisk for RocksDisk {
         let mut options = ReadOptions::default();
         options.set_iterate_lower_bound(self.key(from));
         options.set_iterate_upper_bound(self.key(before));
-        let mut iterator = db.raw_iterator_opt(options);
+        let mut iterator = db.raw_iterator_cf_opt(Families::of(&db).with(from), options);
         iterator.seek_to_last();
         while let Some((key, value)) = iterator.item() {
             if !visit(&key[GROUP_BYTES..], value) {
@@ -374,7 +376,7 @@ impl StateDisk for RocksDisk {
 impl RocksDisk {
     fn batch(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<WriteBatch> {
         let db = self.db();
-        let live = live(&db);
+        let families = Families::of(&db);
         let mut batch = WriteBatch::default();
         let mut full = self.key(&[]);
         let removable = OnceCell::new();
@@ -384,10 +386,8 @@ impl RocksDisk {
                 full.extend_from_slice(key);
             }
             match change {
-                Change::Put { key, value } if is_live(key) => batch.put_cf(live, &full, value),
-                Change::Put { value, .. } => batch.put(&full, value),
-                Change::Remove { key } if is_live(key) => batch.delete_cf(live, &full),
-                Change::Remove { .. } => batch.delete(&full),
+                Change::Put { key, value } => batch.put_cf(families.with(key), &full, value),
+                Change::Remove { key } => batch.delete_cf(families.with(key), &full),
                 // One by one: range tombstones in their thousands make every read slower.
                 Change::RemoveUnder { prefix } => {
                     let pending = removable.get_or_init(|| chunk.removable_puts());
@@ -507,7 +507,7 @@ fn take_up(folder: &Path, group: Group) -> io::Result<DB> {
         options.set_iterate_upper_bound(after_prefix(&from));
         for found in db.iterator_opt(IteratorMode::From(&from, Direction::Forward), options) {
             let (key, value) = found.map_err(failed)?;
-            batch.put_cf(live(&db), &key, value);
+            batch.put_cf(Families::of(&db).live, &key, value);
             batch.delete(&key);
             if batch.size_in_bytes() > MOVED_BYTES {
                 move_on(&mut batch)?;
@@ -521,16 +521,27 @@ fn take_up(folder: &Path, group: Group) -> io::Result<DB> {
 
 /// Both families in one piece: what RocksDB calls an atomic flush is one only of the families that are named.
 fn flush(db: &DB) -> io::Result<()> {
-    let stored = db.cf_handle(DEFAULT_COLUMN_FAMILY_NAME).expect("it was opened with the family");
-    db.flush_cfs_opt(&[stored, live(db)], &FlushOptions::default()).map_err(failed)
+    let Families { live, stored } = Families::of(db);
+    db.flush_cfs_opt(&[stored, live], &FlushOptions::default()).map_err(failed)
 }
 
-fn live(db: &DB) -> &ColumnFamily {
-    db.cf_handle(LIVE).expect("it was opened with the family")
+/// Where records are.
+struct Families<'d> {
+    /// What the lease machine holds in memory.
+    live: &'d ColumnFamily,
+    stored: &'d ColumnFamily,
 }
 
-fn is_live(key: &[u8]) -> bool {
-    key.first().is_some_and(|kind| record::LIVE.contains(kind))
+impl<'d> Families<'d> {
+    fn of(db: &'d DB) -> Self {
+        let named = |name| db.cf_handle(name).expect("it was opened with both families");
+        Self { live: named(LIVE), stored: named(DEFAULT_COLUMN_FAMILY_NAME) }
+    }
+
+    /// The one with the records whose key begins so.
+    fn with(&self, key: &[u8]) -> &'d ColumnFamily {
+        if key.first().is_some_and(|kind| record::LIVE.contains(kind)) { self.live } else { self.stored }
+    }
 }
 
 /// The first key behind all that begin so.
