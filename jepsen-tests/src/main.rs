@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// Tears a cluster of real nodes apart and checks every promise that the project makes
 #[derive(Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
+#[command(name = "jepsen", version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

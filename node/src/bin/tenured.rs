@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A node of a Tenure cluster: leases, fencing tokens, fair wait lines and dispatch, replicated.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "tenured", version)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

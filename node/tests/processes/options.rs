@@ -20,6 +20,12 @@ fn check_config_says_how_it_would_run_and_makes_nothing() {
 }
 
 #[test]
+fn its_version_is_said_under_its_name() {
+    let output = run(&World::empty(), &["--version"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), concat!("tenured ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
 fn bad_options_end_with_1_and_a_word_on_stderr_and_change_nothing() {
     let world = World::empty();
     let there = ["--node-id", "1", "--data", "d", "--peer-listen", "127.0.0.1:0"];
