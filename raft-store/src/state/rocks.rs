@@ -43,9 +43,10 @@ const EVENTS_GONE: u8 = b'-';
 const MEMBER: u8 = b'@';
 /// The family of what is held in memory.
 const LIVE: &str = "live";
-/// Of one family. A full one is written out in the background, with the other's. After a crash at most what the buffers held is applied again.
+/// Of one family. A full one is written out in the background, with the other's. After a crash at most what the buffers
+/// held is applied again.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
-/// What was moved between the families at once.
+/// About so much is moved between the families at once.
 const MOVED_BYTES: usize = 4 * 1024 * 1024;
 /// For what is not held in memory: archived items, bodies, events.
 const BLOCK_CACHE_BYTES: usize = 128 * 1024 * 1024;
