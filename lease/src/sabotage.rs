@@ -18,10 +18,26 @@ pub enum Broken {
     Fifo,
     /// A build that knows later rules goes by them before they are raised.
     Rules,
+    /// A membership change that waits repeats the absolute voter set it read first.
+    StaleVoters,
+    /// A change of address that waits is made even if the node was removed meanwhile.
+    RemovedReturns,
+    /// A snapshot is built while another one is installed, and may replace a newer one.
+    SnapshotRace,
+    /// Time without a quorum is charged to holders.
+    NoQuorumTime,
+    /// A repeat that is older than the request memory runs again.
+    LateRepeat,
+    /// One entry with a wall clock far ahead blocks later restores.
+    WrongDate,
+    /// An answer that does not fit into one frame is reported as unknown.
+    LongAnswers,
+    /// The end of a lock delay wakes no caller that waits for work.
+    SilentDelay,
 }
 
 impl Broken {
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 15] = [
         ("fencing", Self::Fencing),
         ("fsync", Self::Fsync),
         ("wall-clock", Self::WallClock),
@@ -29,6 +45,14 @@ impl Broken {
         ("dedup", Self::Dedup),
         ("fifo", Self::Fifo),
         ("rules", Self::Rules),
+        ("stale-voters", Self::StaleVoters),
+        ("removed-returns", Self::RemovedReturns),
+        ("snapshot-race", Self::SnapshotRace),
+        ("no-quorum-time", Self::NoQuorumTime),
+        ("late-repeat", Self::LateRepeat),
+        ("wrong-date", Self::WrongDate),
+        ("long-answers", Self::LongAnswers),
+        ("silent-delay", Self::SilentDelay),
     ];
 
     #[must_use]
