@@ -3,13 +3,15 @@
 //!
 //! It starts at the time the state had reached and adds what the monotonic clock counts from then on. It is observed
 //! every 50 ms; one observation adds at most 250 ms, so a leader that was stopped, starved or stuck does not charge
-//! the lost time to holders who could not renew meanwhile.
+//! the lost time to holders who could not renew meanwhile. For the same reason time stands still while no quorum
+//! answers this leader: Raft takes no renewal then.
 
 use crate::daemon::wall_now;
 use lease::numbers::Time;
 use lease::sabotage::{Broken, is_broken};
 use openraft::Instant;
 use raft_store::types::LeaderId;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,9 +21,15 @@ pub const OBSERVED_EVERY: Duration = Duration::from_millis(50);
 pub const ADDED_AT_MOST: Duration = Duration::from_millis(250);
 
 /// The clock of this node, while it leads.
-#[derive(Debug)]
 pub struct Clock<I> {
     leadership: Mutex<Option<Leadership<I>>>,
+    backed: Box<dyn Fn(I) -> Option<I> + Send + Sync>,
+}
+
+impl<I> fmt::Debug for Clock<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
 }
 
 #[derive(Debug)]
@@ -41,9 +49,10 @@ pub struct Stamp {
 }
 
 impl<I: Instant> Clock<I> {
-    #[must_use]
-    pub fn new() -> Self {
-        Self { leadership: Mutex::new(None) }
+    /// `backed` says up to which moment, at most the one it is given, a quorum backs this leader: only time up to then
+    /// counts. It returns `None` until a quorum has answered.
+    pub fn new(backed: impl Fn(I) -> Option<I> + Send + Sync + 'static) -> Self {
+        Self { leadership: Mutex::new(None), backed: Box::new(backed) }
     }
 
     /// A leadership of this node begins. `base` was read from the state before `now` was taken, so no time counts
@@ -68,11 +77,14 @@ impl<I: Instant> Clock<I> {
         if is_broken(Broken::WallClock) {
             return Some(Stamp { leader: leadership.id, at: Time(wall_now().0) });
         }
-        let passed = now.saturating_duration_since(leadership.last_seen);
-        let added = passed.min(ADDED_AT_MOST);
-        leadership.counted += added;
-        leadership.withheld += passed - added;
-        leadership.last_seen = leadership.last_seen.max(now);
+        let until = if is_broken(Broken::NoQuorumTime) { Some(now) } else { (self.backed)(now) };
+        if let Some(until) = until {
+            let passed = until.saturating_duration_since(leadership.last_seen);
+            let added = passed.min(ADDED_AT_MOST);
+            leadership.counted += added;
+            leadership.withheld += passed - added;
+            leadership.last_seen = leadership.last_seen.max(until);
+        }
         let millis = u64::try_from(leadership.counted.as_millis()).unwrap_or(u64::MAX);
         Some(Stamp { leader: leadership.id, at: Time(leadership.base.0.saturating_add(millis)) })
     }
@@ -88,16 +100,11 @@ impl<I: Instant> Clock<I> {
     }
 }
 
-impl<I: Instant> Default for Clock<I> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use openraft::vote::RaftLeaderId;
+    use std::sync::Arc;
 
     fn leader(term: u64) -> LeaderId {
         LeaderId::new(term, 1)
@@ -110,7 +117,7 @@ mod tests {
     #[test]
     fn time_goes_on_from_where_the_state_was() {
         let start = std::time::Instant::now();
-        let clock = Clock::new();
+        let clock = Clock::new(Some);
         assert_eq!(clock.observe(start), None, "a node that does not lead knows no time");
         clock.begin(leader(1), Time(5_000), start);
         assert_eq!(clock.observe(start), Some(Stamp { leader: leader(1), at: Time(5_000) }));
@@ -123,7 +130,7 @@ mod tests {
     #[test]
     fn a_stall_is_not_charged_to_holders() {
         let start = std::time::Instant::now();
-        let clock = Clock::new();
+        let clock = Clock::new(Some);
         clock.begin(leader(1), Time(0), start);
         assert_eq!(clock.observe(start + ms(60_000)).unwrap().at, Time(250));
         assert_eq!(clock.withheld(), ms(59_750));
@@ -131,9 +138,30 @@ mod tests {
     }
 
     #[test]
+    fn time_without_a_quorum_is_not_charged_to_holders() {
+        let start = std::time::Instant::now();
+        let heard = Arc::new(Mutex::new(None));
+        let backed = heard.clone();
+        let clock = Clock::new(move |now: std::time::Instant| backed.lock().unwrap().map(|until| now.min(until)));
+        clock.begin(leader(1), Time(0), start);
+        assert_eq!(clock.observe(start + ms(50)).unwrap().at, Time(0), "no quorum has answered yet");
+        *heard.lock().unwrap() = Some(start + ms(700));
+        for observed in [100, 200, 300, 400, 500, 600, 700] {
+            assert_eq!(clock.observe(start + ms(observed)).unwrap().at, Time(observed));
+        }
+        for observed in (750..40_000).step_by(50) {
+            assert_eq!(clock.observe(start + ms(observed)).unwrap().at, Time(700), "nobody answers");
+        }
+        *heard.lock().unwrap() = Some(start + ms(60_000));
+        assert_eq!(clock.observe(start + ms(40_000)).unwrap().at, Time(950));
+        assert_eq!(clock.withheld(), ms(39_050));
+        assert_eq!(clock.observe(start + ms(40_100)).unwrap().at, Time(1_050));
+    }
+
+    #[test]
     fn it_never_moves_back_and_loses_no_fraction() {
         let start = std::time::Instant::now();
-        let clock = Clock::new();
+        let clock = Clock::new(Some);
         clock.begin(leader(1), Time(0), start);
         let later = start + ms(40);
         assert_eq!(clock.observe(later).unwrap().at, Time(40));
@@ -150,7 +178,7 @@ mod tests {
     #[test]
     fn each_leadership_has_a_clock_of_its_own() {
         let start = std::time::Instant::now();
-        let clock = Clock::new();
+        let clock = Clock::new(Some);
         clock.begin(leader(1), Time(100), start);
         clock.begin(leader(1), Time(900), start + ms(10));
         assert_eq!(clock.observe(start + ms(20)).unwrap().at, Time(120), "the same one does not begin twice");

@@ -14,6 +14,7 @@ use raft_store::state::disk::StateDisk;
 use raft_store::types::{Member, NodeId, Types};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Follows Raft's changes of role and members until it stops.
 pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
@@ -66,6 +67,22 @@ pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
             return;
         }
     }
+}
+
+/// Up to which moment, at most `now`, a quorum backs this leader. It is the moment from which on Raft refuses writes:
+/// holders cannot renew after it. `None` until a quorum has answered.
+pub(crate) fn backed_until<C: Types, D: StateDisk>(
+    raft: &Raft<C, Machine<C, D>>,
+    leader_lease: Duration,
+    now: InstantOf<C>,
+) -> Option<InstantOf<C>> {
+    let metrics = raft.metrics();
+    let metrics = metrics.borrow_watched();
+    let mut voters = metrics.membership_config.voter_ids();
+    if voters.next() == Some(metrics.id) && voters.next().is_none() {
+        return Some(now);
+    }
+    metrics.last_quorum_acked.map(|acked| now.min(acked.into_inner() + leader_lease))
 }
 
 /// Who leads, as far as this node knows, and where it is.

@@ -68,7 +68,7 @@ mod tests {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
             runtime.block_on(async {
-                let clock = Arc::new(Clock::new());
+                let clock = Arc::new(Clock::new(Some));
                 clock.begin(LeaderId { term: 1, node_id: 1 }, Time(10), OnTokio::now());
                 let hub = Hub::new(progress(10, Some(5), None, true));
                 let ticking = run::<OnTokio>(clock, hub, Proposer::of_a_stopped_node(), Arc::new(|| Wall(0)));

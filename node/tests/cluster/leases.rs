@@ -1,7 +1,8 @@
 //! Time is in the log: what that means for leases when leaders change and disks stand still.
 
+use crate::cut::Relays;
 use crate::fleet::{caller, create, item};
-use crate::world::{LIMIT, World, until, within};
+use crate::world::{LIMIT, World, quick, until, within};
 use lease::command::Renew;
 use lease::encoding::decode;
 use lease::names::SpaceName;
@@ -10,6 +11,7 @@ use lease::record::Key;
 use lease::views::IfClaimed;
 use lease::{Command, Outcome};
 use raft_store::state::disk::StateDisk;
+use std::time::Duration;
 
 /// When the lease on an item ends, as this node's disk has it; none: nobody holds it.
 fn expires_at(world: &World, node: u64, id: &str) -> Option<Time> {
@@ -49,6 +51,30 @@ async fn a_dead_holders_item_is_free_after_its_lease_without_anyone_asking() {
     until("the lease has lapsed", || expires_at(&world, 2, "a").is_none()).await;
     let outcome = world.ask(2, "bob", crate::fleet::claim("a", Span::secs(30))).await;
     assert!(outcome.grant().is_some(), "{outcome:?}");
+}
+
+/// Nobody can renew while the nodes do not reach each other, and the leader may still lead when they do again.
+/// `CUT_SECONDS=60` was run as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn time_without_a_quorum_is_not_charged_to_holders() {
+    let cut_for = std::env::var("CUT_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(12);
+    let mut world = World::empty(quick());
+    let relays = Relays::between(&mut world, 3).await;
+    world.lead(1).await;
+    world.ask(1, "ada", create("a")).await;
+    let token = world.claim(1, "ada", "a", Span::secs(5)).await;
+    let before = world.node(1).hub().current().now;
+    let leadership = world.leadership(1).await;
+    relays.cut();
+    tokio::time::sleep(Duration::from_secs(cut_for)).await;
+    relays.heal();
+    let renewed = world.ask(1, "ada", Command::Renew(Renew { item: item("a"), token, lease_for: None })).await;
+    let charged = before.until(world.node(1).hub().current().now);
+    let survived = world.leadership(1).await == leadership;
+    assert!(
+        matches!(renewed, Outcome::Renewed { .. }),
+        "{charged:?} charged, same leadership: {survived}: {renewed:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
