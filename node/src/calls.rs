@@ -32,6 +32,9 @@ pub trait Calls: Clone + Send + Sync + 'static {
     /// Up to which version that node's build knows the rules. None: it did not answer.
     fn rules_version(&self, to: NodeId, member: &Member, within: Duration) -> impl Future<Output = Option<u32>> + Send;
 
+    /// Whether that node is draining. None: it did not answer.
+    fn is_draining(&self, to: NodeId, member: &Member, within: Duration) -> impl Future<Output = Option<bool>> + Send;
+
     /// Who belongs to the cluster now, and where. Raft keeps to the address with which it first met a member.
     fn know(&self, members: BTreeMap<NodeId, Member>) {
         drop(members);

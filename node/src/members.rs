@@ -1,15 +1,21 @@
-//! Who belongs to the cluster. Every change may be repeated, and finishes what an earlier attempt left half done.
+//! Who belongs to the cluster. Every change may be repeated. It is decided from the members as they are and made only
+//! if they are still the same, so that changes beside each other never undo one another.
 
 use crate::calls::Calls;
 use crate::node::Node;
-use crate::propose::Responds;
+use crate::propose::{NoOutcome, Responds};
+use futures_util::future;
+use lease::sabotage::{Broken, is_broken};
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, RaftError};
+use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, PreconditionFailed, RaftError};
+use openraft::raft::Precondition;
 use openraft::type_config::TypeConfigExt;
-use openraft::{ChangeMembers, Raft};
+use openraft::type_config::alias::LogIdOf;
+use openraft::{ChangeMembers, Instant as _, Raft};
 use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
-use raft_store::types::{Member, Membership, NodeId};
+use raft_store::types::{Member, Membership, NodeId, Types};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +24,10 @@ use std::time::Duration;
 const CAUGHT_UP_WITHIN: u64 = 1_000;
 /// A change waits so long for another one to end.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
+/// A node that has not answered a heartbeat for this long counts as gone when another one is to be removed.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(3);
+const ASK_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A change that stands half done for so long was left so by a leader that is gone: they take milliseconds.
 const HALF_DONE_FOR: Duration = Duration::from_secs(1);
@@ -46,28 +55,51 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// Finishes, while this node leads, the change that another leader left half done. Until then the old and the new
+/// What a change still has to do, decided from the members as they are.
+enum Step {
+    /// The members are as the change wants them.
+    Done,
+    Make(ChangeMembers<NodeId, Member>),
+}
+
+/// Makes the target of a change that stands half done the only voters. It names no node, so it cannot bring back
+/// members that another change has replaced.
+fn flatten() -> ChangeMembers<NodeId, Member> {
+    ChangeMembers::AddVoterIds(BTreeSet::new())
+}
+
+/// A change is made only on the members that it was decided from. Raft checks this when it appends the change.
+fn only_on<C: Types>(last: Option<LogIdOf<C>>) -> [Precondition<C>; 1] {
+    [Precondition::LastMembershipLogId { last_membership_log_id: last }]
+}
+
+/// Finishes, while this node leads, a change that another leader left half done. Until then the old and the new
 /// voters must both have a majority: the loss of one node could stop a cluster of three.
 pub(crate) async fn finish_left_changes<C: Responds, D: StateDisk>(raft: Raft<C, Machine<C, D>>) {
     let mut seen = None;
     loop {
         C::sleep(HALF_DONE_FOR).await;
-        let (half_done, target) = {
+        let half_done = {
             let metrics = raft.metrics();
             let metrics = metrics.borrow_watched();
-            let target = metrics.membership_config.get_joint_config().get(1).cloned();
-            (metrics.membership_config.log_id().filter(|_| metrics.state.is_leader()), target)
+            let is_half_done = metrics.state.is_leader() && is_joint(metrics.membership_config.membership());
+            is_half_done.then_some(*metrics.membership_config.log_id()).flatten()
         };
-        let (Some(id), Some(target)) = (half_done, target) else {
+        let Some(id) = half_done else {
             seen = None;
             continue;
         };
         if seen.replace(id) == Some(id)
-            && let Err(error) = raft.change_membership(ChangeMembers::ReplaceAllVoters(target), false).await
+            && let Err(error) = raft.change_membership_if(flatten(), false, only_on(Some(id))).await
+            && !is_not_our_turn(&error)
         {
-            tracing::warn!(%error, "a change of the members is half done; trying on");
+            tracing::warn!(%error, "cannot finish the last membership change; retrying");
         }
     }
+}
+
+fn is_joint(members: &Membership) -> bool {
+    members.get_joint_config().len() > 1
 }
 
 impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
@@ -90,8 +122,18 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     ///
     /// # Errors
     /// When this node does not lead, or the id is taken.
-    pub async fn add_learner(&self, id: NodeId, mut member: Member) -> Result<(), ChangeError> {
-        if let Some(known) = self.membership().get_node(&id) {
+    pub async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), ChangeError> {
+        self.change(|members| {
+            let Some(known) = members.get_node(&id) else {
+                if self.store().was_removed(id).map_err(|error| ChangeError::Refused(error.to_string()))? {
+                    return Err(ChangeError::Refused(format!(
+                        "node {id} was removed from the cluster, and its id does not come back: add it under an id that was \
+                         never used"
+                    )));
+                }
+                return Ok(Step::Make(ChangeMembers::AddNodes(BTreeMap::from([(id, member.clone())]))));
+            };
+            let mut member = member.clone();
             if member.instance == 0 {
                 member.instance = known.instance;
                 if member.api_address.is_empty() {
@@ -105,21 +147,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
                 )));
             }
             if *known == member {
-                return Ok(());
+                return Ok(Step::Done);
             }
             // The same directory at another address.
-            return self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, member)]))).await;
-        }
-        // All that was committed is looked at: an id that just went must not come back.
-        let ready = self.in_step(TURN_WITHIN).await;
-        ready.map_err(|_| ChangeError::NotLeader(None))?;
-        if self.store().was_removed(id).map_err(|error| ChangeError::Refused(error.to_string()))? {
-            return Err(ChangeError::Refused(format!(
-                "node {id} was removed from the cluster, and its id does not come back: add it under an id that was never used"
-            )));
-        }
-        self.finish_joint().await?;
-        self.change(ChangeMembers::AddNodes(BTreeMap::from([(id, member)]))).await
+            Ok(Step::Make(ChangeMembers::SetNodes(BTreeMap::from([(id, member)]))))
+        })
+        .await
     }
 
     /// Gives a learner a vote, once it has nearly all of the log.
@@ -127,54 +160,73 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     /// # Errors
     /// When this node does not lead, the id is unknown, or the learner does not catch up in time.
     pub async fn promote(&self, id: NodeId, within: Duration) -> Result<(), ChangeError> {
-        self.finish_joint().await?;
-        match self.membership().get_node(&id) {
-            None => return Err(ChangeError::Refused(format!("node {id} is no member: add it first"))),
+        let give_vote = |members: &Membership| match members.get_node(&id) {
+            None => Err(ChangeError::Refused(format!("node {id} is not a member: add it first"))),
             // What it voted could not be told from what a wiped one never did.
             Some(member) if member.instance == 0 => {
-                return Err(ChangeError::Refused(format!("node {id} has not come yet: start it with --join")));
+                Err(ChangeError::Refused(format!("node {id} has not started yet: start it with --join")))
             }
-            Some(_) => {}
-        }
-        if self.membership().voter_ids().any(|voter| voter == id) {
-            return Ok(());
-        }
-        let caught_up = async {
-            while !self.has_caught_up(id) {
-                C::sleep(LOOK_EVERY).await;
-            }
+            Some(_) if members.voter_ids().any(|voter| voter == id) => Ok(Step::Done),
+            Some(_) => Ok(Step::Make(ChangeMembers::AddVoterIds(BTreeSet::from([id])))),
         };
-        if C::timeout(within, caught_up).await.is_err() {
-            return Err(ChangeError::Refused(format!("node {id} has not caught up yet: wait and repeat it")));
+        // Without waiting for a node that cannot be promoted, or is a voter already.
+        if matches!(give_vote(&self.membership())?, Step::Make(_)) {
+            let caught_up = async {
+                while !self.has_caught_up(id) {
+                    C::sleep(LOOK_EVERY).await;
+                }
+            };
+            if C::timeout(within, caught_up).await.is_err() {
+                return Err(ChangeError::Refused(format!("node {id} has not caught up yet: wait and retry")));
+            }
         }
-        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await
+        self.change(give_vote).await
     }
 
-    /// Takes a node out, vote and all. Unknown ids are out already. A leader that is to go hands over first, and says
-    /// who leads then: ask that one.
+    /// Removes a node and its vote. Removing an unknown id changes nothing. A leader that is to be removed hands over
+    /// first and returns the new leader: ask that one.
     ///
     /// # Errors
     /// When this node does not lead, or no longer, or the node is the last voter.
     pub async fn remove(&self, id: NodeId) -> Result<(), ChangeError> {
-        self.finish_joint().await?;
-        let membership = self.membership();
-        if membership.get_node(&id).is_none() {
-            return Ok(());
+        let leads = || id == self.id() && self.leader() == Some(id);
+        if leads() && self.membership().voter_ids().count() > 1 {
+            self.settle_members().await?;
+            let next = self.transfer(None, HAND_OVER_WITHIN).await?;
+            return Err(ChangeError::NotLeader(Some(next)));
         }
-        if membership.voter_ids().any(|voter| voter == id) {
-            if membership.voter_ids().count() == 1 {
+        self.change(|members| {
+            if members.get_node(&id).is_none() {
+                return Ok(Step::Done);
+            }
+            let voters: BTreeSet<NodeId> = members.voter_ids().collect();
+            if !voters.contains(&id) {
+                return Ok(Step::Make(ChangeMembers::RemoveNodes(BTreeSet::from([id]))));
+            }
+            if voters.len() == 1 {
                 return Err(ChangeError::Refused(format!("node {id} is the last voter: promote another one first")));
             }
-            if id == self.id() && self.leader() == Some(id) {
-                let next = self.transfer(None, HAND_OVER_WITHIN).await?;
-                return Err(ChangeError::NotLeader(Some(next)));
+            let left: BTreeSet<NodeId> = voters.into_iter().filter(|voter| *voter != id).collect();
+            let answering = self.answering();
+            if left.intersection(&answering).count() <= left.len() / 2 {
+                return Err(ChangeError::Refused(format!(
+                    "without node {id} the voters would be {left:?}, and too few of them answer to make a quorum: start the \
+                     others first, or remove those that are gone for good"
+                )));
             }
-            self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id]))).await?;
-        }
-        if self.membership().get_node(&id).is_none() {
-            return Ok(());
-        }
-        self.change(ChangeMembers::RemoveNodes(BTreeSet::from([id]))).await
+            Ok(Step::Make(ChangeMembers::RemoveVoters(BTreeSet::from([id]))))
+        })
+        .await
+    }
+
+    /// This node and those that have answered its heartbeats lately; only itself on a node that does not lead.
+    #[must_use]
+    pub fn answering(&self) -> BTreeSet<NodeId> {
+        let metrics = self.raft().metrics();
+        let metrics = metrics.borrow_watched();
+        let heard = metrics.heartbeat.iter().flatten();
+        let lately = heard.filter(|(_, heard)| heard.is_some_and(|heard| heard.elapsed() < ANSWERED_WITHIN));
+        lately.map(|(id, _)| *id).chain([self.id()]).collect()
     }
 
     /// One node takes the place of another: it joins, catches up, gets a vote, and the other one goes.
@@ -187,7 +239,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.remove(old).await
     }
 
-    /// Makes another voter lead: this one, or the one that is furthest.
+    /// Makes another voter lead: the given one, or the one with the longest log that is not draining.
     ///
     /// # Errors
     /// When this node does not lead, the target cannot, or no new leader is seen in time.
@@ -197,10 +249,15 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
         let to = match to {
             Some(to) => to,
-            None => self.furthest_other().ok_or_else(|| ChangeError::Refused("there is no other voter".into()))?,
+            None => self.successor().await?,
         };
         if to == self.id() {
             return Ok(to);
+        }
+        if let Some(member) = self.membership().get_node(&to)
+            && self.calls().is_draining(to, member, ASK_WITHIN).await == Some(true)
+        {
+            return Err(ChangeError::Refused(format!("node {to} is draining: undrain it first, or name another node")));
         }
         if !self.membership().voter_ids().any(|voter| voter == to) {
             return Err(ChangeError::Refused(format!("node {to} has no vote: promote it first")));
@@ -233,7 +290,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     /// Before this node stops: another one should lead.
     pub(crate) async fn hand_over(&self) -> Result<(), ChangeError> {
         // Half of a change left in force may have no quorum without this node.
-        let _ = C::timeout(TURN_WITHIN, self.finish_joint()).await;
+        let _ = C::timeout(TURN_WITHIN, self.settle_members()).await;
         self.transfer(None, HAND_OVER_WITHIN).await.map(|_| ())
     }
 
@@ -250,15 +307,55 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             .all(|(id, member)| membership.get_node(id).is_some_and(|known| known.instance == member.instance))
     }
 
-    /// A change of voters is two steps; a crash between them leaves both sets in force.
-    async fn finish_joint(&self) -> Result<(), ChangeError> {
-        let membership = self.membership();
-        let Some(target) = membership.get_joint_config().get(1).cloned() else { return Ok(()) };
-        self.change(ChangeMembers::ReplaceAllVoters(target)).await
+    /// A change of voters is two steps; a crash between them leaves both sets in force. Returns when only one is.
+    async fn settle_members(&self) -> Result<(), ChangeError> {
+        self.change(|_| Ok(Step::Done)).await
     }
 
-    /// One change at a time: another one's end is awaited.
-    async fn change(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), ChangeError> {
+    /// Makes the change that `next` decides on. One change is made at a time, so this may have to wait; what to do is
+    /// decided again after each wait, from the members as they are then, and Raft appends it only if they are still
+    /// the same. A change that nobody has to make is confirmed by a quorum.
+    async fn change(&self, next: impl Fn(&Membership) -> Result<Step, ChangeError>) -> Result<(), ChangeError> {
+        let by = C::now() + TURN_WITHIN;
+        if is_broken(Broken::StaleVoters)
+            && let Some(target) = self.membership().get_joint_config().get(1)
+        {
+            self.repeat_blindly(ChangeMembers::ReplaceAllVoters(target.clone())).await?;
+        }
+        loop {
+            if self.leader() != Some(self.id()) {
+                return Err(ChangeError::NotLeader(self.leader()));
+            }
+            if let Some((last, members)) = self.applied_members() {
+                let half_done = is_joint(&members);
+                let step = if half_done { Step::Make(flatten()) } else { next(&members)? };
+                match step {
+                    Step::Done => {
+                        self.in_step(by.saturating_duration_since(C::now())).await.map_err(not_confirmed)?;
+                        if self.applied_members().is_some_and(|(now, _)| now == last) {
+                            return Ok(());
+                        }
+                    }
+                    Step::Make(change) if is_broken(Broken::RemovedReturns) => {
+                        return self.repeat_blindly(change).await;
+                    }
+                    Step::Make(change) => match self.raft().change_membership_if(change, false, only_on(last)).await {
+                        Ok(_) if half_done => continue,
+                        Ok(_) => return Ok(()),
+                        Err(error) if is_not_our_turn(&error) => {}
+                        Err(error) => return Err(failed(error)),
+                    },
+                }
+            }
+            if C::now() >= by {
+                return Err(ChangeError::Unknown("another membership change has not finished".into()));
+            }
+            C::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Only in builds for tests: repeats a change until Raft takes it, whatever other changes were made meanwhile.
+    async fn repeat_blindly(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), ChangeError> {
         let by = C::now() + TURN_WITHIN;
         loop {
             match self.raft().change_membership(change.clone(), false).await {
@@ -269,6 +366,14 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
+    /// The members, once the entry that made them so is committed and applied here, and the id of that entry.
+    fn applied_members(&self) -> Option<(Option<LogIdOf<C>>, Membership)> {
+        let metrics = self.raft().metrics();
+        let metrics = metrics.borrow_watched();
+        let last = *metrics.membership_config.log_id();
+        (last <= metrics.last_applied).then(|| (last, metrics.membership_config.membership().clone()))
+    }
+
     fn has_caught_up(&self, id: NodeId) -> bool {
         let metrics = self.raft().metrics();
         let metrics = metrics.borrow_watched();
@@ -277,24 +382,46 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         matched.is_some_and(|matched| matched.index + CAUGHT_UP_WITHIN >= last)
     }
 
-    fn furthest_other(&self) -> Option<NodeId> {
+    /// The other voter with the longest log, of those that answer and are not draining.
+    async fn successor(&self) -> Result<NodeId, ChangeError> {
+        let mut others = self.other_voters();
+        if others.is_empty() {
+            return Err(ChangeError::Refused("there is no other voter".into()));
+        }
+        others.sort_by_key(|(_, _, matched)| Reverse(*matched));
+        let asking = others.iter().map(|(id, member, _)| self.calls().is_draining(*id, member, ASK_WITHIN));
+        let draining = future::join_all(asking).await;
+        let takes_over = others.iter().zip(draining).find(|(_, is_draining)| *is_draining == Some(false));
+        takes_over.map(|((id, ..), _)| *id).ok_or_else(|| {
+            ChangeError::Refused("no other voter can lead: each one is draining or does not answer".into())
+        })
+    }
+
+    /// The voters but for this node, with how much of the log each is known to have.
+    fn other_voters(&self) -> Vec<(NodeId, Member, Option<u64>)> {
         let metrics = self.raft().metrics();
         let metrics = metrics.borrow_watched();
-        let voters: BTreeSet<NodeId> = metrics.membership_config.voter_ids().collect();
-        let replication = metrics.replication.as_ref()?;
-        let others = replication.iter().filter(|(id, _)| **id != self.id() && voters.contains(id));
-        others.max_by_key(|(_, matched)| matched.as_ref().map(|matched| matched.index)).map(|(id, _)| *id)
+        let matched = |id: &NodeId| metrics.replication.as_ref()?.get(id)?.as_ref().map(|matched| matched.index);
+        let voters: BTreeSet<NodeId> = metrics.membership_config.voter_ids().filter(|id| *id != self.id()).collect();
+        let members = metrics.membership_config.nodes().filter(|(id, _)| voters.contains(id));
+        members.map(|(id, member)| (*id, member.clone(), matched(id))).collect()
     }
 }
 
-/// Another change is under way, or a new leader has not committed anything yet.
+/// Another change is in progress or came first, or a new leader has not committed anything yet.
 fn is_not_our_turn<C: Responds>(error: &RaftError<C, ClientWriteError<C>>) -> bool {
     matches!(
         error,
-        RaftError::APIError(ClientWriteError::ChangeMembershipError(
-            ChangeMembershipError::InProgress(_) | ChangeMembershipError::UncommittedLeaderLog(_)
-        ))
+        RaftError::APIError(
+            ClientWriteError::ChangeMembershipError(
+                ChangeMembershipError::InProgress(_) | ChangeMembershipError::UncommittedLeaderLog(_)
+            ) | ClientWriteError::PreconditionFailed(PreconditionFailed::LastMembershipLogIdMismatch { .. })
+        )
     )
+}
+
+fn not_confirmed(no: NoOutcome) -> ChangeError {
+    ChangeError::Unknown(format!("no quorum confirmed the members: {no}"))
 }
 
 fn failed<C: Responds>(error: RaftError<C, ClientWriteError<C>>) -> ChangeError {

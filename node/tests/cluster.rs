@@ -10,6 +10,10 @@ mod gate;
 mod backups;
 #[path = "cluster/catching_up.rs"]
 mod catching_up;
+#[path = "cluster/concurrent_changes.rs"]
+mod concurrent_changes;
+#[path = "cluster/cut.rs"]
+mod cut;
 #[path = "cluster/divergence.rs"]
 mod divergence;
 #[path = "cluster/failover.rs"]

@@ -41,6 +41,13 @@ impl Calls for Peers {
         }
     }
 
+    async fn is_draining(&self, to: NodeId, member: &Member, within: Duration) -> Option<bool> {
+        match self.ask(to, member, NodeQuestion::Report, within).await {
+            Ok(NodeReply::Report(report)) => Some(report.is_draining),
+            _ => None,
+        }
+    }
+
     fn know(&self, members: BTreeMap<NodeId, Member>) {
         self.set_members(members);
     }

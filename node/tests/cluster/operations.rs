@@ -1,7 +1,7 @@
 //! What operators do, on whichever node they reach.
 
 use crate::fleet::create;
-use crate::world::{World, request, until, within};
+use crate::world::{LIMIT, World, request, until, within};
 use lease::Outcome;
 use node::daemon::Start;
 use node::members::ChangeError;
@@ -40,8 +40,8 @@ async fn a_change_asked_of_a_follower_is_made_and_may_be_repeated() {
         assert_eq!(follower.add(9, nobody.clone()).await, Ok(()));
         until("it learns", || world.nodes().all(|node| node.membership().learner_ids().any(|id| id == 9))).await;
     }
-    assert!(refusal(follower.promote(9).await).contains("has not come yet"));
-    assert!(refusal(follower.promote(8).await).contains("is no member"));
+    assert!(refusal(follower.promote(9).await).contains("has not started yet"));
+    assert!(refusal(follower.promote(8).await).contains("is not a member"));
     assert!(refusal(follower.transfer(Some(9)).await).contains("has no vote"));
     let taken = Member { instance: 1, ..nobody };
     assert!(refusal(follower.add(1, taken).await).contains("another directory"));
@@ -186,14 +186,15 @@ async fn a_draining_node_hands_over_refuses_callers_and_is_not_ready() {
     assert!(matches!(world.ask(drained, "ada", create("b")).await, Outcome::Created { .. }));
 }
 
-/// An operator may make it lead, and a node alone has nobody else: the commands of others must not stand still.
+/// When no other node can lead, the commands of other nodes' callers must not stand still.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draining_node_that_leads_works_for_the_others() {
     let world = World::of(2).await;
-    world.lead(1).await;
-    world.admin(2).drain().await.unwrap();
-    assert_eq!(world.admin(1).transfer(Some(2)).await, Ok(2));
-    world.leader().await;
+    world.lead(2).await;
+    world.admin(1).drain().await.unwrap();
+    world.admin(2).drain().await.unwrap_err();
+    world.admin(1).undrain();
+    assert_eq!(world.leader().await, 2);
     assert!(matches!(world.ask(1, "ada", create("a")).await, Outcome::Created { .. }));
     let alone = World::of(1).await;
     assert_eq!(alone.admin(1).drain().await, Ok(()));
@@ -235,4 +236,39 @@ async fn where_a_nodes_callers_reach_it_is_known_to_all_and_taken_up_when_it_cha
         let status = world.admin(1).status().await.unwrap();
         assert!(status.members.iter().any(|member| member.id == moved && member.api_address == address));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_panics_stops_its_node_and_another_one_leads() {
+    let mut world = World::of(3).await;
+    let leader = world.leader().await;
+    world.node(leader).keep("test", async { panic!("as a defect would") });
+    until("the node has failed", || world.daemons[&leader].failure().is_some()).await;
+    let why = world.daemons[&leader].failure().unwrap();
+    assert!(why.contains("`test`") && why.contains("as a defect would"), "{why}");
+    world.kill(leader).await;
+    let next = world.leader().await;
+    world.ask(next, "ada", create("a")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_is_not_handed_to_a_draining_node() {
+    let world = World::of(3).await;
+    let leader = world.leader().await;
+    let [draining, other] = [1, 2, 3].into_iter().filter(|node| *node != leader).collect::<Vec<_>>()[..] else {
+        panic!("three nodes");
+    };
+    world.admin(draining).drain().await.unwrap();
+    let refused = world.node(leader).transfer(Some(draining), LIMIT).await.unwrap_err();
+    assert!(matches!(&refused, ChangeError::Refused(why) if why.contains("draining")), "{refused}");
+    // Whichever of the two is further in the log.
+    for _ in 0..3 {
+        let leader = world.leader().await;
+        within("it hands over", world.admin(leader).drain()).await.unwrap();
+        assert_ne!(world.leader().await, draining);
+        world.admin(leader).undrain();
+    }
+    world.admin(leader).drain().await.unwrap();
+    world.admin(other).drain().await.unwrap_err();
+    assert_eq!(world.leader().await, other, "nobody else can lead, so it goes on");
 }

@@ -77,6 +77,8 @@ impl World {
 
     /// Nothing runs yet.
     pub(crate) fn empty(raft: RaftSettings) -> Self {
+        #[cfg(feature = "sabotage")]
+        break_what_was_asked();
         let folder = TempDir::new().unwrap();
         let (daemons, addresses, gates) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let events_kept_for = Duration::from_secs(7 * 24 * 60 * 60);
@@ -104,7 +106,7 @@ impl World {
         self.started(node, daemon);
     }
 
-    fn started(&mut self, node: NodeId, daemon: Result<Daemon, DaemonError>) {
+    pub(crate) fn started(&mut self, node: NodeId, daemon: Result<Daemon, DaemonError>) {
         let daemon = daemon.unwrap_or_else(|error| panic!("node {node} did not start: {error}"));
         self.addresses.insert(node, daemon.member().peer_address.clone());
         self.daemons.insert(node, daemon);
@@ -120,6 +122,7 @@ impl World {
             api_address: String::new(),
             edge: None,
             start,
+            learner: false,
             events_kept_for: self.events_kept_for,
             tls: None,
             raft: self.raft.clone(),
@@ -186,6 +189,12 @@ impl World {
         self.daemons.remove(&node).unwrap().abandon().await;
     }
 
+    pub(crate) async fn kill_all(&mut self) {
+        for node in self.daemons.keys().copied().collect::<Vec<_>>() {
+            self.kill(node).await;
+        }
+    }
+
     pub(crate) async fn restart(&mut self, node: NodeId) {
         self.start(node, Start::Again).await;
     }
@@ -248,6 +257,17 @@ impl World {
     pub(crate) fn last_index(&self, node: NodeId) -> u64 {
         self.node(node).raft().metrics().borrow_watched().last_log_index.unwrap_or(0)
     }
+}
+
+/// With the feature `sabotage`, `TENURED_BREAK` puts a known defect back: its test must fail then.
+#[cfg(feature = "sabotage")]
+fn break_what_was_asked() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if let Ok(name) = std::env::var("TENURED_BREAK") {
+            lease::sabotage::break_it(lease::sabotage::Broken::named(&name).expect("a name of lease::sabotage"));
+        }
+    });
 }
 
 impl Drop for World {
