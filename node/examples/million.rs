@@ -281,6 +281,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         api_address: String::new(),
         edge: None,
         start,
+        learner: false,
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
         tls: None,
         // A node that joins gets a snapshot.

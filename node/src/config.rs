@@ -64,6 +64,10 @@ pub struct Options {
     #[arg(long, env = "TENURED_JOIN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
 
+    /// Follow without a vote: this node does not ask for one, and gets one only when an operator promotes it
+    #[arg(long, env = "TENURED_LEARNER", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub learner: Option<bool>,
+
     /// Hours for which this node keeps the events of the past, 168 if not given; what is gone can no longer be read
     #[arg(long, env = "TENURED_EVENTS_KEPT_FOR", value_name = "HOURS")]
     pub events_kept_for: Option<u32>,
@@ -195,6 +199,7 @@ impl Options {
             bootstrap: self.bootstrap.or(file.bootstrap),
             await_restore: self.await_restore.or(file.await_restore),
             join: self.join.or(file.join),
+            learner: self.learner.or(file.learner),
             events_kept_for: self.events_kept_for.or(file.events_kept_for),
             peer_ca: self.peer_ca.or(file.peer_ca),
             peer_cert: self.peer_cert.or(file.peer_cert),
@@ -248,6 +253,10 @@ impl Options {
             ));
         }
         let start = self.start(dev)?;
+        let learner = self.learner.unwrap_or(false);
+        if learner && matches!(start, Start::Bootstrap | Start::Restore) {
+            return wrong("--learner follows a cluster: it cannot be used by the node that begins one");
+        }
         let hours = self.events_kept_for.unwrap_or(EVENTS_KEPT_HOURS);
         if hours == 0 {
             return wrong("--events-kept-for must be above 0");
@@ -262,6 +271,7 @@ impl Options {
             api_address: self.address.clone().unwrap_or_default(),
             edge: self.edge()?,
             start,
+            learner,
             events_kept_for: Duration::from_secs(u64::from(hours) * 60 * 60),
             raft,
             log: LogOptions::default(),

@@ -15,7 +15,7 @@ use crate::peers::connection::Peers;
 use crate::peers::network::Factory;
 use crate::peers::server::PeerServer;
 use crate::peers::tls::PeerTls;
-use crate::peers::wire::{NodeQuestion, NodeReply};
+use crate::peers::wire::{Change, NodeQuestion, NodeReply};
 use crate::peers::{Identity, PeerError};
 use crate::retention;
 use crate::service::{NodeService, TokioNode};
@@ -36,7 +36,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// Between two attempts to join.
@@ -61,6 +60,8 @@ pub struct Settings {
     /// None: it serves no callers.
     pub edge: Option<EdgeSettings>,
     pub start: Start,
+    /// It does not ask for a vote: only an operator gives it one.
+    pub learner: bool,
     /// Events of the past are kept at least so long.
     pub events_kept_for: Duration,
     pub tls: Option<PeerTls>,
@@ -169,7 +170,6 @@ pub struct Daemon {
     edge: Option<EdgeServer>,
     member: Member,
     log: LogMonitor,
-    tasks: JoinSet<()>,
 }
 
 impl Daemon {
@@ -240,17 +240,16 @@ impl Daemon {
             node.bootstrap(members).await.map_err(DaemonError::Change)?;
         }
         let seeds = if let Start::Join(seeds) = settings.start { seeds } else { Vec::new() };
-        let mut tasks = JoinSet::new();
-        tasks.spawn(become_member(node.clone(), member.clone(), seeds));
-        tasks.spawn(retention::run(node.clone(), settings.events_kept_for));
+        node.keep("joining", become_member(node.clone(), member.clone(), seeds, settings.learner));
+        node.keep("retention", retention::run(node.clone(), settings.events_kept_for));
         if let Some(tls) = renewed {
-            tasks.spawn(certificates::renew("peers", move || tls.reload()));
+            node.keep("peer certificates", certificates::renew("peers", move || tls.reload()));
         }
         let edge = match settings.edge.zip(edge_listener) {
             None => None,
-            Some((edge, listener)) => Some(serve(edge, listener, &admin, &monitor, &mut tasks)?),
+            Some((edge, listener)) => Some(serve(edge, listener, &admin, &monitor)?),
         };
-        Ok(Self { node, admin, server, edge, member, log: monitor, tasks })
+        Ok(Self { node, admin, server, edge, member, log: monitor })
     }
 
     #[must_use]
@@ -284,12 +283,17 @@ impl Daemon {
     /// Why it must stop by itself, if it must.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        self.admin.failure()
+        let of_listeners = || {
+            let has_ended = self.server.has_ended() || self.edge.as_ref().is_some_and(EdgeServer::has_ended);
+            has_ended.then(|| {
+                "a listener of this node panicked. This is a defect: report it, and start the node again".into()
+            })
+        };
+        self.admin.failure().or_else(of_listeners)
     }
 
     /// Lets what is in flight end, hands leadership over, makes the state durable.
     pub async fn stop(mut self) {
-        self.tasks.shutdown().await;
         if let Some(edge) = self.edge.take() {
             edge.shutdown(STOP_WITHIN).await;
         }
@@ -299,7 +303,6 @@ impl Daemon {
 
     /// As if the process were killed, as far as that can be done from inside: nothing is handed over or flushed.
     pub async fn abandon(mut self) {
-        self.tasks.shutdown().await;
         drop(self.edge.take());
         self.node.halt().await;
         self.close().await;
@@ -340,13 +343,12 @@ fn serve(
     listener: TcpListener,
     admin: &Admin,
     log: &LogMonitor,
-    tasks: &mut JoinSet<()>,
 ) -> Result<EdgeServer, DaemonError> {
     if let Authenticator::Tokens(tokens) = settings.authenticator.clone() {
-        tasks.spawn(renew_tokens(tokens));
+        admin.node().keep("tokens", renew_tokens(tokens));
     }
     if let Some(tls) = settings.tls.clone() {
-        tasks.spawn(certificates::renew("callers", move || tls.reload()));
+        admin.node().keep("certificates", certificates::renew("callers", move || tls.reload()));
     }
     let edge = Edge::new(Shared {
         node: admin.node().clone(),
@@ -460,16 +462,16 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
     }
 }
 
-/// Until the cluster has given this node a vote and knows where it is.
-async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
+/// Until the cluster knows where this node is and, if this node is not to stay a learner, has given it a vote.
+async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>, learner: bool) {
     let mut has_asked = false;
     loop {
         let membership = node.membership();
         let known = membership.get_node(&node.id());
         let is_voter = membership.voter_ids().any(|voter| voter == node.id());
-        if is_voter && known == Some(&member) {
+        if (is_voter || learner) && known == Some(&member) {
             if has_asked {
-                tracing::info!(node = node.id(), address = member.peer_address, "this node has a vote");
+                tracing::info!(node = node.id(), address = member.peer_address, is_voter, "this node is a member");
             }
             return;
         }
@@ -484,10 +486,15 @@ async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>) {
                 let _ = node.add_learner(node.id(), member.clone()).await;
             }
             for address in addresses {
-                let question = NodeQuestion::Join { node: node.id(), member: member.clone(), is_new: false };
-                if let Ok(NodeReply::Joined { .. }) =
-                    node.calls().ask_address(&address, question, JOIN_ANSWER_WITHIN).await
-                {
+                let member = member.clone();
+                // Joining gives a known node a vote; a change of its address alone does not.
+                let question = if learner {
+                    NodeQuestion::Change(Change::Add { node: node.id(), member })
+                } else {
+                    NodeQuestion::Join { node: node.id(), member, is_new: false }
+                };
+                let answer = node.calls().ask_address(&address, question, JOIN_ANSWER_WITHIN).await;
+                if let Ok(NodeReply::Joined { .. } | NodeReply::Changed { .. }) = answer {
                     break;
                 }
             }

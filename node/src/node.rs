@@ -11,6 +11,8 @@ use crate::metrics::Metrics;
 use crate::propose::{Gatherer, NoOutcome, Proposer, Responds};
 use crate::reads::{self, Reads, Rounds};
 use crate::tick;
+use futures_util::FutureExt;
+use futures_util::future::{self, Either};
 use lease::command::OnConflict;
 use lease::numbers::Wall;
 use lease::{Archive, Command, Outcome, Request, State};
@@ -23,9 +25,11 @@ use openraft::{Config, Raft, SnapshotPolicy};
 use raft_store::state::disk::StateDisk;
 use raft_store::state::{Machine, Progress, StateStore};
 use raft_store::types::{NodeId, Types};
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -171,7 +175,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let machine = Machine::new(store.clone(), hub.clone());
         let raft =
             Raft::new(id, config, network, log, machine).await.map_err(|fatal| StartError::Raft(fatal.to_string()))?;
-        let clock = Arc::new(Clock::new());
+        let (backing, leader_lease) = (raft.clone(), settings.election_max);
+        let clock = Arc::new(Clock::new(move |now| leadership::backed_until(&backing, leader_lease, now)));
         let failure = Arc::new(Mutex::new(None));
         let metrics = Metrics::new();
         let (proposer, gatherer) = Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone());
@@ -182,16 +187,38 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let following =
             leadership::follow(id, raft.clone(), calls.clone(), clock.clone(), hub.clone(), followed, counted);
         let comparing = compare::run(id, settings.compare_every, own.0, own.1, own.2, own.3);
-        let tasks = Mutex::new(vec![
-            C::spawn(until(stop.clone(), gatherer.run())),
-            C::spawn(until(stop.clone(), rounds.run())),
-            C::spawn(until(stop.clone(), following)),
-            C::spawn(until(stop.clone(), tick::run(clock.clone(), hub.clone(), proposer.clone(), wall))),
-            C::spawn(until(stop.clone(), comparing)),
-            C::spawn(until(stop.clone(), members::finish_left_changes(raft.clone()))),
-        ]);
+        let ticking = tick::run(clock.clone(), hub.clone(), proposer.clone(), wall);
+        let finishing = members::finish_left_changes(raft.clone());
+        let tasks = Mutex::default();
         let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, metrics, tasks, stop };
-        Ok(Self { inner: Arc::new(inner) })
+        let node = Self { inner: Arc::new(inner) };
+        node.keep("proposer", gatherer.run());
+        node.keep("reads", rounds.run());
+        node.keep("leadership", following);
+        node.keep("tick", ticking);
+        node.keep("compare", comparing);
+        node.keep("members", finishing);
+        Ok(node)
+    }
+
+    /// Runs a task until this node stops. If the task panics, the node fails and stops: it must not go on leading
+    /// while part of its work is not done.
+    pub fn keep(&self, what: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.inner.stop.clone();
+        let (raft, failure) = (self.inner.raft.clone(), self.inner.failure.clone());
+        let kept = C::spawn(async move {
+            let task = AssertUnwindSafe(task).catch_unwind();
+            if let Either::Right((Err(panic), _)) = future::select(pin!(stop.cancelled()), pin!(task)).await {
+                let why = format!(
+                    "the task `{what}` of this node panicked: {}. This is a defect: report it, and start the node again",
+                    panic_message(panic.as_ref())
+                );
+                tracing::error!("{why}");
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+                let _ = raft.shutdown().await;
+            }
+        });
+        self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
     }
 
     #[must_use]
@@ -403,7 +430,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     }
 }
 
-/// A task that ends when the node stops, wherever it is then.
-async fn until(stop: CancellationToken, task: impl Future<Output = ()>) {
-    futures_util::future::select(pin!(stop.cancelled()), pin!(task)).await;
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

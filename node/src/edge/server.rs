@@ -184,6 +184,12 @@ impl EdgeServer {
         self.address
     }
 
+    /// Whether it accepts no more connections. Before a shutdown only a panic ends it.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.accepting.is_finished()
+    }
+
     /// Open now.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -95,6 +95,12 @@ impl PeerServer {
         self.address
     }
 
+    /// Whether it accepts no more connections. Before a shutdown only a panic ends it.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.accepting.is_finished()
+    }
+
     /// Closes every connection and returns when their tasks have ended.
     pub async fn shutdown(self) {
         drop(self.stop);
