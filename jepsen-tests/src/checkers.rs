@@ -28,8 +28,10 @@ pub mod i22_service_resumes;
 pub mod line;
 #[cfg(test)]
 pub mod load;
+pub mod promise;
 pub mod restored;
 pub mod slack;
+pub mod spans;
 pub mod standing;
 #[cfg(test)]
 pub mod story;

@@ -260,6 +260,9 @@ pub struct Fault {
     pub ended: Option<Micros>,
     /// It was seen to have taken hold, not merely scheduled.
     pub took_hold: bool,
+    /// From when to when all of it was done and nothing of it undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<(Micros, Micros)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -391,6 +394,7 @@ mod tests {
                 began: 15,
                 ended: Some(85),
                 took_hold: true,
+                in_force: Some((16, 84)),
             }],
             leaders: vec![Leader { at: 5, node: Some(2), term: 3 }],
             end: Some(End { healed: 85, items: vec![(disk(), seen)], created: 1, live: 1, ..End::default() }),

@@ -17,7 +17,7 @@ pub use schedule::{Means, Plan, run};
 
 use crate::cluster::{Cluster, Seat};
 use crate::dice::Dice;
-use crate::history::Fault;
+use crate::history::{Fault, Micros};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -142,6 +142,7 @@ pub fn find(name: &str) -> Option<&'static Kind> {
 pub struct Active {
     nemesis: Box<dyn Nemesis>,
     fault: Fault,
+    since: Micros,
 }
 
 impl Active {
@@ -158,11 +159,13 @@ impl Active {
             began,
             ended: None,
             took_hold: false,
+            in_force: None,
         };
-        Self { nemesis, fault }
+        Self { nemesis, fault, since: cluster.now() }
     }
 
     pub async fn end(mut self, cluster: &Cluster) -> Fault {
+        self.fault.in_force = Some((self.since, cluster.now()));
         match self.nemesis.end(cluster).await {
             Ok(took_hold) => self.fault.took_hold = took_hold,
             Err(error) => self.fault.what += &format!("; could not be undone: {error}"),

@@ -5,23 +5,21 @@
 //! At the holder: nobody else has the item while its holder counts on it, by a clock that neither jumped nor stood still.
 
 use super::facts::{Facts, Grant, OpNo};
+use super::promise::GRAIN;
 use super::verdict::{Measured, Verdict, seconds};
 use crate::history::{Asked, Belief, Micros};
-
-/// The cluster counts in whole milliseconds.
-const GRAIN: Micros = 1_000;
 
 #[must_use]
 pub fn check(facts: &Facts<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let mut margins = Vec::new();
     for grant in &facts.grants {
-        let Some(promised) = grant.promised.map(|promised| less_drift(facts, grant, promised)) else { continue };
+        let Some(promised) = grant.promised else { continue };
         if let Some(next) = facts.next_grant(grant).filter(|next| !facts.is_same_actor(next.holder, grant.holder)) {
             verdict.fact();
             if !facts.ends.may_have_ended(grant, next.upper) {
                 margins.push((next.upper.cast_signed() - promised.cast_signed()) / 1_000);
-                if next.upper + GRAIN < promised {
+                if next.upper < promised {
                     let what = format!(
                         "{} was promised {} until {} (token {}), and {} was known to have it at {} (token {})",
                         facts.holders[grant.holder],
@@ -41,7 +39,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         let ended = facts.ends.in_stream(grant.token).map(|at| &facts.stream.events[at]);
         if let Some(event) = ended.filter(|event| matches!(event.kind, "expired" | "not_picked_up")) {
             verdict.fact();
-            if event.seen + GRAIN < promised {
+            if event.seen < promised {
                 let what = format!(
                     "{} was promised {} until {} (token {}), and its lapse was seen at {}",
                     facts.holders[grant.holder],
@@ -98,13 +96,6 @@ fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
 #[must_use]
 pub fn is_misled(grant: &Grant, at: Micros) -> bool {
     grant.promised.is_some_and(|promised| promised < at)
-}
-
-/// Where clocks were made to run at another rate, a hundredth is not promised.
-fn less_drift(facts: &Facts<'_>, grant: &Grant, promised: Micros) -> Micros {
-    let drifts = facts.history.faults.iter().any(|fault| fault.kind.contains("drift"));
-    let sent = grant.promised_by.and_then(|no| facts.op(no).answered()).map_or(promised, |answered| answered.sent);
-    if drifts { promised - (promised.saturating_sub(sent)) / 100 } else { promised }
 }
 
 #[cfg(test)]
@@ -188,6 +179,42 @@ mod tests {
             "0s   ada claim disk -> token=1 for=30s
              1s   ada release disk token=1 -> unavailable
              9s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn a_hundredth_is_not_promised_while_clocks_drift() {
+        kept(
+            "fault drift 0s..9s
+             0s      ada claim disk -> token=1 for=5s
+             4.96s   bob claim disk -> token=2 for=5s",
+        );
+        broken(
+            &["I3"],
+            "fault drift 0s..9s
+             0s      ada claim disk -> token=1 for=5s
+             4.90s   bob claim disk -> token=2 for=5s",
+        );
+        broken(
+            &["I3"],
+            "fault drift 8s..9s
+             0s      ada claim disk -> token=1 for=5s
+             4.96s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn time_without_a_quorum_is_not_charged_to_a_holder() {
+        broken(
+            &["I3"],
+            "fault isolate-all 10s..50s
+             5s      ada claim disk -> token=1 for=20s
+             51s     bob claim disk -> token=2 for=5s",
+        );
+        kept(
+            "fault isolate-all 10s..50s
+             5s      ada claim disk -> token=1 for=20s
+             62s     bob claim disk -> token=2 for=5s",
         );
     }
 

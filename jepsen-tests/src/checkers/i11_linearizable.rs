@@ -184,6 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn a_lapse_may_be_a_hundredth_early_while_clocks_drift() {
+        let story = |fault: &str| {
+            format!(
+                "{fault}
+                 0s     ada claim disk -> token=1 for=5s
+                 4.97s  eve read disk -> state=stale assignee=ada"
+            )
+        };
+        kept(&story("fault drift 0s..9s"));
+        broken(&["I11"], &story("fault pause 0s..9s"));
+    }
+
+    #[test]
     fn the_stream_finds_a_stale_holder() {
         broken(
             &["I11"],

@@ -199,6 +199,7 @@ impl World {
                 began: at,
                 ended: Some(ended),
                 took_hold: true,
+                in_force: None,
             });
             term += 1;
             node = node % 3 + 1;

@@ -1,6 +1,7 @@
 //! By how much the cluster's time may lag behind: a second per change of leader, the time without one, and the time of faults.
 //! What is allowed beside that is said here and nowhere else.
 
+use super::spans::Spans;
 use crate::history::{History, Micros};
 
 /// Between a deadline and the entry that works it off.
@@ -31,14 +32,14 @@ impl Slack {
         let span = |fault: &crate::history::Fault| (fault.began, fault.ended.unwrap_or(Micros::MAX));
         let of_nodes = |fault: &&crate::history::Fault| !fault.kind.starts_with("callers-") && fault.kind != "backup";
         // What is done to callers alone makes no node late.
-        let mut faults: Vec<_> = history.faults.iter().filter(of_nodes).map(span).collect();
+        let faults: Vec<_> = history.faults.iter().filter(of_nodes).map(span).collect();
         let (mut fault_begins, mut fault_ends): (Vec<_>, Vec<_>) = faults.iter().copied().unzip();
         fault_begins.sort_unstable();
         fault_ends.sort_unstable();
         Self {
             changes: leaders.iter().map(|leader| leader.at).collect(),
-            without_leader: Spans::new(&mut without),
-            faulty: Spans::new(&mut faults),
+            without_leader: Spans::new(without),
+            faulty: Spans::new(faults),
             fault_begins,
             fault_ends,
         }
@@ -64,57 +65,5 @@ impl Slack {
     pub fn is_calm(&self, from: Micros, to: Micros) -> bool {
         let over = self.fault_ends.partition_point(|ended| *ended <= from);
         self.fault_begins.partition_point(|began| *began < to) == over
-    }
-}
-
-/// Spans of time that do not overlap, with how much of them lies before each.
-#[derive(Debug, Default)]
-struct Spans {
-    spans: Vec<(Micros, Micros)>,
-    before: Vec<Micros>,
-}
-
-impl Spans {
-    fn new(all: &mut [(Micros, Micros)]) -> Self {
-        all.sort_unstable();
-        let mut spans: Vec<(Micros, Micros)> = Vec::new();
-        for (from, to) in all.iter().copied() {
-            match spans.last_mut() {
-                Some(last) if from <= last.1 => last.1 = last.1.max(to),
-                _ => spans.push((from, to)),
-            }
-        }
-        let mut total: Micros = 0;
-        let before = spans
-            .iter()
-            .map(|(from, to)| {
-                let before = total;
-                total = total.saturating_add(to - from);
-                before
-            })
-            .collect();
-        Self { spans, before }
-    }
-
-    /// How much of them lies before a moment.
-    fn until(&self, moment: Micros) -> Micros {
-        let behind = self.spans.partition_point(|(from, _)| *from < moment);
-        let Some(at) = behind.checked_sub(1) else { return 0 };
-        self.before[at].saturating_add(moment.min(self.spans[at].1) - self.spans[at].0)
-    }
-
-    fn within(&self, from: Micros, to: Micros) -> Micros {
-        self.until(to).saturating_sub(self.until(from))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_spans_count_once() {
-        let spans = Spans::new(&mut [(10, 20), (15, 30), (50, 60)]);
-        assert_eq!([spans.within(0, 100), spans.within(18, 55), spans.within(30, 50)], [30, 17, 0]);
     }
 }

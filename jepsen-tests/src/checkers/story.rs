@@ -68,6 +68,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
                 began: moment(began),
                 ended: Some(moment(ended)),
                 took_hold: !words.contains(&"missed"),
+                in_force: Some((moment(began), moment(ended))),
             });
         }
         ["queue", name, ..] => history.about.queues.push(QueueSet {

@@ -89,7 +89,7 @@ mod tests {
             {"operation":{"process":3,"actor":"actor-3","session":"s1","node":2,"request_id":"1-2","is_repeat":true,"invoked":60,"completed":70,"asked":{"update":{"item":"disk","token":7,"read_at":null,"value":4}},"outcome":"unavailable"}}
             {"operation":{"process":0,"actor":"actor-0","session":"s1","node":2,"request_id":null,"is_repeat":false,"invoked":80,"completed":90,"asked":"renew_all","outcome":{"ok":{"sent":0}}}}
             {"seen":{"watcher":0,"at":55,"event":{"number":"0.9","at_ms":5,"at":"2026-01-01T00:00:00.000Z","kind":"updated","item":"disk"}}}
-            {"fault":{"kind":"kill","what":"node 2, the leader","nodes":[2],"began":15,"ended":85,"took_hold":true}}
+            {"fault":{"kind":"kill","what":"node 2, the leader","nodes":[2],"began":15,"ended":85,"took_hold":true,"in_force":[16,84]}}
             {"leader":{"at":5,"node":2,"term":3}}
             {"end":{"healed":85,"served":null,"items":[["disk",{"state":"active","revision":"0.9","value":4,"holder":null,"token":null,"assignee":null}]],"created":1,"live":1,"terminal":0,"purged":0,"hashes":[],"deaths":[]}}
         "#]].assert_eq(&written(&sample()));

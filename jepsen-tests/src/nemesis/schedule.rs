@@ -155,7 +155,15 @@ fn take(
 
 fn not_done(cluster: &Cluster, kind: &Kind, error: &io::Error) -> Fault {
     let (what, began) = (format!("could not be done: {error}"), cluster.now());
-    Fault { kind: kind.name.to_owned(), what, nodes: Vec::new(), began, ended: Some(began), took_hold: false }
+    Fault {
+        kind: kind.name.to_owned(),
+        what,
+        nodes: Vec::new(),
+        began,
+        ended: Some(began),
+        took_hold: false,
+        in_force: None,
+    }
 }
 
 #[cfg(test)]
