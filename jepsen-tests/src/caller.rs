@@ -181,10 +181,10 @@ impl Caller {
         self
     }
 
-    /// An id for a request of this caller.
+    /// An id for a request of this caller. It carries when it was made, so that whoever repeats the request can say how long ago that was.
     pub fn id(&mut self) -> String {
         self.asked += 1;
-        format!("{}-{}", self.process, self.asked)
+        format!("{}-{}-{}", self.process, self.asked, self.world.clock.now())
     }
 
     /// Makes a call and records it.
@@ -206,7 +206,7 @@ impl Caller {
         };
         let patience = manner.patience.unwrap_or(self.patience);
         let call = make(&self.clients[self.node]).key(&key).within(patience).attempt_within(patience);
-        let call = if is_repeat { call.repeated() } else { call };
+        let call = if is_repeat { as_repeat(call, self.age(&key)) } else { call };
         let begun = self.log.begin(Operation {
             process: self.process,
             actor: self.actor.clone(),
@@ -227,6 +227,10 @@ impl Caller {
                 let heard = read(answer, &mut answered);
                 (Outcome::Ok(answered), Ok(heard))
             }
+            // Nodes no longer know whether it happened: it is refused, and may have.
+            Err(Error::Refused(problem)) if problem.code == Code::RequestForgotten => {
+                (Outcome::Unknown, Err(No::Refused(problem.code)))
+            }
             Err(Error::Refused(problem)) => {
                 (Outcome::Refused { code: problem.code.name().to_owned() }, Err(No::Refused(problem.code)))
             }
@@ -244,6 +248,12 @@ impl Caller {
             self.process = self.world.recorder.process();
         }
         heard
+    }
+
+    /// How long ago an id was made.
+    fn age(&self, id: &str) -> Duration {
+        let made = id.rsplit('-').next().and_then(|made| made.parse::<Micros>().ok());
+        Duration::from_micros(made.map_or(0, |made| self.world.clock.now().saturating_sub(made)))
     }
 
     /// Whether it counts on a lease, by the clock of its machine.
@@ -281,6 +291,11 @@ impl Caller {
         self.log.end(begun, decided.at, outcome);
         decided.is_taken
     }
+}
+
+/// Marks a call as a repeat of one that was first sent so long ago. The only place that does.
+fn as_repeat<T>(call: Call<T>, _first_sent_ago: Duration) -> Call<T> {
+    call.repeated()
 }
 
 impl Held {

@@ -25,6 +25,8 @@ pub mod i19_conservation;
 pub mod i20_same_hash;
 pub mod i21_caps;
 pub mod i22_service_resumes;
+pub mod i23_members;
+pub mod i24_no_death;
 pub mod line;
 #[cfg(test)]
 pub mod load;
@@ -77,6 +79,8 @@ invariants! {
     "I20" "Replicas have the same hash" i20_same_hash;
     "I21" "Caps hold" i21_caps;
     "I22" "Service resumes after healing" i22_service_resumes;
+    "I23" "Members are what was acknowledged" i23_members;
+    "I24" "No node ends by itself" i24_no_death;
 }
 
 /// What every checker says of a history.

@@ -14,7 +14,7 @@ mod tokens;
 mod watch;
 
 use crate::callers::Machines;
-use crate::history::{Leader, Micros};
+use crate::history::{Death, Leader, Members, Micros};
 use crate::shim::{Control, Shim};
 use crate::wire::{EDGE_PORT, Network, PEER_PORT, SEATS, Wire};
 use certificates::Certificates;
@@ -106,9 +106,14 @@ struct State {
     seats: BTreeMap<Seat, Node>,
     next_id: u64,
     leaders: Vec<Leader>,
-    deaths: Vec<String>,
+    deaths: Vec<Death>,
     /// The last backup.
     taken: Option<Taken>,
+    /// A node had a date years ahead, and was set right.
+    had_wrong_date: bool,
+    members: Members,
+    /// Seats with faults of their own, and how many.
+    harmed: BTreeMap<Seat, u32>,
 }
 
 /// A node on its seat.
@@ -148,7 +153,16 @@ impl Cluster {
         let hosts: Vec<_> = (1..=SEATS).map(hosts).collect();
         let certificates = Certificates::make(options.folder.join("certificates"), &hosts)?;
         let machines = Arc::new(Machines::new(options.began));
-        let state = State { seats: BTreeMap::new(), next_id: 1, leaders: Vec::new(), deaths: Vec::new(), taken: None };
+        let state = State {
+            seats: BTreeMap::new(),
+            next_id: 1,
+            leaders: Vec::new(),
+            deaths: Vec::new(),
+            taken: None,
+            had_wrong_date: false,
+            members: Members::default(),
+            harmed: BTreeMap::new(),
+        };
         let nodes = options.nodes;
         let cluster = Arc::new(Self {
             options,
@@ -165,7 +179,7 @@ impl Cluster {
         for seat in 1..=nodes {
             cluster.sit(seat)?;
             cluster.start_seat(seat).await?;
-            cluster.has_vote(seat, LIMIT).await?;
+            cluster.joins(seat, LIMIT).await?;
         }
         cluster.ready(LIMIT).await?;
         Ok(cluster)
@@ -217,6 +231,39 @@ impl Cluster {
         self.state().seats.iter().filter(|(_, node)| node.process.is_some()).map(|(seat, _)| *seat).collect()
     }
 
+    /// Of these, where no fault is under way that was done to the seat alone.
+    #[must_use]
+    pub fn unharmed(&self) -> Vec<Seat> {
+        let harmed: BTreeSet<Seat> = self.state().harmed.keys().copied().collect();
+        self.running().into_iter().filter(|seat| !harmed.contains(seat)).collect()
+    }
+
+    /// A fault is done to these seats.
+    pub fn harm(&self, seats: &[Seat]) {
+        let mut state = self.state();
+        for seat in seats {
+            *state.harmed.entry(*seat).or_default() += 1;
+        }
+    }
+
+    /// It is over.
+    pub fn unharm(&self, seats: &[Seat]) {
+        let mut state = self.state();
+        for seat in seats {
+            if let Some(left) = state.harmed.get_mut(seat) {
+                *left -= 1;
+            }
+        }
+        state.harmed.retain(|_, left| *left > 0);
+    }
+
+    /// Seats that nobody sits on; the last is kept for a cluster that is restored.
+    #[must_use]
+    pub fn free_seats(&self) -> Vec<Seat> {
+        let taken = self.seats();
+        (1..SEATS).filter(|seat| !taken.contains(seat)).collect()
+    }
+
     /// The id of the node on a seat.
     #[must_use]
     pub fn id(&self, seat: Seat) -> Option<u64> {
@@ -245,6 +292,12 @@ impl Cluster {
         self.state().leaders.last().and_then(|leader| leader.node)
     }
 
+    /// Changes of the members that were asked for, and the members that were seen.
+    #[must_use]
+    pub fn members(&self) -> Members {
+        self.state().members.clone()
+    }
+
     /// Who was seen to lead, whenever that changed.
     #[must_use]
     pub fn leaders(&self) -> Vec<Leader> {
@@ -253,7 +306,7 @@ impl Cluster {
 
     /// Nodes that ended by themselves though nothing was done to them, with their last words.
     #[must_use]
-    pub fn deaths(&self) -> Vec<String> {
+    pub fn deaths(&self) -> Vec<Death> {
         self.state().deaths.clone()
     }
 

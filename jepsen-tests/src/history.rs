@@ -27,6 +27,12 @@ pub struct History {
     pub leaders: Vec<Leader>,
     /// What the cluster says of itself after everything was healed and every caller had ended.
     pub end: Option<End>,
+    /// Who was to belong to the cluster, and who did.
+    #[serde(default)]
+    pub members: Members,
+    /// Nodes that ended by themselves though nothing was done to them.
+    #[serde(default)]
+    pub deaths: Vec<Death>,
     /// What a cluster that was made of a backup of this one showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
@@ -273,6 +279,51 @@ pub struct Leader {
     pub term: u64,
 }
 
+/// A node that ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    pub at: Micros,
+    /// Which node, and its last words.
+    pub what: String,
+}
+
+/// Changes of the cluster's members that were asked for, and the members that were seen.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Members {
+    pub changes: Vec<Change>,
+    pub seen: Vec<SeenMembers>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeOf {
+    /// The cluster lets the node in. Answered when the node has made its directory, which it does only then.
+    Join,
+    /// The node has a vote.
+    Vote,
+    /// The node goes, and its id does not come back.
+    Remove,
+}
+
+/// One change, of a node by its id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub node: u64,
+    pub what: ChangeOf,
+    pub asked: Micros,
+    /// None: nobody knows whether it happened.
+    pub answered: Option<Micros>,
+}
+
+/// The members as a leader told them that committed an entry after it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenMembers {
+    pub asked: Micros,
+    pub answered: Micros,
+    pub voters: Vec<u64>,
+    pub learners: Vec<u64>,
+}
+
 /// The cluster after healing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct End {
@@ -304,6 +355,9 @@ pub struct Restored {
     pub items: Vec<(String, SeenItem)>,
     /// Of the first lease that it granted.
     pub token: u64,
+    /// Why it could not be made of the backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 impl Operation {
@@ -398,6 +452,8 @@ mod tests {
             }],
             leaders: vec![Leader { at: 5, node: Some(2), term: 3 }],
             end: Some(End { healed: 85, items: vec![(disk(), seen)], created: 1, live: 1, ..End::default() }),
+            members: Members::default(),
+            deaths: Vec::new(),
             restored: None,
         }
     }

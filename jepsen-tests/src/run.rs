@@ -242,6 +242,9 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     let mut ended = Vec::new();
     let mut history = match cluster.heal(HEALED_WITHIN).await {
         Ok(()) => {
+            if let Err(error) = cluster.sight(LIMIT).await {
+                ended.push(format!("the members could not be looked at: {error}"));
+            }
             let finished = running.finish(clock.now(), |words| terminal.say(words)).await;
             ended.extend(finished.trouble.map(|trouble| format!("the cluster could not be looked at: {trouble}")));
             finished.history
@@ -258,14 +261,19 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     };
     match restoring::look(&cluster, &world).await {
         Ok(restored) => {
-            restored.iter().for_each(|_| terminal.say("a backup is restored"));
+            restored
+                .iter()
+                .filter(|restored| restored.refused.is_none())
+                .for_each(|_| terminal.say("a backup is restored"));
             history.restored = restored;
         }
         Err(why) => ended.push(format!("a backup was taken and could not be restored: {why}")),
     }
     history.faults = faults;
     history.leaders = cluster.leaders();
-    ended.extend(cluster.deaths());
+    history.members = cluster.members();
+    history.deaths = cluster.deaths();
+    ended.extend(history.deaths.iter().map(|death| death.what.clone()));
     ended.extend(cluster.shut_down().await);
     history.about.nemesis = wanted.nemesis();
     history.about.nodes = wanted.nodes;
@@ -298,7 +306,7 @@ async fn tear(
     let nemesis = (!wanted.faults.is_empty()).then(|| {
         let mut plan = Plan::new(wanted.seed, lease);
         plan.names.clone_from(&wanted.faults);
-        plan.mixed = wanted.mixed;
+        (plan.mixed, plan.goes_on_for) = (wanted.mixed, wanted.lasts);
         let ended = ended.clone();
         let told = move |fault: &Fault| ended.lock().unwrap_or_else(PoisonError::into_inner).push(fault.clone());
         tokio::spawn(nemesis::run(cluster.clone(), plan, stop.clone(), told))

@@ -12,8 +12,8 @@
 use super::facts::Facts;
 use super::verdict::Verdict;
 use crate::history::{
-    Answered, Asked, Belief, End, Fault, Granted, History, Leader, Micros, Operation, Outcome, QueueSet, Restored,
-    Seen, SeenItem, WatcherSet,
+    Answered, Asked, Belief, Change, ChangeOf, Death, End, Fault, Granted, History, Leader, Micros, Operation, Outcome,
+    QueueSet, Restored, Seen, SeenItem, SeenMembers, WatcherSet,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -83,6 +83,27 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             history.about.workload = (*workload).to_owned();
             history.about.nemesis = (*nemesis).to_owned();
         }
+        ["member", span, what, node] => {
+            let (asked, answered) = span.split_once("..").map_or((*span, None), |(from, to)| (from, Some(to)));
+            let what = match *what {
+                "join" => ChangeOf::Join,
+                "vote" => ChangeOf::Vote,
+                "remove" => ChangeOf::Remove,
+                _ => panic!("no change: {line}"),
+            };
+            let node = node.parse().expect("a node");
+            history.members.changes.push(Change { node, what, asked: moment(asked), answered: answered.map(moment) });
+        }
+        ["members", span, ..] => {
+            let (asked, answered) = span.split_once("..").expect("a span");
+            let ids = |name: &str| -> Vec<u64> {
+                let ids = given.text(name).unwrap_or_default();
+                ids.split(',').filter(|id| !id.is_empty()).map(|id| id.parse().expect("a node")).collect()
+            };
+            let (asked, answered) = (moment(asked), moment(answered));
+            let (voters, learners) = (ids("voters"), ids("learners"));
+            history.members.seen.push(SeenMembers { asked, answered, voters, learners });
+        }
         ["watcher", watcher, ..] => history.about.watchers.push(WatcherSet {
             watcher: watcher.parse().expect("a watcher"),
             queue: given.text("queue"),
@@ -92,6 +113,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             let of = (node.parse().expect("a node"), index.parse().expect("an index"), (*hash).to_owned());
             history.end.get_or_insert_default().hashes.push(of);
         }
+        ["dies", at, ..] => history.deaths.push(Death { at: moment(at), what: line.to_owned() }),
         ["death", ..] => history.end.get_or_insert_default().deaths.push(line.to_owned()),
         ["end", "item", item, ..] => {
             history.end.get_or_insert_default().items.push(((*item).to_owned(), given.item()));
@@ -117,6 +139,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
                 ended: given.text("ended").map_or(0, |at| moment(&at)),
                 before_activation: given.text("before").into_iter().collect(),
                 token: given.parsed("token").unwrap_or(0),
+                refused: given.text("refused"),
                 items: history.restored.take().unwrap_or_default().items,
             });
         }

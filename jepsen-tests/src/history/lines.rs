@@ -1,6 +1,6 @@
 //! A history as JSON lines: what the run was made of, then a line for each operation, event, fault and leader, then its end.
 
-use super::{About, End, Fault, History, Leader, Operation, Restored, Seen};
+use super::{About, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -13,6 +13,8 @@ enum Written<'h> {
     Fault(&'h Fault),
     Leader(&'h Leader),
     End(&'h End),
+    Death(&'h Death),
+    Members(&'h Members),
     Restored(&'h Restored),
 }
 
@@ -25,12 +27,15 @@ enum Read {
     Fault(Fault),
     Leader(Leader),
     End(End),
+    Death(Death),
+    Members(Members),
     Restored(Restored),
 }
 
 /// # Errors
 /// When it cannot be written.
 pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
+    let has_members = !history.members.changes.is_empty() || !history.members.seen.is_empty();
     let about = [Written::About(&history.about)].into_iter();
     let all = about
         .chain(history.operations.iter().map(Written::Operation))
@@ -38,6 +43,8 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
         .chain(history.faults.iter().map(Written::Fault))
         .chain(history.leaders.iter().map(Written::Leader))
         .chain(history.end.iter().map(Written::End))
+        .chain(history.deaths.iter().map(Written::Death))
+        .chain(has_members.then_some(Written::Members(&history.members)))
         .chain(history.restored.iter().map(Written::Restored));
     for line in all {
         serde_json::to_writer(&mut out, &line)?;
@@ -60,6 +67,8 @@ pub fn read(from: impl BufRead) -> io::Result<History> {
             Read::Fault(fault) => history.faults.push(fault),
             Read::Leader(leader) => history.leaders.push(leader),
             Read::End(end) => history.end = Some(end),
+            Read::Death(death) => history.deaths.push(death),
+            Read::Members(members) => history.members = members,
             Read::Restored(restored) => history.restored = Some(restored),
         }
     }
