@@ -5,7 +5,7 @@ pub mod calls;
 
 use crate::callers::{Machine, counted_on};
 use crate::dice::Dice;
-use crate::history::{Answered, Asked, Belief, Granted, Micros, Operation, Outcome, Process};
+use crate::history::{Answered, Asked, Batch, Belief, Granted, Micros, Operation, Outcome, Process};
 use crate::recorder::Log;
 use crate::world::World;
 use client::api::Code;
@@ -196,7 +196,7 @@ impl Caller {
     ) -> Result<R, No> {
         self.world.turn().await;
         let manner = std::mem::take(&mut self.manner);
-        let has_effect = !matches!(asked, Asked::Read { .. } | Asked::Line { .. });
+        let has_effect = !matches!(asked, Asked::Read { .. } | Asked::ReadLocally { .. } | Asked::Line { .. });
         if self.dice.below(WANDERS) == 0 {
             self.elsewhere();
         }
@@ -218,6 +218,7 @@ impl Caller {
             completed: None,
             asked,
             outcome: Outcome::Unknown,
+            batch: None,
         });
         let answer = call.answered().await;
         self.last = self.world.clock.now().max(self.last);
@@ -248,6 +249,85 @@ impl Caller {
             self.process = self.world.recorder.process();
         }
         heard
+    }
+
+    /// Makes a call with many entries and records each of them as an operation. What one entry came to is read from the answer, in
+    /// the order of the entries.
+    async fn ask_many<T: DeserializeOwned, R>(
+        &mut self,
+        asked: Vec<Asked>,
+        all_or_none: bool,
+        make: impl FnOnce(&Client) -> Call<T>,
+        read: impl FnOnce(&T, Micros) -> Vec<(Outcome, R)>,
+    ) -> Result<Vec<R>, No> {
+        self.world.turn().await;
+        let key = self.id();
+        let batch = Some(Batch { no: self.world.value(), all_or_none });
+        let call = make(&self.clients[self.node]).key(&key).within(self.patience).attempt_within(self.patience);
+        let invoked = self.world.clock.now().max(self.last);
+        let begun: Vec<_> = asked
+            .into_iter()
+            .map(|asked| {
+                let operation = Operation {
+                    // They happen at the same time.
+                    process: self.world.recorder.process(),
+                    actor: self.actor.clone(),
+                    session: self.session.clone(),
+                    node: u32::try_from(self.node + 1).ok(),
+                    request_id: None,
+                    is_repeat: false,
+                    invoked,
+                    completed: None,
+                    asked,
+                    outcome: Outcome::Unknown,
+                    batch,
+                };
+                self.log.begin(operation)
+            })
+            .collect();
+        let answer = call.answered().await;
+        self.last = self.world.clock.now().max(self.last);
+        let (outcomes, heard): (Vec<Outcome>, Result<Vec<R>, No>) = match answer {
+            Ok(answer) => {
+                let (outcomes, all) =
+                    read(&answer.value, crate::recorder::micros(answer.sent_at.0)).into_iter().unzip();
+                (outcomes, Ok(all))
+            }
+            Err(Error::Refused(problem)) => {
+                let refused = Outcome::Refused { code: problem.code.name().to_owned() };
+                (vec![refused; begun.len()], Err(No::Refused(problem.code)))
+            }
+            Err(Error::Invalid(_)) => {
+                let refused = Outcome::Refused { code: "not_understood".into() };
+                (vec![refused; begun.len()], Err(No::Strange))
+            }
+            Err(Error::Unavailable { .. }) => (vec![Outcome::Unavailable; begun.len()], Err(No::Unavailable)),
+            Err(Error::Unknown { .. }) => (vec![Outcome::Unknown; begun.len()], Err(No::Unknown(key))),
+        };
+        if matches!(heard, Err(No::Unavailable | No::Unknown(_))) {
+            self.elsewhere();
+        }
+        for (begun, outcome) in begun.into_iter().zip(outcomes) {
+            self.log.end(begun, self.last, outcome);
+        }
+        heard
+    }
+
+    /// The node that its next call goes to, from 1.
+    #[must_use]
+    pub fn node(&self) -> usize {
+        self.node + 1
+    }
+
+    /// Its next call goes to that node, from 0.
+    pub fn turn_to(&mut self, node: usize) {
+        self.node = node.min(self.clients.len() - 1);
+    }
+
+    /// A client for what is no part of the history, of the node that its next call goes to.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.clients[self.node]
     }
 
     /// How long ago an id was made.
@@ -282,6 +362,7 @@ impl Caller {
             completed: None,
             asked: Asked::Write { item: item.to_owned(), token, value, belief },
             outcome: Outcome::Unknown,
+            batch: None,
         });
         self.last = decided.at;
         let outcome = match decided.is_taken {

@@ -30,6 +30,9 @@ pub struct History {
     /// Who was to belong to the cluster, and who did.
     #[serde(default)]
     pub members: Members,
+    /// Calls that were made at the same moment.
+    #[serde(default)]
+    pub bursts: Vec<Burst>,
     /// Nodes that ended by themselves though nothing was done to them.
     #[serde(default)]
     pub deaths: Vec<Death>,
@@ -90,6 +93,16 @@ pub struct Operation {
     pub completed: Option<Micros>,
     pub asked: Asked,
     pub outcome: Outcome,
+    /// It was asked together with others of this number, in one call; each entry of the call is an operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Batch>,
+}
+
+/// A call with many entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    pub no: u64,
+    pub all_or_none: bool,
 }
 
 /// What was asked. Names are those of the calls. A claim that waits is asked again and again under one request id until it
@@ -100,16 +113,31 @@ pub enum Asked {
     Create {
         item: String,
         queue: String,
+        /// Items that have to complete first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        depends_on: Vec<String>,
+        /// What a worker must be able to do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        needs: Vec<String>,
     },
     Claim {
         item: String,
         lease_for_ms: Option<u64>,
         waits: bool,
+        /// Ends the lease of the same actor's other session.
+        #[serde(default, skip_serializing_if = "is_false")]
+        takeover: bool,
     },
     Next {
         queue: String,
         count: u32,
         lease_for_ms: Option<u64>,
+        /// How long the call may wait for an item.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait_ms: Option<u64>,
+        /// What the caller's worker was registered with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capabilities: Option<Vec<String>>,
     },
     Renew {
         item: String,
@@ -124,6 +152,20 @@ pub enum Asked {
     Release {
         item: String,
         token: u64,
+    },
+    /// Ends the lease and keeps the item for its actor.
+    Reserve {
+        item: String,
+        token: u64,
+    },
+    /// Ends the lease and queues the item in another phase.
+    HandOn {
+        item: String,
+        token: u64,
+    },
+    Cancel {
+        item: String,
+        force: bool,
     },
     Withdraw {
         item: String,
@@ -146,6 +188,10 @@ pub enum Asked {
         value: u64,
     },
     Read {
+        item: String,
+    },
+    /// From the state of the node that was asked.
+    ReadLocally {
         item: String,
     },
     Line {
@@ -172,6 +218,11 @@ pub enum Asked {
         verb: String,
         node: u32,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(said: &bool) -> bool {
+    !said
 }
 
 /// A holder counted on its lease, by the clock of its machine.
@@ -206,7 +257,7 @@ pub struct Answered {
     /// The place in the wait line, 0 first: a claim that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
-    /// Of a renewal or an extension.
+    /// Of a renewal or an extension; of a reserve: for how long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,6 +270,11 @@ pub struct Answered {
     /// Who waits, head first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Vec<String>>,
+    /// Of a local read: how old it says it is at most, and up to which entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<u64>,
     /// Items whose leases were lost, of `renew_all`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
@@ -277,6 +333,16 @@ pub struct Leader {
     /// None: nobody is known to lead.
     pub node: Option<u32>,
     pub term: u64,
+}
+
+/// Calls that were made at a follower at the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Burst {
+    pub began: Micros,
+    pub ended: Micros,
+    pub calls: u64,
+    /// How many commands that node sent on to the leader meanwhile, as it counts itself.
+    pub forwarded: u64,
 }
 
 /// A node that ended by itself.
@@ -382,6 +448,10 @@ impl Asked {
             | Self::Release { item, .. }
             | Self::Withdraw { item }
             | Self::Revoke { item }
+            | Self::Reserve { item, .. }
+            | Self::HandOn { item, .. }
+            | Self::Cancel { item, .. }
+            | Self::ReadLocally { item }
             | Self::Assign { item, .. }
             | Self::Unassign { item }
             | Self::Update { item, .. }
@@ -411,13 +481,14 @@ mod tests {
             completed: at.1,
             asked,
             outcome,
+            batch: None,
         }
     }
 
     /// One of each.
     pub(super) fn sample() -> History {
         let disk = || "disk".to_owned();
-        let claim = Asked::Claim { item: disk(), lease_for_ms: Some(2_000), waits: false };
+        let claim = Asked::Claim { item: disk(), lease_for_ms: Some(2_000), waits: false, takeover: false };
         let grant = Granted { item: disk(), token: 7, expires_in_ms: 2_000, renewed: false };
         let granted = Outcome::Ok(Answered { sent: 11, grants: vec![grant], ..Answered::default() });
         let seen = SeenItem { state: "active".into(), revision: "0.9".into(), value: Some(4), ..SeenItem::default() };
@@ -454,6 +525,7 @@ mod tests {
             end: Some(End { healed: 85, items: vec![(disk(), seen)], created: 1, live: 1, ..End::default() }),
             members: Members::default(),
             deaths: Vec::new(),
+            bursts: Vec::new(),
             restored: None,
         }
     }

@@ -32,7 +32,7 @@ const PACE_MAX: u32 = 20_000;
 
 #[derive(Debug, clap::Args)]
 pub struct Asked {
-    /// What callers do: mutex, line, dispatch, assignment, register, idempotency, expiry, events, membership; mixed is all of them
+    /// What callers do (the README lists the workloads); mixed is all of them
     #[arg(long, value_name = "NAME")]
     workload: Option<Workload>,
     /// What is done to the nodes: names with commas between (`jepsen faults` shows each), all, or none
@@ -44,7 +44,7 @@ pub struct Asked {
     /// Repeats what was thrown; one is made up unless said
     #[arg(long)]
     seed: Option<u64>,
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=5))]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=7))]
     nodes: u32,
     /// Break a promise on purpose: fencing, fsync, wall-clock, lease-read, dedup, fifo or rules. Succeeds when that is found
     #[arg(long = "break", value_name = "PROMISE")]
@@ -272,6 +272,7 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     history.faults = faults;
     history.leaders = cluster.leaders();
     history.members = cluster.members();
+    history.bursts = world.bursts();
     history.deaths = cluster.deaths();
     ended.extend(history.deaths.iter().map(|death| death.what.clone()));
     ended.extend(cluster.shut_down().await);

@@ -2,7 +2,7 @@
 //! what was made in the run and has to be looked at when it ends.
 
 use crate::callers::Machines;
-use crate::history::{Micros, QueueSet};
+use crate::history::{Burst, Micros, QueueSet};
 use crate::recorder::{Bounds, Progress, Recorder, RunClock};
 use crate::resource::Resource;
 use client::names::SessionId;
@@ -36,6 +36,7 @@ pub struct World {
     interval: AtomicU64,
     next_turn: AtomicU64,
     made: Mutex<Made>,
+    bursts: Mutex<Vec<Burst>>,
 }
 
 #[derive(Debug)]
@@ -83,6 +84,7 @@ impl World {
             interval: AtomicU64::new(0),
             next_turn: AtomicU64::new(0),
             made: Mutex::default(),
+            bursts: Mutex::default(),
         };
         let world = Arc::new(world);
         world.clients_of(OPERATOR, None)?;
@@ -95,6 +97,21 @@ impl World {
         let asked = |(at, node): (usize, &Node)| node.is_asked.load(Ordering::Relaxed).then_some(at);
         let nodes: Vec<_> = self.nodes.iter().enumerate().filter_map(asked).collect();
         if nodes.is_empty() { (0..self.nodes.len()).collect() } else { nodes }
+    }
+
+    /// Whether a node, from 0, is reached at an address.
+    #[must_use]
+    pub fn is_at(&self, node: usize, address: &str) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.endpoint.ends_with(&format!("//{address}")))
+    }
+
+    pub fn had_burst(&self, burst: Burst) {
+        self.bursts.lock().unwrap_or_else(PoisonError::into_inner).push(burst);
+    }
+
+    #[must_use]
+    pub fn bursts(&self) -> Vec<Burst> {
+        self.bursts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Callers turn to that node, from 1, or no longer do: it was added or removed.

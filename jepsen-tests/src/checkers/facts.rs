@@ -437,6 +437,8 @@ pub fn token_of(asked: &Asked) -> Option<u64> {
         | Asked::Release { token, .. }
         | Asked::Complete { token, .. }
         | Asked::Fail { token, .. }
+        | Asked::Reserve { token, .. }
+        | Asked::HandOn { token, .. }
         | Asked::Write { token, .. } => Some(*token),
         Asked::Update { token, .. } => *token,
         _ => None,

@@ -93,7 +93,8 @@ pub fn is_shown(facts: &Facts<'_>, holder: HolderNo, shown: &str) -> bool {
 }
 
 /// Until when a lease can have been prolonged at the latest.
-struct Expiries {
+#[derive(Debug)]
+pub struct Expiries {
     /// By answers.
     by_token: HashMap<u64, Micros>,
     /// When a renewal was first asked whose outcome nobody knows.
@@ -106,7 +107,8 @@ struct Expiries {
 }
 
 impl Expiries {
-    fn new(facts: &Facts<'_>) -> Self {
+    #[must_use]
+    pub fn new(facts: &Facts<'_>) -> Self {
         let mut expiries = Self {
             by_token: HashMap::new(),
             open: HashMap::new(),
@@ -161,7 +163,8 @@ impl Expiries {
     }
 
     /// None: that is not known.
-    fn latest(&self, facts: &Facts<'_>, grant: &Grant, before: Micros) -> Option<Micros> {
+    #[must_use]
+    pub fn latest(&self, facts: &Facts<'_>, grant: &Grant, before: Micros) -> Option<Micros> {
         if self.open.get(&grant.token).is_some_and(|asked| *asked <= before)
             || self.open_for_all.get(&grant.holder).is_some_and(|asked| *asked <= before)
         {

@@ -37,6 +37,7 @@ fn told<'h>(facts: &Facts<'h>, no: OpNo) -> Option<Told<'h>> {
         | Asked::RenewAll
         | Asked::Extend { .. }
         | Asked::Read { .. }
+        | Asked::ReadLocally { .. }
         | Asked::Line { .. }
         | Asked::Write { .. }
         | Asked::Change { .. } => return None,

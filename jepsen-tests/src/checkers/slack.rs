@@ -60,6 +60,12 @@ impl Slack {
             + PER_FAULT * faults
     }
 
+    /// How often leadership changed between those moments.
+    #[must_use]
+    pub fn changes_within(&self, from: Micros, to: Micros) -> usize {
+        self.changes.partition_point(|at| *at <= to).saturating_sub(self.changes.partition_point(|at| *at < from))
+    }
+
     /// No fault is under way then, nor was in the time after one.
     #[must_use]
     pub fn is_calm(&self, from: Micros, to: Micros) -> bool {

@@ -12,8 +12,8 @@
 use super::facts::Facts;
 use super::verdict::Verdict;
 use crate::history::{
-    Answered, Asked, Belief, Change, ChangeOf, Death, End, Fault, Granted, History, Leader, Micros, Operation, Outcome,
-    QueueSet, Restored, Seen, SeenItem, SeenMembers, WatcherSet,
+    Answered, Asked, Batch, Belief, Burst, Change, ChangeOf, Death, End, Fault, Granted, History, Leader, Micros,
+    Operation, Outcome, QueueSet, Restored, Seen, SeenItem, SeenMembers, WatcherSet,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -104,6 +104,12 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             let (voters, learners) = (ids("voters"), ids("learners"));
             history.members.seen.push(SeenMembers { asked, answered, voters, learners });
         }
+        ["burst", span, ..] => {
+            let (began, ended) = span.split_once("..").expect("a span");
+            let (began, ended) = (moment(began), moment(ended));
+            let number = |name: &str| given.parsed(name).expect("a number");
+            history.bursts.push(Burst { began, ended, calls: number("calls"), forwarded: number("forwarded") });
+        }
         ["watcher", watcher, ..] => history.about.watchers.push(WatcherSet {
             watcher: watcher.parse().expect("a watcher"),
             queue: given.text("queue"),
@@ -171,13 +177,33 @@ fn operation(
     let token = given.parsed("token");
     let named = token.unwrap_or(0);
     let asked = match verb {
-        "create" => Asked::Create { item, queue: given.text("queue").unwrap_or_else(|| "jobs".into()) },
-        "claim" => Asked::Claim { item, lease_for_ms: None, waits: rest.contains(&"wait") },
-        "next" => Asked::Next { queue: item, count: 1, lease_for_ms: None },
+        "create" => Asked::Create {
+            item,
+            queue: given.text("queue").unwrap_or_else(|| "jobs".into()),
+            depends_on: given.list("after"),
+            needs: given.list("needs"),
+        },
+        "claim" => Asked::Claim {
+            item,
+            lease_for_ms: None,
+            waits: rest.contains(&"wait"),
+            takeover: rest.contains(&"takeover"),
+        },
+        "next" => Asked::Next {
+            queue: item,
+            count: 1,
+            lease_for_ms: None,
+            wait_ms: given.millis("wait"),
+            capabilities: given.text("able").map(|_| given.list("able")),
+        },
         "renew" => Asked::Renew { item, token: named },
         "renew_all" => Asked::RenewAll,
         "extend" => Asked::Extend { item, token: named, by_ms: 1_000 },
         "release" => Asked::Release { item, token: named },
+        "reserve" => Asked::Reserve { item, token: named },
+        "hand_on" => Asked::HandOn { item, token: named },
+        "cancel" => Asked::Cancel { item, force: rest.contains(&"force") },
+        "read_locally" => Asked::ReadLocally { item },
         "withdraw" => Asked::Withdraw { item },
         "revoke" => Asked::Revoke { item },
         "assign" => Asked::Assign { item, to: given.text("to").expect("whom") },
@@ -210,6 +236,7 @@ fn operation(
         completed: (outcome != Outcome::Unknown).then_some(completed),
         asked,
         outcome,
+        batch: given.parsed("batch").map(|no| Batch { no, all_or_none: true }),
     }
 }
 
@@ -255,6 +282,11 @@ fn answer(told: &str, asked: &Asked, sent: Micros) -> Outcome {
             }
         }
         Asked::Read { .. } => answered.item = Some(given.item()),
+        Asked::ReadLocally { .. } => {
+            answered.item = Some(given.item());
+            answered.age_ms = given.millis("age");
+            answered.applied = given.parsed("applied");
+        }
         _ => answered.expires_in_ms = lasts,
     }
     Outcome::Ok(answered)
@@ -317,6 +349,10 @@ impl<'w> Given<'w> {
 
     fn millis(&self, name: &str) -> Option<u64> {
         self.0.get(name).map(|span| moment(span) / 1_000)
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        self.text(name).map_or_else(Vec::new, |list| list.split(',').map(str::to_owned).collect())
     }
 
     fn item(&self) -> SeenItem {

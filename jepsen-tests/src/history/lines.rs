@@ -1,6 +1,6 @@
 //! A history as JSON lines: what the run was made of, then a line for each operation, event, fault and leader, then its end.
 
-use super::{About, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};
+use super::{About, Burst, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -13,6 +13,7 @@ enum Written<'h> {
     Fault(&'h Fault),
     Leader(&'h Leader),
     End(&'h End),
+    Burst(&'h Burst),
     Death(&'h Death),
     Members(&'h Members),
     Restored(&'h Restored),
@@ -27,6 +28,7 @@ enum Read {
     Fault(Fault),
     Leader(Leader),
     End(End),
+    Burst(Burst),
     Death(Death),
     Members(Members),
     Restored(Restored),
@@ -43,6 +45,7 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
         .chain(history.faults.iter().map(Written::Fault))
         .chain(history.leaders.iter().map(Written::Leader))
         .chain(history.end.iter().map(Written::End))
+        .chain(history.bursts.iter().map(Written::Burst))
         .chain(history.deaths.iter().map(Written::Death))
         .chain(has_members.then_some(Written::Members(&history.members)))
         .chain(history.restored.iter().map(Written::Restored));
@@ -67,6 +70,7 @@ pub fn read(from: impl BufRead) -> io::Result<History> {
             Read::Fault(fault) => history.faults.push(fault),
             Read::Leader(leader) => history.leaders.push(leader),
             Read::End(end) => history.end = Some(end),
+            Read::Burst(burst) => history.bursts.push(burst),
             Read::Death(death) => history.deaths.push(death),
             Read::Members(members) => history.members = members,
             Read::Restored(restored) => history.restored = Some(restored),

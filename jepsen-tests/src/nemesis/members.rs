@@ -189,10 +189,13 @@ impl Nemesis for MoveAndRemove {
             cluster.move_node(from, to)?;
             self.seat = Some(from);
             // The removal takes a while, and the node comes in the middle of it.
-            let slow = slow_disks(cluster, dice)?;
+            let slow = Duration::from_millis(150 + dice.below(200));
+            for seat in cluster.running() {
+                cluster.control(seat)?.slow_syncs(slow)?;
+            }
             cluster.control(to)?.slow_syncs(Duration::ZERO)?;
             cluster.start_seat(to).await?;
-            sleep(Duration::from_millis(dice.below(600))).await;
+            sleep(Duration::from_millis(dice.below(250))).await;
             let removed = cluster.remove_running(to).await;
             self.done = removed.is_ok();
             // It asks to be let in every second or so.
@@ -378,16 +381,24 @@ impl Nemesis for SnapshotOverlap {
                     last = cluster.snapshot(leader).await?.unwrap_or(last);
                 }
                 // What takes long meets more often.
-                cluster.control(seat)?.slow_syncs(Duration::from_millis(dice.below(60)))?;
+                cluster.control(seat)?.slow_syncs(Duration::from_millis(dice.below(200)))?;
                 let words = cluster.words(seat).len();
                 cluster.start_seat(seat).await?;
-                let by = Instant::now() + CAUGHT_UP_WITHIN;
+                let incoming = cluster.data(seat).map(|data| data.join("incoming"));
+                let comes = || incoming.as_ref().is_some_and(|folder| has_files(folder));
                 let has_come =
                     || cluster.words(seat).get(words..).is_some_and(|said| said.contains("a snapshot was installed"));
-                let mut is_installed = false;
+                let by = Instant::now() + CAUGHT_UP_WITHIN;
+                while Instant::now() < by && !comes() && !has_come() && cluster.ended(seat).is_none() {
+                    sleep(LOOK_EVERY).await;
+                }
+                // It takes one of its own while it gets this one: what it applied before it was killed is in none yet.
+                sleep(Duration::from_millis(dice.below(150))).await;
+                let mut is_installed = has_come();
                 while Instant::now() < by && !is_installed && cluster.ended(seat).is_none() {
-                    is_installed = has_come();
                     self.built += usize::from(cluster.snapshot(seat).await?.is_some());
+                    is_installed = has_come();
+                    sleep(LOOK_EVERY).await;
                 }
                 self.installed += usize::from(is_installed);
                 cluster.control(seat)?.slow_syncs(Duration::ZERO)?;
