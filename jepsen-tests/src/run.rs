@@ -46,7 +46,7 @@ pub struct Asked {
     seed: Option<u64>,
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=7))]
     nodes: u32,
-    /// Break a promise on purpose: fencing, fsync, wall-clock, lease-read, dedup, fifo or rules. Succeeds when that is found
+    /// Break a promise on purpose (`jepsen controls` breaks each one). Succeeds when that is found
     #[arg(long = "break", value_name = "PROMISE")]
     broken: Option<String>,
     /// One fault at a time

@@ -165,7 +165,8 @@ mod tests {
     fn etcd11456_a_grant_to_a_dead_waiter_is_found() {
         broken(
             &["I9"],
-            "0s  ada claim disk -> token=1 for=100s
+            "busy 0s..100s
+             0s  ada claim disk -> token=1 for=100s
              1s  bob claim disk wait id=b -> place=0
              90s ada release disk token=1 -> did
              90s eve create tape -> rev=0.5 did

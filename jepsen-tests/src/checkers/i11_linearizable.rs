@@ -22,13 +22,14 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         versions::check(facts, item, &mut verdict);
         against_stream(facts, item, &mut verdict);
     }
-    let mut search = Search::default();
+    let mut search = Search::new(facts.history.operations.len());
     let open_next = lease::open_next(facts);
     for item in 0..facts.items.len() {
         register::check(facts, item, &mut search, &mut verdict);
         lease::check(facts, item, &open_next, &mut search, &mut verdict);
     }
     verdict.undecided = search.undecided;
+    verdict.searched = Some(search.decided + search.undecided);
     verdict.notes.push(format!("{} stretches searched, {} not decided in time", search.decided, search.undecided));
     verdict
 }

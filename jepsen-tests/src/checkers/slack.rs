@@ -1,23 +1,27 @@
-//! By how much the cluster's time may lag behind: a second per change of leader, the time without one, and the time of faults.
-//! What is allowed beside that is said here and nowhere else.
+//! By how much the cluster's time may lag behind: a second per change of leader, the time without a leader, the time in which the leader
+//! stood still or had no quorum, and what clocks lose that run too slowly. What is allowed beside that is said here and nowhere else.
+//!
+//! Whether a leader stood still is not told by faults but by what was served: between two commands that were acknowledged within a step of
+//! the leader's clock of each other it did not. Time in which no such pair is known is not held against it.
 
+use super::promise::Promises;
 use super::spans::Spans;
-use crate::history::{History, Micros};
+use crate::history::{Asked, Fault, History, Micros, Operation};
 
 /// Between a deadline and the entry that works it off.
 const ALWAYS: Micros = 1_000_000;
 /// What a change of leader may cost beside the time without one.
 const PER_CHANGE: Micros = 1_000_000;
-/// After a fault, until everybody is as before it.
-const PER_FAULT: Micros = 2_000_000;
+/// A leader charges no more than this from one look at its clock to the next.
+const STEP: Micros = 250_000;
 
 #[derive(Debug, Default)]
 pub struct Slack {
     changes: Vec<Micros>,
-    without_leader: Spans,
+    /// No leader, or none that is known to have committed anything.
+    standing: Spans,
     faulty: Spans,
-    fault_begins: Vec<Micros>,
-    fault_ends: Vec<Micros>,
+    promises: Promises,
 }
 
 impl Slack {
@@ -25,39 +29,26 @@ impl Slack {
     pub fn new(history: &History) -> Self {
         let mut leaders = history.leaders.clone();
         leaders.sort_by_key(|leader| leader.at);
-        let mut without = Vec::new();
+        let mut standing = stalls(history);
         for (at, leader) in leaders.iter().enumerate().filter(|(_, leader)| leader.node.is_none()) {
-            without.push((leader.at, leaders.get(at + 1).map_or(Micros::MAX, |next| next.at)));
+            standing.push((leader.at, leaders.get(at + 1).map_or(Micros::MAX, |next| next.at)));
         }
-        let span = |fault: &crate::history::Fault| (fault.began, fault.ended.unwrap_or(Micros::MAX));
-        let of_nodes = |fault: &&crate::history::Fault| !fault.kind.starts_with("callers-") && fault.kind != "backup";
         // What is done to callers alone makes no node late.
-        let faults: Vec<_> = history.faults.iter().filter(of_nodes).map(span).collect();
-        let (mut fault_begins, mut fault_ends): (Vec<_>, Vec<_>) = faults.iter().copied().unzip();
-        fault_begins.sort_unstable();
-        fault_ends.sort_unstable();
+        let of_nodes = |fault: &&Fault| !fault.kind.starts_with("callers-") && fault.kind != "backup";
+        let span = |fault: &Fault| (fault.began, fault.ended.unwrap_or(Micros::MAX));
         Self {
             changes: leaders.iter().map(|leader| leader.at).collect(),
-            without_leader: Spans::new(without),
-            faulty: Spans::new(faults),
-            fault_begins,
-            fault_ends,
+            standing: Spans::new(standing),
+            faulty: Spans::new(history.faults.iter().filter(of_nodes).map(span).collect()),
+            promises: Promises::new(history),
         }
     }
 
     /// What may come so much later when it was due between those moments.
     #[must_use]
     pub fn between(&self, from: Micros, to: Micros) -> Micros {
-        let within = |all: &[Micros]| {
-            all.partition_point(|at| *at <= to).saturating_sub(all.partition_point(|at| *at < from)) as Micros
-        };
-        let over = self.fault_ends.partition_point(|ended| ended.saturating_add(PER_FAULT) < from);
-        let faults = self.fault_begins.partition_point(|began| *began <= to).saturating_sub(over) as Micros;
-        ALWAYS
-            + PER_CHANGE * within(&self.changes)
-            + self.without_leader.within(from, to)
-            + self.faulty.within(from, to)
-            + PER_FAULT * faults
+        let changes = PER_CHANGE * self.changes_within(from, to) as Micros;
+        ALWAYS + changes + self.standing.within(from, to) + self.promises.slow_by(from, to)
     }
 
     /// How often leadership changed between those moments.
@@ -66,10 +57,64 @@ impl Slack {
         self.changes.partition_point(|at| *at <= to).saturating_sub(self.changes.partition_point(|at| *at < from))
     }
 
-    /// No fault is under way then, nor was in the time after one.
+    /// No fault is under way then.
     #[must_use]
     pub fn is_calm(&self, from: Micros, to: Micros) -> bool {
-        let over = self.fault_ends.partition_point(|ended| *ended <= from);
-        self.fault_begins.partition_point(|began| *began < to) == over
+        self.faulty.is_free(from, to)
+    }
+}
+
+/// The times in which nothing is known to have been committed for longer than a step. Each acknowledged command was committed between when
+/// it was asked and when it was answered.
+fn stalls(history: &History) -> Vec<(Micros, Micros)> {
+    let is_command = |op: &&Operation| {
+        let is_other = matches!(
+            op.asked,
+            Asked::Read { .. } | Asked::ReadLocally { .. } | Asked::Line { .. } | Asked::Write { .. }
+        );
+        !is_other && op.answered().is_some()
+    };
+    let committed = history.operations.iter().filter(is_command);
+    let mut windows: Vec<(Micros, Micros)> =
+        committed.filter_map(|op| op.completed.map(|completed| (op.invoked, completed))).collect();
+    windows.retain(|(invoked, completed)| completed - invoked < STEP);
+    windows.sort_unstable();
+    let mut stalls = Vec::new();
+    let mut last = 0;
+    for (invoked, completed) in windows {
+        if completed > last + STEP {
+            stalls.push((last, completed));
+        }
+        last = invoked;
+    }
+    stalls.push((last, Micros::MAX));
+    stalls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkers::story::tell;
+
+    const S: Micros = 1_000_000;
+
+    #[test]
+    fn a_fault_that_stops_nobody_excuses_nothing() {
+        let slack = Slack::new(&tell("fault kill 1s..5s\nbusy 0s..9s"));
+        assert_eq!(slack.between(S, 8 * S), ALWAYS);
+        assert!(!slack.is_calm(4 * S, 8 * S) && slack.is_calm(5 * S, 8 * S));
+    }
+
+    #[test]
+    fn time_in_which_nothing_was_committed_is_excused() {
+        let slack = Slack::new(&tell("busy 0s..3s\nbusy 7s..9s"));
+        let between = slack.between(S, 8 * S);
+        assert!((4 * S + ALWAYS..4 * S + ALWAYS + STEP).contains(&between), "{between}");
+    }
+
+    #[test]
+    fn a_clock_that_is_slow_may_lag_by_a_hundredth() {
+        let slack = Slack::new(&tell("fault drift 0s..9s\nbusy 0s..9s"));
+        assert_eq!(slack.between(S, 6 * S), ALWAYS + 5 * S / 100);
     }
 }

@@ -7,7 +7,7 @@
 //! 5s      sees 0.4 granted disk bob token=2 line
 //! ```
 //!
-//! A moment is `5s`, `5.2s` or `500ms`; an operation without an end takes a millisecond, one of unknown outcome has none.
+//! `busy 0s..9s` has the cluster serve somebody all the time. A moment is `5s`, `5.2s` or `500ms`; an operation without an end takes a millisecond, one of unknown outcome has none.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
@@ -55,6 +55,13 @@ pub fn tell(story: &str) -> History {
 fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line: &str) {
     let given = Given::new(words);
     match words {
+        ["busy", span] => {
+            let (from, to) = span.split_once("..").expect("a span");
+            for at in (moment(from)..moment(to)).step_by(100_000) {
+                let renew = operation(&format!("{}ms", at / 1_000), "bee", "renew_all", &[], &given, "ok", line);
+                history.operations.push(renew);
+            }
+        }
         ["leader", at, node] => {
             let term = history.leaders.len() as u64 + 1;
             history.leaders.push(Leader { at: moment(at), node: node.parse().ok(), term });

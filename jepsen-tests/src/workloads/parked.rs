@@ -8,7 +8,9 @@ use api::queue::PolicyChange;
 
 const DELAY_MS: u64 = 1_500;
 const LEASE_MS: u64 = 1_000;
-const WAIT_MS: (u64, u64) = (8_000, 15_000);
+const WAIT_MS: (u64, u64) = (12_000, 20_000);
+/// One who let the item lapse asks again after so long: until then only those who wait can get it.
+const AWAY_MS: (u64, u64) = (9_000, 12_000);
 const WORKERS: u32 = 2;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
@@ -41,7 +43,7 @@ async fn turn(caller: &mut Caller, queue: &str) {
             caller.world().recorder.lapsed(1);
             // Another actor has to get it: this one may have it back within the delay.
             caller.reborn();
-            caller.rest_ms(LEASE_MS + DELAY_MS, LEASE_MS + 2 * DELAY_MS).await;
+            caller.rest_ms(AWAY_MS.0, AWAY_MS.1).await;
         }
         Ok(_) => {}
         Err(_) => caller.rest_ms(20, 100).await,
