@@ -64,6 +64,8 @@ pub struct Options {
     pub entries_kept: Option<u64>,
     /// `actor-0` and so on, beside `operator`.
     pub actors: u32,
+    /// Callers speak TLS to nodes.
+    pub tls: bool,
 }
 
 impl Options {
@@ -84,6 +86,7 @@ impl Options {
             snapshot_every: None,
             entries_kept: None,
             actors: 64,
+            tls: false,
         }
     }
 }
@@ -318,7 +321,18 @@ impl Cluster {
 
     #[must_use]
     pub fn endpoint(&self, seat: Seat) -> String {
-        format!("http://{}:{EDGE_PORT}", self.wire.shown_host(seat))
+        self.url(self.wire.shown_host(seat))
+    }
+
+    fn url(&self, host: std::net::Ipv4Addr) -> String {
+        let scheme = if self.options.tls { "https" } else { "http" };
+        format!("{scheme}://{host}:{EDGE_PORT}")
+    }
+
+    /// Whom callers trust, if they speak TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<PathBuf> {
+        self.options.tls.then(|| self.certificates.authority())
     }
 
     /// Of `operator`, or `actor-0` and so on; nothing for anybody else.
@@ -343,6 +357,7 @@ impl Cluster {
         let token = self.token(actor).ok_or_else(|| io::Error::other(format!("{actor} has no token")))?;
         let mut config = Config::new(endpoints, Identity::Bearer(token.to_owned()));
         config.session = Session::Random;
+        config.extra_ca = self.authority();
         config.clock = self.machines.of(actor).of_client();
         Client::new(config).map_err(io::Error::other)
     }
@@ -356,7 +371,7 @@ impl Cluster {
         T: Send + 'static,
         W: Future<Output = T> + 'static,
     {
-        let client = self.client_at("operator", vec![format!("http://{}:{EDGE_PORT}", self.wire.own_host(seat))])?;
+        let client = self.client_at("operator", vec![self.url(self.wire.own_host(seat))])?;
         self.wire.place(seat).run(move || what(client)).await
     }
 
@@ -433,7 +448,11 @@ impl Cluster {
         arguments.extend(["--address".into(), format!("{shown}:{EDGE_PORT}")]);
         arguments.extend(["--tokens".into(), self.tokens.path().display().to_string()]);
         arguments.extend(self.certificates.arguments(seat));
-        arguments.push("--insecure-callers".into());
+        if self.options.tls {
+            arguments.extend(self.certificates.arguments_for_callers(seat));
+        } else {
+            arguments.push("--insecure-callers".into());
+        }
         for (flag, value) in
             [("--snapshot-every", self.options.snapshot_every), ("--entries-kept", self.options.entries_kept)]
         {

@@ -49,6 +49,9 @@ pub struct Asked {
     /// Break a promise on purpose (`jepsen controls` breaks each one). Succeeds when that is found
     #[arg(long = "break", value_name = "PROMISE")]
     broken: Option<String>,
+    /// Callers speak TLS to nodes; in a mixed run they do so anyway with every third seed
+    #[arg(long)]
+    tls: bool,
     /// One fault at a time
     #[arg(long)]
     alone: bool,
@@ -80,6 +83,7 @@ struct Wanted {
     seed: u64,
     nodes: u32,
     control: Option<&'static Control>,
+    tls: bool,
     mixed: bool,
     daemon: PathBuf,
     newer: Option<PathBuf>,
@@ -131,6 +135,7 @@ impl Asked {
             seed,
             nodes: self.nodes,
             control,
+            tls: self.tls || (workload == Workload::Mixed && seed % 3 == 0),
             mixed: !self.alone,
             daemon,
             newer: self.newer.clone(),
@@ -164,8 +169,10 @@ impl Wanted {
     fn command(&self) -> String {
         let broken = self.control.map_or(String::new(), |control| format!(" --break {}", control.name));
         let alone = if self.mixed { "" } else { " --alone" };
+        let tls = if self.tls { " --tls" } else { "" };
+        let build = if std::env::var("JEPSEN_BUILD").is_ok_and(|build| build == "debug") { " --dev-build" } else { "" };
         format!(
-            "./x jepsen --workload {} --nemesis {} --minutes {} --seed {} --nodes {}{broken}{alone}",
+            "./x jepsen --workload {} --nemesis {} --minutes {} --seed {} --nodes {}{broken}{tls}{alone}{build}",
             self.workload,
             self.nemesis(),
             self.lasts.as_secs_f64() / 60.0,
@@ -222,13 +229,15 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     let _ = fs::remove_dir_all(&nodes);
     let mut options = Options::new(wanted.daemon.clone(), nodes, network);
     options.newer_daemon.clone_from(&wanted.newer);
+    options.tls = wanted.tls;
     (options.nodes, options.seed, options.began, options.actors) = (wanted.nodes, wanted.seed, began, ACTORS);
     (options.snapshot_every, options.entries_kept) = (Some(SNAPSHOT_EVERY), Some(ENTRIES_KEPT));
     if let Some(control) = wanted.control {
         options.environment.push(("TENURED_BREAK".into(), control.name.into()));
     }
     let cluster = Cluster::start(options).await?;
-    let world = World::new(clock, cluster.machines().clone(), endpoints(&cluster), tokens(&cluster), Bounds::default())
+    let (machines, authority) = (cluster.machines().clone(), cluster.authority());
+    let world = World::new(clock, machines, endpoints(&cluster), tokens(&cluster), authority, Bounds::default())
         .map_err(io::Error::other)?;
     let size = wanted.workload.size();
     let running = workloads::start(&world, wanted.workload, size, wanted.seed).await.map_err(io::Error::other)?;

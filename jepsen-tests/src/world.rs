@@ -8,6 +8,7 @@ use crate::resource::Resource;
 use client::names::SessionId;
 use client::{Client, Config, Identity, Session};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct World {
     pub machines: Arc<Machines>,
     nodes: Vec<Node>,
     tokens: BTreeMap<String, String>,
+    /// Whom callers trust, if they speak TLS.
+    authority: Option<PathBuf>,
     /// Of each actor, one for each node.
     clients: Mutex<BTreeMap<String, Vec<Client>>>,
     values: AtomicU64,
@@ -55,7 +58,7 @@ struct Made {
 }
 
 impl World {
-    /// `tokens`: the bearer token of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
+    /// `authority`: whom callers trust, if they speak TLS. `tokens`: the bearer token of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
     /// the operator all of them.
     ///
     /// # Errors
@@ -65,6 +68,7 @@ impl World {
         machines: Arc<Machines>,
         endpoints: Vec<String>,
         tokens: BTreeMap<String, String>,
+        authority: Option<PathBuf>,
         bounds: Bounds,
     ) -> Result<Arc<Self>, String> {
         if !tokens.contains_key(OPERATOR) || tokens.len() < 2 {
@@ -78,6 +82,7 @@ impl World {
             machines,
             nodes: endpoints.into_iter().map(node).collect(),
             tokens,
+            authority,
             clients: Mutex::default(),
             values: AtomicU64::new(1),
             sessions: AtomicU64::new(0),
@@ -181,6 +186,7 @@ impl World {
         let token = self.tokens.get(actor).ok_or_else(|| format!("{actor} has no token"))?;
         let mut config = Config::new(endpoints.into_iter().cloned(), Identity::Bearer(token.clone()));
         config.session = Session::None;
+        config.extra_ca.clone_from(&self.authority);
         config.within = IN_PEACE;
         config.clock = self.clock.of_client();
         Client::new(config).map_err(|error| error.to_string())

@@ -4,7 +4,8 @@
 use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
 use crate::history::{Change, ChangeOf, Micros, SeenMembers};
 use crate::shim::Control;
-use client::api::cluster::ClusterStatus;
+use crate::wire::{EDGE_PORT, PEER_PORT};
+use client::api::cluster::{ClusterStatus, NewMember};
 use client::api::hold::RenewAll;
 use std::fs;
 use std::io;
@@ -141,6 +142,50 @@ impl Cluster {
             }
         }
         Ok(outside)
+    }
+
+    /// Adds a node that would sit on a seat, under an id that was never used, and does not start it. Says its id.
+    ///
+    /// # Errors
+    /// When the cluster does not add it in time.
+    pub async fn add_learner(&self, seat: Seat) -> io::Result<u64> {
+        let id = {
+            let mut state = self.state();
+            state.next_id += 1;
+            state.next_id - 1
+        };
+        let host = self.wire.shown_host(seat);
+        let member = NewMember {
+            node: id,
+            peer_address: format!("{host}:{PEER_PORT}"),
+            api_address: format!("{host}:{EDGE_PORT}"),
+            instance: 0,
+        };
+        let (by, asked_at) = (Instant::now() + LIMIT, self.now());
+        let mut why = String::new();
+        while Instant::now() < by {
+            for other in self.others(seat) {
+                let member = member.clone();
+                let asked = self.ask(other, move |client| async move {
+                    client.add_member(&member).within(ATTEMPT).await.map_err(|error| error.to_string())
+                });
+                match asked.await? {
+                    Ok(_) => {
+                        self.changed(id, ChangeOf::Join, asked_at, Some(self.now()));
+                        return Ok(id);
+                    }
+                    Err(error) => why = error,
+                }
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Err(io::Error::other(format!("node {id} cannot be added: {why}")))
+    }
+
+    /// # Errors
+    /// When the others do not let it go in time.
+    pub async fn remove_learner(&self, id: u64) -> io::Result<()> {
+        self.remove(id, 0).await
     }
 
     /// A node that does not run goes on at another address, with its directory.

@@ -224,6 +224,37 @@ impl Nemesis for MoveAndRemove {
     }
 }
 
+/// An operator adds a node that does not come, and removes it again.
+pub(super) fn learner() -> Box<dyn Nemesis> {
+    Box::new(Learner { id: None })
+}
+
+struct Learner {
+    id: Option<u64>,
+}
+
+impl Nemesis for Learner {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, _: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let free = cluster.free_seats();
+            let seat = *free.last().ok_or_else(|| io::Error::other("every seat is taken"))?;
+            let id = cluster.add_learner(seat).await?;
+            self.id = Some(id);
+            cluster.sight(LIMIT).await?;
+            Ok(Done { what: format!("node {id} is added and does not come"), seats: Vec::new() })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            let Some(id) = self.id else { return Ok(false) };
+            cluster.remove_learner(id).await?;
+            cluster.sight(LIMIT).await?;
+            Ok(true)
+        })
+    }
+}
+
 /// Every node that runs takes longer for a sync, half of the time.
 fn slow_disks(cluster: &Cluster, dice: &mut Dice) -> io::Result<Duration> {
     let by = if dice.chance(70) { Duration::from_millis(20 + dice.below(180)) } else { Duration::ZERO };
