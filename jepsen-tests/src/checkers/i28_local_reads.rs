@@ -18,6 +18,15 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
+/// What a local read showed: until when it was asked, at which entry, and which revision.
+#[derive(Clone, Copy)]
+struct Looked {
+    over: Micros,
+    applied: u64,
+    revision: Number,
+    by: OpNo,
+}
+
 fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     let is_local = |no: &&OpNo| matches!(facts.op(**no).asked, Asked::ReadLocally { .. });
     if !facts.of_item[item].iter().any(|no| is_local(&no)) {
@@ -38,7 +47,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         }
     }
     // What a caller saw at a node last: with an entry behind it the item is no older.
-    let mut last: HashMap<(Option<u32>, u32), (Micros, u64, Number, OpNo)> = HashMap::new();
+    let mut last: HashMap<(Option<u32>, u32), Looked> = HashMap::new();
     for no in facts.of_item[item].iter().filter(is_local) {
         let op = facts.op(*no);
         let Some(answered) = op.answered() else { continue };
@@ -68,25 +77,26 @@ fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         }
         let Some(applied) = answered.applied else { continue };
         let key = (op.node, op.process);
-        if let Some((over, then, revision, by)) = last.get(&key).copied()
-            && over < op.invoked
-            && then <= applied
+        if let Some(before) = last.get(&key).copied()
+            && before.over < op.invoked
+            && before.applied <= applied
         {
             verdict.fact();
-            if shown < revision {
+            if shown < before.revision {
                 let what = format!(
-                    "a local read of {} at {} shows revision {}.{} at entry {applied}, and the one before {}.{} at {then}",
+                    "a local read of {} at {} shows revision {}.{} at entry {applied}, and the one before {}.{} at {}",
                     facts.items[item],
                     seconds(op.invoked),
                     shown.0,
                     shown.1,
-                    revision.0,
-                    revision.1,
+                    before.revision.0,
+                    before.revision.1,
+                    before.applied,
                 );
-                verdict.violate(op.invoked, what, &[by, *no]);
+                verdict.violate(op.invoked, what, &[before.by, *no]);
             }
         }
-        last.insert(key, (completed, applied, shown, *no));
+        last.insert(key, Looked { over: completed, applied, revision: shown, by: *no });
     }
 }
 

@@ -7,6 +7,7 @@ use crate::shim::Control;
 use crate::wire::{EDGE_PORT, PEER_PORT};
 use client::api::cluster::{ClusterStatus, NewMember};
 use client::api::hold::RenewAll;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
@@ -142,6 +143,22 @@ impl Cluster {
             }
         }
         Ok(outside)
+    }
+
+    /// Removes again who was removed and is a member all the same: without a process it would cost the cluster its majority. That it came
+    /// back was seen.
+    ///
+    /// # Errors
+    /// When the members cannot be seen, or it is not let go.
+    pub async fn remove_ghosts(&self) -> io::Result<()> {
+        let seen = self.sight(LIMIT).await?;
+        let is_removal = |change: &&Change| change.what == ChangeOf::Remove && change.answered.is_some();
+        let changes = self.members().changes;
+        let removed: BTreeSet<u64> = changes.iter().filter(is_removal).map(|change| change.node).collect();
+        for ghost in seen.voters.iter().chain(&seen.learners).filter(|id| removed.contains(id)) {
+            self.remove(*ghost, 0).await?;
+        }
+        Ok(())
     }
 
     /// Adds a node that would sit on a seat, under an id that was never used, and does not start it. Says its id.

@@ -204,6 +204,7 @@ impl Nemesis for MoveAndRemove {
             if self.done {
                 cluster.sight(LIMIT).await?;
                 cluster.clear(to)?;
+                cluster.remove_ghosts().await?;
             }
             let what = format!(
                 "node {id} goes from seat {from} to seat {to} while it is removed, {slow:?} for each fsync{}",

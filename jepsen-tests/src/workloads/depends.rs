@@ -75,7 +75,8 @@ async fn create(caller: &mut Caller, worker: &mut Worker, queue: &str, created: 
     let wanted = usize::try_from(caller.dice.below(3)).unwrap_or(0).min(worker.newest.len());
     new.depends_on = worker.newest.iter().rev().take(wanted).cloned().collect();
     if caller.dice.chance(50) {
-        new.needs.extend(Label::new(*caller.dice.pick(&SKILLS)));
+        let skill = *caller.dice.pick(&SKILLS);
+        new.needs.extend(Label::new(skill));
     }
     let id = new.id.clone();
     if caller.create_with(new).await.is_ok() {
