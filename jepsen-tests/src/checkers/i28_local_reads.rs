@@ -6,8 +6,8 @@ use super::verdict::{Verdict, seconds};
 use crate::history::{Asked, Micros};
 use std::collections::HashMap;
 
-/// The age is told in whole milliseconds, and counted by the clock of the node.
-const GRAIN: Micros = 5_000;
+/// What an age may be off by: a follower hears of a commit with the next message of the leader, at the latest with a heartbeat.
+const TOLERATED: Micros = 300_000;
 
 #[must_use]
 pub fn check(facts: &Facts<'_>) -> Verdict {
@@ -55,7 +55,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             continue;
         };
         if let Some(age) = answered.age_ms {
-            let then = op.invoked.saturating_sub(age * 1_000).saturating_sub(age * 10).saturating_sub(GRAIN);
+            let then = op.invoked.saturating_sub(age * 1_000).saturating_sub(age * 10).saturating_sub(TOLERATED);
             let before = known.partition_point(|(at, ..)| *at < then);
             if let Some((at, revision, by)) = before.checked_sub(1).map(|at| known[at]) {
                 verdict.fact();

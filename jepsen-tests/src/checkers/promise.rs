@@ -17,7 +17,10 @@ pub const GRAIN: Micros = 1_000;
 /// How much of the time under `drift` is not promised: one part in so many.
 const DRIFT_PART: Micros = 100;
 /// Faults that leave no node with another one, for as long as they are in force.
-const WITHOUT_QUORUM: &[&str] = &["isolate-all", "kill-all", "power-loss-all"];
+const WITHOUT_QUORUM: &[&str] = &["isolate-all", "kill-followers", "kill-all", "power-loss-all"];
+/// Faults that start a node, or put one where nothing is cut, when they end or before: beside one of these a quorum may come back early.
+const STARTS_NODES: &[&str] =
+    &["kill-", "power-loss-", "full-disk", "join-", "move-", "grow-", "replace-", "snapshot-"];
 /// What a leader may still charge when it loses its quorum and when it gets it back: entries that it took before it noticed, and the
 /// steps of its clock.
 const QUORUM_GRACE: Micros = 5_000_000;
@@ -37,7 +40,16 @@ impl Promises {
     pub fn new(history: &History) -> Self {
         let drifting = history.faults.iter().filter(|fault| fault.kind == "drift");
         let drifting = drifting.map(|fault| (fault.began, fault.ended.unwrap_or(Micros::MAX))).collect();
-        let isolated = |fault: &&Fault| fault.took_hold && WITHOUT_QUORUM.contains(&fault.kind.as_str());
+        let is_alone = |fault: &Fault| {
+            let overlaps = |other: &&Fault| {
+                let ended = |fault: &Fault| fault.ended.unwrap_or(Micros::MAX);
+                *other != fault && other.began <= ended(fault) && fault.began <= ended(other)
+            };
+            let starts = |other: &Fault| STARTS_NODES.iter().any(|kind| other.kind.starts_with(kind));
+            !history.faults.iter().filter(overlaps).any(starts)
+        };
+        let isolated =
+            |fault: &&Fault| fault.took_hold && WITHOUT_QUORUM.contains(&fault.kind.as_str()) && is_alone(fault);
         let without_quorum = history.faults.iter().filter(isolated).filter_map(|fault| fault.in_force).collect();
         Self { drifting: Spans::new(drifting), without_quorum: Spans::new(without_quorum) }
     }
@@ -112,6 +124,12 @@ mod tests {
         assert_eq!(promises.end(5 * S, 14 * S), 14 * S - GRAIN);
         // It was asked for in that time: what was answered then was answered by a quorum, before or after.
         assert_eq!(promises.end(11 * S, 20 * S), 20 * S - GRAIN);
+    }
+
+    #[test]
+    fn beside_a_fault_that_starts_nodes_nothing_is_added() {
+        let promises = promises("fault isolate-all 10s..40s\nfault move-and-remove 20s..25s");
+        assert_eq!(promises.end(5 * S, 20 * S), 20 * S - GRAIN);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::promise::Promises;
 use super::spans::Spans;
-use crate::history::{Asked, Fault, History, Micros, Operation};
+use crate::history::{Answered, Asked, Fault, History, Micros, Operation};
 
 /// Between a deadline and the entry that works it off.
 const ALWAYS: Micros = 1_000_000;
@@ -72,7 +72,9 @@ fn stalls(history: &History) -> Vec<(Micros, Micros)> {
             op.asked,
             Asked::Read { .. } | Asked::ReadLocally { .. } | Asked::Line { .. } | Asked::Write { .. }
         );
-        !is_other && op.answered().is_some()
+        // That there is nothing to hand out may be said without an entry.
+        let is_empty = |answered: &Answered| matches!(op.asked, Asked::Next { .. }) && answered.grants.is_empty();
+        !is_other && op.answered().is_some_and(|answered| !is_empty(answered))
     };
     let committed = history.operations.iter().filter(is_command);
     let mut windows: Vec<(Micros, Micros)> =

@@ -250,9 +250,9 @@ impl Cluster {
     /// When the others do not let it go in time.
     pub async fn shrink(&self, seat: Seat) -> io::Result<()> {
         let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        self.may_end(seat, true)?;
         self.remove(id, seat).await?;
         if self.running().contains(&seat) {
-            self.may_end(seat, true)?;
             self.stop(seat).await?;
         }
         self.leave(seat);

@@ -392,7 +392,9 @@ struct SnapshotOverlap {
 }
 
 /// Installs of one such fault.
-const OVERLAPS: usize = 4;
+const OVERLAPS: usize = 3;
+/// About how many syncs an install takes.
+const SYNCS_OF_INSTALL: u64 = 20;
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(15);
 
 impl Nemesis for SnapshotOverlap {
@@ -413,7 +415,8 @@ impl Nemesis for SnapshotOverlap {
                     last = cluster.snapshot(leader).await?.unwrap_or(last);
                 }
                 // What takes long meets more often.
-                cluster.control(seat)?.slow_syncs(Duration::from_millis(dice.below(200)))?;
+                let slow = 20 + dice.below(100);
+                cluster.control(seat)?.slow_syncs(Duration::from_millis(slow))?;
                 let words = cluster.words(seat).len();
                 cluster.start_seat(seat).await?;
                 let incoming = cluster.data(seat).map(|data| data.join("incoming"));
@@ -425,12 +428,12 @@ impl Nemesis for SnapshotOverlap {
                     sleep(LOOK_EVERY).await;
                 }
                 // It takes one of its own while it gets this one: what it applied before it was killed is in none yet.
-                sleep(Duration::from_millis(dice.below(150))).await;
+                sleep(Duration::from_millis(dice.below(SYNCS_OF_INSTALL * slow))).await;
+                self.built += usize::from(cluster.snapshot(seat).await?.is_some());
                 let mut is_installed = has_come();
                 while Instant::now() < by && !is_installed && cluster.ended(seat).is_none() {
-                    self.built += usize::from(cluster.snapshot(seat).await?.is_some());
-                    is_installed = has_come();
                     sleep(LOOK_EVERY).await;
+                    is_installed = has_come();
                 }
                 self.installed += usize::from(is_installed);
                 cluster.control(seat)?.slow_syncs(Duration::ZERO)?;
