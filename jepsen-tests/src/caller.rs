@@ -5,7 +5,7 @@ pub mod calls;
 
 use crate::callers::{Machine, counted_on};
 use crate::dice::Dice;
-use crate::history::{Answered, Asked, Belief, Granted, Micros, Operation, Outcome, Process};
+use crate::history::{Answered, Asked, Batch, Belief, Granted, Micros, Operation, Outcome, Process};
 use crate::recorder::Log;
 use crate::world::World;
 use client::api::Code;
@@ -181,10 +181,10 @@ impl Caller {
         self
     }
 
-    /// An id for a request of this caller.
+    /// An id for a request of this caller. It carries when it was made, so that whoever repeats the request can say how long ago that was.
     pub fn id(&mut self) -> String {
         self.asked += 1;
-        format!("{}-{}", self.process, self.asked)
+        format!("{}-{}-{}", self.process, self.asked, self.world.clock.now())
     }
 
     /// Makes a call and records it.
@@ -196,7 +196,7 @@ impl Caller {
     ) -> Result<R, No> {
         self.world.turn().await;
         let manner = std::mem::take(&mut self.manner);
-        let has_effect = !matches!(asked, Asked::Read { .. } | Asked::Line { .. });
+        let has_effect = !matches!(asked, Asked::Read { .. } | Asked::ReadLocally { .. } | Asked::Line { .. });
         if self.dice.below(WANDERS) == 0 {
             self.elsewhere();
         }
@@ -206,7 +206,7 @@ impl Caller {
         };
         let patience = manner.patience.unwrap_or(self.patience);
         let call = make(&self.clients[self.node]).key(&key).within(patience).attempt_within(patience);
-        let call = if is_repeat { call.repeated() } else { call };
+        let call = if is_repeat { as_repeat(call, self.age(&key)) } else { call };
         let begun = self.log.begin(Operation {
             process: self.process,
             actor: self.actor.clone(),
@@ -218,6 +218,7 @@ impl Caller {
             completed: None,
             asked,
             outcome: Outcome::Unknown,
+            batch: None,
         });
         let answer = call.answered().await;
         self.last = self.world.clock.now().max(self.last);
@@ -226,6 +227,10 @@ impl Caller {
                 let mut answered = Answered { sent: crate::recorder::micros(answer.sent_at.0), ..Answered::default() };
                 let heard = read(answer, &mut answered);
                 (Outcome::Ok(answered), Ok(heard))
+            }
+            // Nodes no longer know whether it happened: it is refused, and may have.
+            Err(Error::Refused(problem)) if problem.code == Code::RequestForgotten => {
+                (Outcome::Unknown, Err(No::Refused(problem.code)))
             }
             Err(Error::Refused(problem)) => {
                 (Outcome::Refused { code: problem.code.name().to_owned() }, Err(No::Refused(problem.code)))
@@ -244,6 +249,91 @@ impl Caller {
             self.process = self.world.recorder.process();
         }
         heard
+    }
+
+    /// Makes a call with many entries and records each of them as an operation. What one entry came to is read from the answer, in
+    /// the order of the entries.
+    async fn ask_many<T: DeserializeOwned, R>(
+        &mut self,
+        asked: Vec<Asked>,
+        all_or_none: bool,
+        make: impl FnOnce(&Client) -> Call<T>,
+        read: impl FnOnce(&T, Micros) -> Vec<(Outcome, R)>,
+    ) -> Result<Vec<R>, No> {
+        self.world.turn().await;
+        let key = self.id();
+        let batch = Some(Batch { no: self.world.value(), all_or_none });
+        let call = make(&self.clients[self.node]).key(&key).within(self.patience).attempt_within(self.patience);
+        let invoked = self.world.clock.now().max(self.last);
+        let begun: Vec<_> = asked
+            .into_iter()
+            .map(|asked| {
+                let operation = Operation {
+                    // They happen at the same time.
+                    process: self.world.recorder.process(),
+                    actor: self.actor.clone(),
+                    session: self.session.clone(),
+                    node: u32::try_from(self.node + 1).ok(),
+                    request_id: None,
+                    is_repeat: false,
+                    invoked,
+                    completed: None,
+                    asked,
+                    outcome: Outcome::Unknown,
+                    batch,
+                };
+                self.log.begin(operation)
+            })
+            .collect();
+        let answer = call.answered().await;
+        self.last = self.world.clock.now().max(self.last);
+        let (outcomes, heard): (Vec<Outcome>, Result<Vec<R>, No>) = match answer {
+            Ok(answer) => {
+                let (outcomes, all) =
+                    read(&answer.value, crate::recorder::micros(answer.sent_at.0)).into_iter().unzip();
+                (outcomes, Ok(all))
+            }
+            Err(Error::Refused(problem)) => {
+                let refused = Outcome::Refused { code: problem.code.name().to_owned() };
+                (vec![refused; begun.len()], Err(No::Refused(problem.code)))
+            }
+            Err(Error::Invalid(_)) => {
+                let refused = Outcome::Refused { code: "not_understood".into() };
+                (vec![refused; begun.len()], Err(No::Strange))
+            }
+            Err(Error::Unavailable { .. }) => (vec![Outcome::Unavailable; begun.len()], Err(No::Unavailable)),
+            Err(Error::Unknown { .. }) => (vec![Outcome::Unknown; begun.len()], Err(No::Unknown(key))),
+        };
+        if matches!(heard, Err(No::Unavailable | No::Unknown(_))) {
+            self.elsewhere();
+        }
+        for (begun, outcome) in begun.into_iter().zip(outcomes) {
+            self.log.end(begun, self.last, outcome);
+        }
+        heard
+    }
+
+    /// The node that its next call goes to, from 1.
+    #[must_use]
+    pub fn node(&self) -> usize {
+        self.node + 1
+    }
+
+    /// Its next call goes to that node, from 0.
+    pub fn turn_to(&mut self, node: usize) {
+        self.node = node.min(self.clients.len() - 1);
+    }
+
+    /// A client for what is no part of the history, of the node that its next call goes to.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.clients[self.node]
+    }
+
+    /// How long ago an id was made.
+    fn age(&self, id: &str) -> Duration {
+        let made = id.rsplit('-').next().and_then(|made| made.parse::<Micros>().ok());
+        Duration::from_micros(made.map_or(0, |made| self.world.clock.now().saturating_sub(made)))
     }
 
     /// Whether it counts on a lease, by the clock of its machine.
@@ -272,6 +362,7 @@ impl Caller {
             completed: None,
             asked: Asked::Write { item: item.to_owned(), token, value, belief },
             outcome: Outcome::Unknown,
+            batch: None,
         });
         self.last = decided.at;
         let outcome = match decided.is_taken {
@@ -281,6 +372,11 @@ impl Caller {
         self.log.end(begun, decided.at, outcome);
         decided.is_taken
     }
+}
+
+/// Marks a call as a repeat of one that was first sent so long ago. The only place that does.
+fn as_repeat<T>(call: Call<T>, _first_sent_ago: Duration) -> Call<T> {
+    call.repeated()
 }
 
 impl Held {

@@ -18,6 +18,7 @@ pub mod i08_first_come;
 pub mod i09_no_stuck_line;
 pub mod i10_one_effect;
 pub mod i11_linearizable;
+pub mod i13_batches;
 pub mod i16_event_stream;
 pub mod i17_assignment;
 pub mod i18_lease_intervals;
@@ -25,11 +26,19 @@ pub mod i19_conservation;
 pub mod i20_same_hash;
 pub mod i21_caps;
 pub mod i22_service_resumes;
+pub mod i23_members;
+pub mod i24_no_death;
+pub mod i25_ready;
+pub mod i26_woken;
+pub mod i27_sent_on_once;
+pub mod i28_local_reads;
 pub mod line;
 #[cfg(test)]
 pub mod load;
+pub mod promise;
 pub mod restored;
 pub mod slack;
+pub mod spans;
 pub mod standing;
 #[cfg(test)]
 pub mod story;
@@ -68,6 +77,7 @@ invariants! {
     "I9" "No stuck line, no dead waiter granted" i09_no_stuck_line;
     "I10" "One request, one effect, one answer" i10_one_effect;
     "I11" "Linearizable reads" i11_linearizable;
+    "I13" "All or none is all or none" i13_batches;
     "I16" "Events in order, unique, without gaps" i16_event_stream;
     "I17" "The assignment outlives a lapse" i17_assignment;
     "I18" "Leases never overlap and end once" i18_lease_intervals;
@@ -75,6 +85,12 @@ invariants! {
     "I20" "Replicas have the same hash" i20_same_hash;
     "I21" "Caps hold" i21_caps;
     "I22" "Service resumes after healing" i22_service_resumes;
+    "I23" "Members are what was acknowledged" i23_members;
+    "I24" "No node ends by itself" i24_no_death;
+    "I25" "Only what is ready is handed out" i25_ready;
+    "I26" "Who waits for work is woken" i26_woken;
+    "I27" "A call is sent on once" i27_sent_on_once;
+    "I28" "A local read is no older than it says" i28_local_reads;
 }
 
 /// What every checker says of a history.

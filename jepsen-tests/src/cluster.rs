@@ -14,7 +14,7 @@ mod tokens;
 mod watch;
 
 use crate::callers::Machines;
-use crate::history::{Leader, Micros};
+use crate::history::{Death, Leader, Members, Micros};
 use crate::shim::{Control, Shim};
 use crate::wire::{EDGE_PORT, Network, PEER_PORT, SEATS, Wire};
 use certificates::Certificates;
@@ -64,6 +64,8 @@ pub struct Options {
     pub entries_kept: Option<u64>,
     /// `actor-0` and so on, beside `operator`.
     pub actors: u32,
+    /// Callers speak TLS to nodes.
+    pub tls: bool,
 }
 
 impl Options {
@@ -84,6 +86,7 @@ impl Options {
             snapshot_every: None,
             entries_kept: None,
             actors: 64,
+            tls: false,
         }
     }
 }
@@ -106,9 +109,14 @@ struct State {
     seats: BTreeMap<Seat, Node>,
     next_id: u64,
     leaders: Vec<Leader>,
-    deaths: Vec<String>,
+    deaths: Vec<Death>,
     /// The last backup.
     taken: Option<Taken>,
+    /// A node had a date years ahead, and was set right.
+    had_wrong_date: bool,
+    members: Members,
+    /// Seats with faults of their own, and how many.
+    harmed: BTreeMap<Seat, u32>,
 }
 
 /// A node on its seat.
@@ -148,7 +156,16 @@ impl Cluster {
         let hosts: Vec<_> = (1..=SEATS).map(hosts).collect();
         let certificates = Certificates::make(options.folder.join("certificates"), &hosts)?;
         let machines = Arc::new(Machines::new(options.began));
-        let state = State { seats: BTreeMap::new(), next_id: 1, leaders: Vec::new(), deaths: Vec::new(), taken: None };
+        let state = State {
+            seats: BTreeMap::new(),
+            next_id: 1,
+            leaders: Vec::new(),
+            deaths: Vec::new(),
+            taken: None,
+            had_wrong_date: false,
+            members: Members::default(),
+            harmed: BTreeMap::new(),
+        };
         let nodes = options.nodes;
         let cluster = Arc::new(Self {
             options,
@@ -165,7 +182,7 @@ impl Cluster {
         for seat in 1..=nodes {
             cluster.sit(seat)?;
             cluster.start_seat(seat).await?;
-            cluster.has_vote(seat, LIMIT).await?;
+            cluster.joins(seat, LIMIT).await?;
         }
         cluster.ready(LIMIT).await?;
         Ok(cluster)
@@ -217,6 +234,39 @@ impl Cluster {
         self.state().seats.iter().filter(|(_, node)| node.process.is_some()).map(|(seat, _)| *seat).collect()
     }
 
+    /// Of these, where no fault is under way that was done to the seat alone.
+    #[must_use]
+    pub fn unharmed(&self) -> Vec<Seat> {
+        let harmed: BTreeSet<Seat> = self.state().harmed.keys().copied().collect();
+        self.running().into_iter().filter(|seat| !harmed.contains(seat)).collect()
+    }
+
+    /// A fault is done to these seats.
+    pub fn harm(&self, seats: &[Seat]) {
+        let mut state = self.state();
+        for seat in seats {
+            *state.harmed.entry(*seat).or_default() += 1;
+        }
+    }
+
+    /// It is over.
+    pub fn unharm(&self, seats: &[Seat]) {
+        let mut state = self.state();
+        for seat in seats {
+            if let Some(left) = state.harmed.get_mut(seat) {
+                *left -= 1;
+            }
+        }
+        state.harmed.retain(|_, left| *left > 0);
+    }
+
+    /// Seats that nobody sits on; the last is kept for a cluster that is restored.
+    #[must_use]
+    pub fn free_seats(&self) -> Vec<Seat> {
+        let taken = self.seats();
+        (1..SEATS).filter(|seat| !taken.contains(seat)).collect()
+    }
+
     /// The id of the node on a seat.
     #[must_use]
     pub fn id(&self, seat: Seat) -> Option<u64> {
@@ -245,6 +295,12 @@ impl Cluster {
         self.state().leaders.last().and_then(|leader| leader.node)
     }
 
+    /// Changes of the members that were asked for, and the members that were seen.
+    #[must_use]
+    pub fn members(&self) -> Members {
+        self.state().members.clone()
+    }
+
     /// Who was seen to lead, whenever that changed.
     #[must_use]
     pub fn leaders(&self) -> Vec<Leader> {
@@ -253,7 +309,7 @@ impl Cluster {
 
     /// Nodes that ended by themselves though nothing was done to them, with their last words.
     #[must_use]
-    pub fn deaths(&self) -> Vec<String> {
+    pub fn deaths(&self) -> Vec<Death> {
         self.state().deaths.clone()
     }
 
@@ -265,7 +321,18 @@ impl Cluster {
 
     #[must_use]
     pub fn endpoint(&self, seat: Seat) -> String {
-        format!("http://{}:{EDGE_PORT}", self.wire.shown_host(seat))
+        self.url(self.wire.shown_host(seat))
+    }
+
+    fn url(&self, host: std::net::Ipv4Addr) -> String {
+        let scheme = if self.options.tls { "https" } else { "http" };
+        format!("{scheme}://{host}:{EDGE_PORT}")
+    }
+
+    /// Whom callers trust, if they speak TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<PathBuf> {
+        self.options.tls.then(|| self.certificates.authority())
     }
 
     /// Of `operator`, or `actor-0` and so on; nothing for anybody else.
@@ -290,6 +357,7 @@ impl Cluster {
         let token = self.token(actor).ok_or_else(|| io::Error::other(format!("{actor} has no token")))?;
         let mut config = Config::new(endpoints, Identity::Bearer(token.to_owned()));
         config.session = Session::Random;
+        config.extra_ca = self.authority();
         config.clock = self.machines.of(actor).of_client();
         Client::new(config).map_err(io::Error::other)
     }
@@ -303,7 +371,7 @@ impl Cluster {
         T: Send + 'static,
         W: Future<Output = T> + 'static,
     {
-        let client = self.client_at("operator", vec![format!("http://{}:{EDGE_PORT}", self.wire.own_host(seat))])?;
+        let client = self.client_at("operator", vec![self.url(self.wire.own_host(seat))])?;
         self.wire.place(seat).run(move || what(client)).await
     }
 
@@ -380,7 +448,11 @@ impl Cluster {
         arguments.extend(["--address".into(), format!("{shown}:{EDGE_PORT}")]);
         arguments.extend(["--tokens".into(), self.tokens.path().display().to_string()]);
         arguments.extend(self.certificates.arguments(seat));
-        arguments.push("--insecure-callers".into());
+        if self.options.tls {
+            arguments.extend(self.certificates.arguments_for_callers(seat));
+        } else {
+            arguments.push("--insecure-callers".into());
+        }
         for (flag, value) in
             [("--snapshot-every", self.options.snapshot_every), ("--entries-kept", self.options.entries_kept)]
         {

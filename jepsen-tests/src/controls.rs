@@ -36,6 +36,38 @@ pub const ALL: &[Control] = &[
         caught_by: &["I5", "I11"],
     },
     Control { name: "rules", workload: "mutex", nemesis: &["newer-build"], minutes: 0.5, caught_by: &["I20"] },
+    Control {
+        name: "stale-voters",
+        workload: "membership",
+        nemesis: &["join-together"],
+        minutes: 2.0,
+        caught_by: &["I23"],
+    },
+    Control {
+        name: "removed-returns",
+        workload: "membership",
+        nemesis: &["move-and-remove"],
+        minutes: 1.5,
+        caught_by: &["I23"],
+    },
+    Control {
+        name: "snapshot-race",
+        workload: "register",
+        nemesis: &["snapshot-overlap"],
+        minutes: 2.0,
+        caught_by: &["I24"],
+    },
+    Control { name: "no-quorum-time", workload: "long", nemesis: &["isolate-all"], minutes: 1.5, caught_by: &["I3"] },
+    Control { name: "late-repeat", workload: "idempotency", nemesis: &[], minutes: 2.7, caught_by: &["I10"] },
+    Control {
+        name: "wrong-date",
+        workload: "mutex",
+        nemesis: &["wrong-date", "backup"],
+        minutes: 0.5,
+        caught_by: &["I5"],
+    },
+    Control { name: "long-answers", workload: "bulk", nemesis: &[], minutes: 0.5, caught_by: &["I27"] },
+    Control { name: "silent-delay", workload: "parked", nemesis: &[], minutes: 0.5, caught_by: &["I26"] },
 ];
 
 #[must_use]
@@ -81,13 +113,13 @@ pub fn main(asked: &Asked) -> io::Result<bool> {
         rows.push((control, ran.status.success(), caught));
     }
     let mut out = io::stdout().lock();
-    writeln!(out, "\n{:<12} {:<12} {:<28} verdict", "broken", "workload", "faults")?;
+    writeln!(out, "\n{:<16} {:<12} {:<28} verdict", "broken", "workload", "faults")?;
     let mut is_well = true;
     for (control, is_caught, caught) in rows {
         is_well &= is_caught;
         let verdict = caught.unwrap_or_else(|| "NOT CAUGHT".into());
         let faults = if control.nemesis.is_empty() { "none".to_owned() } else { control.nemesis.join(", ") };
-        writeln!(out, "{:<12} {:<12} {:<28} {verdict}", control.name, control.workload, faults)?;
+        writeln!(out, "{:<16} {:<12} {:<28} {verdict}", control.name, control.workload, faults)?;
     }
     Ok(is_well)
 }

@@ -100,7 +100,7 @@ async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool
     let mut end = String::new();
     for death in cluster.deaths() {
         is_well = false;
-        let _ = writeln!(end, "ended by itself: {death}");
+        let _ = writeln!(end, "ended by itself: {}", death.what);
     }
     let changes = cluster.leaders().iter().filter(|leader| leader.node.is_some()).count();
     let _ = writeln!(
@@ -139,7 +139,7 @@ async fn one_by_one(cluster: &Cluster, plan: &Plan, lasts: Duration) -> io::Resu
 }
 
 async fn mixed(cluster: &Arc<Cluster>, mut plan: Plan, lasts: Duration) -> io::Result<bool> {
-    plan.mixed = true;
+    (plan.mixed, plan.goes_on_for) = (true, lasts);
     let stop = CancellationToken::new();
     let ends = stop.clone();
     let ending = tokio::spawn(async move {

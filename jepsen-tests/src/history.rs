@@ -27,6 +27,15 @@ pub struct History {
     pub leaders: Vec<Leader>,
     /// What the cluster says of itself after everything was healed and every caller had ended.
     pub end: Option<End>,
+    /// Who was to belong to the cluster, and who did.
+    #[serde(default)]
+    pub members: Members,
+    /// Calls that were made at the same moment.
+    #[serde(default)]
+    pub bursts: Vec<Burst>,
+    /// Nodes that ended by themselves though nothing was done to them.
+    #[serde(default)]
+    pub deaths: Vec<Death>,
     /// What a cluster that was made of a backup of this one showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
@@ -84,6 +93,16 @@ pub struct Operation {
     pub completed: Option<Micros>,
     pub asked: Asked,
     pub outcome: Outcome,
+    /// It was asked together with others of this number, in one call; each entry of the call is an operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Batch>,
+}
+
+/// A call with many entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    pub no: u64,
+    pub all_or_none: bool,
 }
 
 /// What was asked. Names are those of the calls. A claim that waits is asked again and again under one request id until it
@@ -94,16 +113,31 @@ pub enum Asked {
     Create {
         item: String,
         queue: String,
+        /// Items that have to complete first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        depends_on: Vec<String>,
+        /// What a worker must be able to do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        needs: Vec<String>,
     },
     Claim {
         item: String,
         lease_for_ms: Option<u64>,
         waits: bool,
+        /// Ends the lease of the same actor's other session.
+        #[serde(default, skip_serializing_if = "is_false")]
+        takeover: bool,
     },
     Next {
         queue: String,
         count: u32,
         lease_for_ms: Option<u64>,
+        /// How long the call may wait for an item.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait_ms: Option<u64>,
+        /// What the caller's worker was registered with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capabilities: Option<Vec<String>>,
     },
     Renew {
         item: String,
@@ -118,6 +152,20 @@ pub enum Asked {
     Release {
         item: String,
         token: u64,
+    },
+    /// Ends the lease and keeps the item for its actor.
+    Reserve {
+        item: String,
+        token: u64,
+    },
+    /// Ends the lease and queues the item in another phase.
+    HandOn {
+        item: String,
+        token: u64,
+    },
+    Cancel {
+        item: String,
+        force: bool,
     },
     Withdraw {
         item: String,
@@ -140,6 +188,10 @@ pub enum Asked {
         value: u64,
     },
     Read {
+        item: String,
+    },
+    /// From the state of the node that was asked.
+    ReadLocally {
         item: String,
     },
     Line {
@@ -166,6 +218,11 @@ pub enum Asked {
         verb: String,
         node: u32,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(said: &bool) -> bool {
+    !said
 }
 
 /// A holder counted on its lease, by the clock of its machine.
@@ -200,7 +257,7 @@ pub struct Answered {
     /// The place in the wait line, 0 first: a claim that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
-    /// Of a renewal or an extension.
+    /// Of a renewal or an extension; of a reserve: for how long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,6 +270,11 @@ pub struct Answered {
     /// Who waits, head first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Vec<String>>,
+    /// Of a local read: how old it says it is at most, and up to which entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<u64>,
     /// Items whose leases were lost, of `renew_all`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
@@ -260,6 +322,9 @@ pub struct Fault {
     pub ended: Option<Micros>,
     /// It was seen to have taken hold, not merely scheduled.
     pub took_hold: bool,
+    /// From when to when all of it was done and nothing of it undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<(Micros, Micros)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,6 +333,61 @@ pub struct Leader {
     /// None: nobody is known to lead.
     pub node: Option<u32>,
     pub term: u64,
+}
+
+/// Calls that were made at a follower at the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Burst {
+    pub began: Micros,
+    pub ended: Micros,
+    pub calls: u64,
+    /// How many commands that node sent on to the leader meanwhile, as it counts itself.
+    pub forwarded: u64,
+}
+
+/// A node that ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    pub at: Micros,
+    /// Which node, and its last words.
+    pub what: String,
+}
+
+/// Changes of the cluster's members that were asked for, and the members that were seen.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Members {
+    pub changes: Vec<Change>,
+    pub seen: Vec<SeenMembers>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeOf {
+    /// The cluster lets the node in. Answered when the node has made its directory, which it does only then.
+    Join,
+    /// The node has a vote.
+    Vote,
+    /// The node goes, and its id does not come back.
+    Remove,
+}
+
+/// One change, of a node by its id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub node: u64,
+    pub what: ChangeOf,
+    pub asked: Micros,
+    /// None: nobody knows whether it happened.
+    pub answered: Option<Micros>,
+}
+
+/// The members as a leader told them that committed an entry after it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenMembers {
+    pub asked: Micros,
+    pub answered: Micros,
+    pub voters: Vec<u64>,
+    pub learners: Vec<u64>,
 }
 
 /// The cluster after healing.
@@ -301,6 +421,9 @@ pub struct Restored {
     pub items: Vec<(String, SeenItem)>,
     /// Of the first lease that it granted.
     pub token: u64,
+    /// Why it could not be made of the backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 impl Operation {
@@ -325,6 +448,10 @@ impl Asked {
             | Self::Release { item, .. }
             | Self::Withdraw { item }
             | Self::Revoke { item }
+            | Self::Reserve { item, .. }
+            | Self::HandOn { item, .. }
+            | Self::Cancel { item, .. }
+            | Self::ReadLocally { item }
             | Self::Assign { item, .. }
             | Self::Unassign { item }
             | Self::Update { item, .. }
@@ -354,13 +481,14 @@ mod tests {
             completed: at.1,
             asked,
             outcome,
+            batch: None,
         }
     }
 
     /// One of each.
     pub(super) fn sample() -> History {
         let disk = || "disk".to_owned();
-        let claim = Asked::Claim { item: disk(), lease_for_ms: Some(2_000), waits: false };
+        let claim = Asked::Claim { item: disk(), lease_for_ms: Some(2_000), waits: false, takeover: false };
         let grant = Granted { item: disk(), token: 7, expires_in_ms: 2_000, renewed: false };
         let granted = Outcome::Ok(Answered { sent: 11, grants: vec![grant], ..Answered::default() });
         let seen = SeenItem { state: "active".into(), revision: "0.9".into(), value: Some(4), ..SeenItem::default() };
@@ -391,9 +519,13 @@ mod tests {
                 began: 15,
                 ended: Some(85),
                 took_hold: true,
+                in_force: Some((16, 84)),
             }],
             leaders: vec![Leader { at: 5, node: Some(2), term: 3 }],
             end: Some(End { healed: 85, items: vec![(disk(), seen)], created: 1, live: 1, ..End::default() }),
+            members: Members::default(),
+            deaths: Vec::new(),
+            bursts: Vec::new(),
             restored: None,
         }
     }

@@ -7,7 +7,13 @@ use std::process::ExitCode;
 
 /// Tears a cluster of real nodes apart and checks every promise that the project makes
 #[derive(Parser)]
-#[command(name = "jepsen", version, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "jepsen",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "./x jepsen builds the daemon: the release build, or with --dev-build the development build, which has the debug \
+                  assertions of openraft"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

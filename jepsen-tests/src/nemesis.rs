@@ -17,7 +17,7 @@ pub use schedule::{Means, Plan, run};
 
 use crate::cluster::{Cluster, Seat};
 use crate::dice::Dice;
-use crate::history::Fault;
+use crate::history::{Fault, Micros};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -48,8 +48,8 @@ pub enum Family {
     Disk,
     Network,
     Clock,
-    /// These take from a disk what it had promised to keep, or change who counts: they begin with everybody well, and with another
-    /// fault beside them they could take a majority.
+    /// These change who counts, or take from a disk what it had promised to keep. The latter begin with everybody well: with another
+    /// fault at the same time they could take a majority.
     Members,
 }
 
@@ -61,8 +61,12 @@ pub struct Kind {
     pub needs_packets: bool,
     /// Needs another build of the daemon.
     pub needs_newer: bool,
-    /// Another one may run beside it: it would not be kept from taking hold.
+    /// Other faults may be done at the same time: none would keep the other from taking hold.
     pub mixes: bool,
+    /// It is done to one node, which it chooses itself.
+    is_single: bool,
+    /// How long it lasts, if the schedule does not decide.
+    takes: Option<(Duration, Duration)>,
     make: fn(&Plan) -> Box<dyn Nemesis>,
 }
 
@@ -73,11 +77,26 @@ impl std::fmt::Debug for Kind {
 }
 
 const fn kind(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
-    Kind { name, family, needs_packets: false, needs_newer: false, mixes: true, make }
+    Kind { name, family, needs_packets: false, needs_newer: false, mixes: true, is_single: false, takes: None, make }
+}
+
+/// One that is done to one node.
+const fn single(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
+    Kind { is_single: true, ..kind(name, family, make) }
 }
 
 const fn alone(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
     Kind { mixes: false, ..kind(name, family, make) }
+}
+
+/// One that lasts so long, in seconds, where the run is long enough.
+const fn lasting(
+    name: &'static str,
+    family: Family,
+    (least, most): (u64, u64),
+    make: fn(&Plan) -> Box<dyn Nemesis>,
+) -> Kind {
+    Kind { takes: Some((Duration::from_secs(least), Duration::from_secs(most))), ..kind(name, family, make) }
 }
 
 const fn of_packets(name: &'static str, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
@@ -90,19 +109,23 @@ const fn of_builds(name: &'static str, make: fn(&Plan) -> Box<dyn Nemesis>) -> K
 
 /// Every fault.
 pub const ALL: &[Kind] = &[
-    kind("kill-leader", Family::Process, |_| process::kill(process::Whom::Leader)),
-    kind("kill-follower", Family::Process, |_| process::kill(process::Whom::Follower)),
+    single("kill-leader", Family::Process, |_| process::kill(process::Whom::Leader)),
+    single("kill-follower", Family::Process, |_| process::kill(process::Whom::Follower)),
     alone("kill-all", Family::Process, |_| process::kill(process::Whom::All)),
-    kind("power-loss-one", Family::Process, |_| process::power_loss(process::Whom::Any)),
+    single("power-loss-one", Family::Process, |_| process::power_loss(process::Whom::Any)),
+    lasting("kill-followers", Family::Process, (20, 60), |_| process::kill(process::Whom::Followers)),
     alone("power-loss-all", Family::Process, |_| process::power_loss(process::Whom::All)),
-    kind("pause-short", Family::Process, |plan| process::pause(plan.lease / 3)),
-    kind("pause-long", Family::Process, |plan| process::pause(plan.lease * 2)),
+    single("pause-short", Family::Process, |plan| process::pause(plan.lease / 3)),
+    single("pause-long", Family::Process, |plan| process::pause(plan.lease * 2)),
+    single("suspend", Family::Process, |plan| process::suspend(plan.lease * 2)),
+    single("drain", Family::Process, |_| process::drain()),
     alone("transfers", Family::Process, |plan| process::transfers(plan.lease)),
     kind("slow-fsync", Family::Disk, |_| disk::slow()),
-    kind("stuck-fsync", Family::Disk, |_| disk::stuck()),
+    single("stuck-fsync", Family::Disk, |_| disk::stuck()),
     alone("full-disk", Family::Disk, |_| disk::full()),
     kind("isolate-leader", Family::Network, |_| network::cut(network::Shape::IsolateLeader)),
     kind("isolate-follower", Family::Network, |_| network::cut(network::Shape::IsolateFollower)),
+    lasting("isolate-all", Family::Network, (20, 60), |_| network::cut(network::Shape::All)),
     kind("halves", Family::Network, |_| network::cut(network::Shape::Halves)),
     kind("majority-ring", Family::Network, |_| network::cut(network::Shape::Ring)),
     kind("bridge", Family::Network, |_| network::cut(network::Shape::Bridge)),
@@ -116,13 +139,19 @@ pub const ALL: &[Kind] = &[
     kind("wall-bump", Family::Clock, |_| clock::wall(clock::Wall::Bump)),
     kind("wall-strobe", Family::Clock, |_| clock::wall(clock::Wall::Strobe)),
     kind("wall-freeze", Family::Clock, |_| clock::wall(clock::Wall::Freeze)),
+    kind("wrong-date", Family::Clock, |_| clock::wrong_date()),
     kind("drift", Family::Clock, |_| clock::drift()),
     kind("callers-jump", Family::Clock, |_| callers::clocks(callers::What::Jump)),
     kind("callers-stall", Family::Clock, |_| callers::clocks(callers::What::Stall)),
     kind("callers-rate", Family::Clock, |_| callers::clocks(callers::What::Rate)),
     alone("grow-shrink", Family::Members, |_| members::grow_shrink()),
+    kind("join-together", Family::Members, |_| members::join_together()),
+    kind("join-and-remove", Family::Members, |_| members::join_and_remove()),
+    kind("learner", Family::Members, |_| members::learner()),
+    kind("move-and-remove", Family::Members, |_| members::move_and_remove()),
     alone("replace-wiped", Family::Members, |_| members::replace_wiped()),
     alone("snapshot-crash", Family::Members, |_| members::snapshot_crash()),
+    alone("snapshot-overlap", Family::Members, |_| members::snapshot_overlap()),
     alone("backup", Family::Members, |_| backup::taken()),
     of_builds("newer-build", |_| builds::newer()),
     alone("torn-write", Family::Members, |_| damage::of(damage::What::Torn)),
@@ -142,6 +171,8 @@ pub fn find(name: &str) -> Option<&'static Kind> {
 pub struct Active {
     nemesis: Box<dyn Nemesis>,
     fault: Fault,
+    harmed: Vec<Seat>,
+    since: Micros,
 }
 
 impl Active {
@@ -151,6 +182,9 @@ impl Active {
         let began = cluster.now();
         let done = nemesis.begin(cluster, dice).await;
         let done = done.unwrap_or_else(|error| Done { what: format!("could not be done: {error}"), seats: Vec::new() });
+        // Another fault of the family chooses other nodes, if there are some.
+        let harmed = if kind.is_of_nodes() { done.seats.clone() } else { Vec::new() };
+        cluster.harm(&harmed);
         let fault = Fault {
             kind: kind.name.to_owned(),
             what: done.what,
@@ -158,17 +192,27 @@ impl Active {
             began,
             ended: None,
             took_hold: false,
+            in_force: None,
         };
-        Self { nemesis, fault }
+        Self { nemesis, fault, harmed, since: cluster.now() }
     }
 
     pub async fn end(mut self, cluster: &Cluster) -> Fault {
+        self.fault.in_force = Some((self.since, cluster.now()));
         match self.nemesis.end(cluster).await {
             Ok(took_hold) => self.fault.took_hold = took_hold,
             Err(error) => self.fault.what += &format!("; could not be undone: {error}"),
         }
         self.fault.ended = Some(cluster.now());
+        cluster.unharm(&self.harmed);
         self.fault
+    }
+}
+
+impl Kind {
+    /// It is done to some nodes and not to what is between them: two of its family may be done to different nodes.
+    fn is_of_nodes(&self) -> bool {
+        matches!(self.family, Family::Process | Family::Disk)
     }
 }
 
@@ -186,21 +230,21 @@ async fn leader(cluster: &Cluster) -> Option<Seat> {
 /// One who runs and does not lead.
 async fn follower(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
     let leader = leader(cluster).await;
-    let others: Vec<Seat> = cluster.running().into_iter().filter(|seat| Some(*seat) != leader).collect();
+    let others: Vec<Seat> = cluster.unharmed().into_iter().filter(|seat| Some(*seat) != leader).collect();
     if others.is_empty() {
-        return Err(io::Error::other("no follower runs"));
+        return Err(io::Error::other("no follower runs to which nothing is done"));
     }
     Ok(*dice.pick(&others))
 }
 
 /// The leader mostly, else another one; never none.
 async fn somebody(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
-    match leader(cluster).await.filter(|_| dice.chance(60)) {
+    let running = cluster.unharmed();
+    match leader(cluster).await.filter(|leader| dice.chance(60) && running.contains(leader)) {
         Some(leader) => Ok(leader),
         None => {
-            let running = cluster.running();
             if running.is_empty() {
-                return Err(io::Error::other("nobody runs"));
+                return Err(io::Error::other("nobody runs to whom nothing is done"));
             }
             Ok(*dice.pick(&running))
         }

@@ -150,7 +150,7 @@ impl Recorder {
 
     #[must_use]
     pub fn log(self: &Arc<Self>) -> Log {
-        Log { recorder: self.clone(), operations: Vec::new() }
+        Log { recorder: self.clone(), operations: Vec::new(), open: 0 }
     }
 
     #[must_use]
@@ -184,6 +184,8 @@ fn add(counter: &AtomicU64, count: u64) {
 pub struct Log {
     recorder: Arc<Recorder>,
     operations: Vec<Operation>,
+    /// Begun and not ended.
+    open: usize,
 }
 
 /// An operation that has begun.
@@ -194,9 +196,11 @@ pub struct Begun(usize);
 impl Log {
     /// It stays open, whatever becomes of its caller, unless [`Log::end`] says how it ended.
     pub fn begin(&mut self, operation: Operation) -> Begun {
-        if self.operations.len() >= CHUNK {
+        // Not while one of them is open: a batch begins many before it ends the first.
+        if self.operations.len() >= CHUNK && self.open == 0 {
             self.hand_over();
         }
+        self.open += 1;
         let counters = &self.recorder.counters;
         add(&counters.operations, 1);
         add(&counters.repeats, u64::from(operation.is_repeat));
@@ -220,6 +224,7 @@ impl Log {
             Outcome::Unavailable => add(&counters.unavailable, 1),
             Outcome::Unknown => add(&counters.unknown, 1),
         }
+        self.open = self.open.saturating_sub(1);
         if let Some(operation) = self.operations.get_mut(begun.0) {
             let is_open = outcome == Outcome::Unknown;
             operation.completed = (!is_open).then_some(completed);
@@ -294,6 +299,7 @@ mod tests {
             completed: None,
             asked: Asked::RenewAll,
             outcome: Outcome::Unknown,
+            batch: None,
         }
     }
 

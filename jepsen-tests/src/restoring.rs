@@ -26,7 +26,13 @@ const PROBE: &str = "restored-probe";
 /// When it cannot be restored, or the cluster that was made of it does not serve.
 pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restored>, String> {
     let Some(taken) = cluster.taken() else { return Ok(None) };
-    let beside = cluster.restore(&taken).await.map_err(|error| error.to_string())?;
+    let beside = match cluster.restore(&taken).await {
+        Ok(beside) => beside,
+        Err(error) => {
+            let (began, ended, refused) = (taken.began, taken.ended, Some(error.to_string()));
+            return Ok(Some(Restored { began, ended, refused, ..Restored::default() }));
+        }
+    };
     let seen = async {
         let client = &beside.client;
         let probe = new_item(PROBE, PROBE);
@@ -44,7 +50,8 @@ pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restor
             other => return Err(format!("{PROBE} is not granted: {other:?}")),
         };
         let (began, ended) = (taken.began, taken.ended);
-        Ok(Restored { began, ended, before_activation, items: items.into_iter().collect(), token })
+        let items = items.into_iter().collect();
+        Ok(Restored { began, ended, before_activation, items, token, refused: None })
     };
     seen.await.map(Some).map_err(|why: String| format!("{why}\n{}", beside.last_words()))
 }

@@ -32,7 +32,7 @@ const PACE_MAX: u32 = 20_000;
 
 #[derive(Debug, clap::Args)]
 pub struct Asked {
-    /// What callers do: mutex, line, dispatch, assignment, register, idempotency, expiry, events, membership; mixed is all of them
+    /// What callers do (the README lists the workloads); mixed is all of them
     #[arg(long, value_name = "NAME")]
     workload: Option<Workload>,
     /// What is done to the nodes: names with commas between (`jepsen faults` shows each), all, or none
@@ -44,11 +44,14 @@ pub struct Asked {
     /// Repeats what was thrown; one is made up unless said
     #[arg(long)]
     seed: Option<u64>,
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=5))]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=7))]
     nodes: u32,
-    /// Break a promise on purpose: fencing, fsync, wall-clock, lease-read, dedup, fifo or rules. Succeeds when that is found
+    /// Break a promise on purpose (`jepsen controls` breaks each one). Succeeds when that is found
     #[arg(long = "break", value_name = "PROMISE")]
     broken: Option<String>,
+    /// Callers speak TLS to nodes; in a mixed run they do so anyway with every third seed
+    #[arg(long)]
+    tls: bool,
     /// One fault at a time
     #[arg(long)]
     alone: bool,
@@ -80,6 +83,7 @@ struct Wanted {
     seed: u64,
     nodes: u32,
     control: Option<&'static Control>,
+    tls: bool,
     mixed: bool,
     daemon: PathBuf,
     newer: Option<PathBuf>,
@@ -131,6 +135,7 @@ impl Asked {
             seed,
             nodes: self.nodes,
             control,
+            tls: self.tls || (workload == Workload::Mixed && seed % 3 == 0),
             mixed: !self.alone,
             daemon,
             newer: self.newer.clone(),
@@ -164,8 +169,10 @@ impl Wanted {
     fn command(&self) -> String {
         let broken = self.control.map_or(String::new(), |control| format!(" --break {}", control.name));
         let alone = if self.mixed { "" } else { " --alone" };
+        let tls = if self.tls { " --tls" } else { "" };
+        let build = if std::env::var("JEPSEN_BUILD").is_ok_and(|build| build == "debug") { " --dev-build" } else { "" };
         format!(
-            "./x jepsen --workload {} --nemesis {} --minutes {} --seed {} --nodes {}{broken}{alone}",
+            "./x jepsen --workload {} --nemesis {} --minutes {} --seed {} --nodes {}{broken}{tls}{alone}{build}",
             self.workload,
             self.nemesis(),
             self.lasts.as_secs_f64() / 60.0,
@@ -222,13 +229,15 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     let _ = fs::remove_dir_all(&nodes);
     let mut options = Options::new(wanted.daemon.clone(), nodes, network);
     options.newer_daemon.clone_from(&wanted.newer);
+    options.tls = wanted.tls;
     (options.nodes, options.seed, options.began, options.actors) = (wanted.nodes, wanted.seed, began, ACTORS);
     (options.snapshot_every, options.entries_kept) = (Some(SNAPSHOT_EVERY), Some(ENTRIES_KEPT));
     if let Some(control) = wanted.control {
         options.environment.push(("TENURED_BREAK".into(), control.name.into()));
     }
     let cluster = Cluster::start(options).await?;
-    let world = World::new(clock, cluster.machines().clone(), endpoints(&cluster), tokens(&cluster), Bounds::default())
+    let (machines, authority) = (cluster.machines().clone(), cluster.authority());
+    let world = World::new(clock, machines, endpoints(&cluster), tokens(&cluster), authority, Bounds::default())
         .map_err(io::Error::other)?;
     let size = wanted.workload.size();
     let running = workloads::start(&world, wanted.workload, size, wanted.seed).await.map_err(io::Error::other)?;
@@ -242,6 +251,9 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     let mut ended = Vec::new();
     let mut history = match cluster.heal(HEALED_WITHIN).await {
         Ok(()) => {
+            if let Err(error) = cluster.sight(LIMIT).await {
+                ended.push(format!("the members could not be looked at: {error}"));
+            }
             let finished = running.finish(clock.now(), |words| terminal.say(words)).await;
             ended.extend(finished.trouble.map(|trouble| format!("the cluster could not be looked at: {trouble}")));
             finished.history
@@ -258,14 +270,20 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     };
     match restoring::look(&cluster, &world).await {
         Ok(restored) => {
-            restored.iter().for_each(|_| terminal.say("a backup is restored"));
+            restored
+                .iter()
+                .filter(|restored| restored.refused.is_none())
+                .for_each(|_| terminal.say("a backup is restored"));
             history.restored = restored;
         }
         Err(why) => ended.push(format!("a backup was taken and could not be restored: {why}")),
     }
     history.faults = faults;
     history.leaders = cluster.leaders();
-    ended.extend(cluster.deaths());
+    history.members = cluster.members();
+    history.bursts = world.bursts();
+    history.deaths = cluster.deaths();
+    ended.extend(history.deaths.iter().map(|death| death.what.clone()));
     ended.extend(cluster.shut_down().await);
     history.about.nemesis = wanted.nemesis();
     history.about.nodes = wanted.nodes;
@@ -298,7 +316,7 @@ async fn tear(
     let nemesis = (!wanted.faults.is_empty()).then(|| {
         let mut plan = Plan::new(wanted.seed, lease);
         plan.names.clone_from(&wanted.faults);
-        plan.mixed = wanted.mixed;
+        (plan.mixed, plan.goes_on_for) = (wanted.mixed, wanted.lasts);
         let ended = ended.clone();
         let told = move |fault: &Fault| ended.lock().unwrap_or_else(PoisonError::into_inner).push(fault.clone());
         tokio::spawn(nemesis::run(cluster.clone(), plan, stop.clone(), told))

@@ -200,6 +200,15 @@ impl Control {
         })
     }
 
+    /// The steady clocks lost so much: the machine was suspended, and they go on from where they stood.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn stood_still(&self, span: Duration) -> io::Result<()> {
+        let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        self.change_clocks(|clocks| clocks.drift_before -= span)
+    }
+
     /// How long this drift may last before the steady clocks are as far off as they may be.
     #[must_use]
     pub fn room_for_drift(&self, ppm: i64) -> Duration {

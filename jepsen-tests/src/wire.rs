@@ -25,8 +25,8 @@ use tun_rs::DeviceBuilder;
 /// Who sends or gets: a seat from 1, or the callers.
 pub type Port = u32;
 pub const CALLERS: Port = 0;
-/// Seats that a run has: five nodes, and room for those that take their places.
-pub const SEATS: u32 = 7;
+/// Seats that a run has: seven nodes, four that join together, and one for a cluster that is restored.
+pub const SEATS: u32 = 12;
 
 /// Where callers reach a node.
 pub const EDGE_PORT: u16 = 7400;
@@ -177,7 +177,16 @@ impl Wire {
         }
     }
 
-    /// Makes the link so, in this direction.
+    /// Cuts the link in this direction, until every fault that cut it has mended it.
+    pub fn cut(&self, from: Port, to: Port) {
+        self.links.cut(from, to);
+    }
+
+    pub fn mend(&self, from: Port, to: Port) {
+        self.links.mend(from, to);
+    }
+
+    /// Makes the link so, in this direction. What is cut stays so.
     pub fn set(&self, from: Port, to: Port, trouble: Trouble) {
         self.links.set(from, to, trouble);
     }

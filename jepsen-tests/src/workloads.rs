@@ -2,14 +2,21 @@
 //! callers, which go on until they are told to stop. Each has queues and items of its own, so that several run side by side.
 
 mod assignment;
+mod batch;
+mod bulk;
+mod depends;
 mod dispatch;
 mod events;
 mod expiry;
 pub mod finish;
+mod flow;
 mod idempotency;
 mod line;
+mod local;
+mod long;
 mod membership;
 mod mutex;
+mod parked;
 mod register;
 
 #[cfg(test)]
@@ -49,12 +56,19 @@ pub enum Workload {
     Expiry,
     Events,
     Membership,
+    Long,
+    Parked,
+    Bulk,
+    Batch,
+    Flow,
+    Depends,
+    Local,
     /// All of them at once, each smaller.
     Mixed,
 }
 
 impl Workload {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::Mutex,
         Self::Line,
         Self::Dispatch,
@@ -64,6 +78,13 @@ impl Workload {
         Self::Expiry,
         Self::Events,
         Self::Membership,
+        Self::Long,
+        Self::Parked,
+        Self::Bulk,
+        Self::Batch,
+        Self::Flow,
+        Self::Depends,
+        Self::Local,
         Self::Mixed,
     ];
 
@@ -79,6 +100,13 @@ impl Workload {
             Self::Expiry => "expiry",
             Self::Events => "events",
             Self::Membership => "membership",
+            Self::Long => "long",
+            Self::Parked => "parked",
+            Self::Bulk => "bulk",
+            Self::Batch => "batch",
+            Self::Flow => "flow",
+            Self::Depends => "depends",
+            Self::Local => "local",
             Self::Mixed => "mixed",
         }
     }
@@ -97,6 +125,13 @@ impl Workload {
             Self::Expiry => size(48, 16, 2_000),
             Self::Events => size(32, 32, 2_000),
             Self::Membership => size(48, 24, 2_000),
+            Self::Long => size(32, 24, 2_000),
+            Self::Parked => size(24, 12, 2_000),
+            Self::Bulk => size(32, 3_200, 2_000),
+            Self::Batch => size(32, 16, 2_000),
+            Self::Flow => size(32, 24, 2_000),
+            Self::Depends => size(32, 24, 2_000),
+            Self::Local => size(32, 16, 2_000),
             Self::Mixed => size(128, 128, 2_000),
         }
     }
@@ -188,6 +223,13 @@ async fn mixed(running: &Running, size: Size) -> Result<(), String> {
         (Workload::Expiry, 8),
         (Workload::Events, 12),
         (Workload::Membership, 12),
+        (Workload::Long, 12),
+        (Workload::Parked, 16),
+        (Workload::Bulk, 32),
+        (Workload::Batch, 16),
+        (Workload::Flow, 16),
+        (Workload::Depends, 16),
+        (Workload::Local, 16),
     ];
     for (workload, share) in shares {
         let ground = running.ground(workload, workload.name(), size.share(share));
@@ -204,6 +246,7 @@ impl Running {
             seed: self.seed,
             name: name.to_owned(),
             size,
+            is_alone: self.workload != Workload::Mixed,
             stop: self.stop.clone(),
             callers: self.callers.clone(),
             watching: self.watching.clone(),
@@ -235,6 +278,8 @@ struct Ground {
     /// Of its queue, and what its items' names begin with.
     name: String,
     size: Size,
+    /// No other workload runs.
+    is_alone: bool,
     stop: CancellationToken,
     callers: TaskTracker,
     watching: CancellationToken,
@@ -254,6 +299,13 @@ impl Ground {
             Workload::Expiry => expiry::start(self).await,
             Workload::Events => events::start(self).await,
             Workload::Membership => membership::start(self).await,
+            Workload::Long => long::start(self).await,
+            Workload::Parked => parked::start(self).await,
+            Workload::Bulk => bulk::start(self).await,
+            Workload::Batch => batch::start(self).await,
+            Workload::Flow => flow::start(self).await,
+            Workload::Depends => depends::start(self).await,
+            Workload::Local => local::start(self).await,
             Workload::Mixed => Err("is made of the others".into()),
         }
     }

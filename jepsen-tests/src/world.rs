@@ -2,12 +2,13 @@
 //! what was made in the run and has to be looked at when it ends.
 
 use crate::callers::Machines;
-use crate::history::{Micros, QueueSet};
+use crate::history::{Burst, Micros, QueueSet};
 use crate::recorder::{Bounds, Progress, Recorder, RunClock};
 use crate::resource::Resource;
 use client::names::SessionId;
 use client::{Client, Config, Identity, Session};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct World {
     pub machines: Arc<Machines>,
     nodes: Vec<Node>,
     tokens: BTreeMap<String, String>,
+    /// Whom callers trust, if they speak TLS.
+    authority: Option<PathBuf>,
     /// Of each actor, one for each node.
     clients: Mutex<BTreeMap<String, Vec<Client>>>,
     values: AtomicU64,
@@ -36,6 +39,7 @@ pub struct World {
     interval: AtomicU64,
     next_turn: AtomicU64,
     made: Mutex<Made>,
+    bursts: Mutex<Vec<Burst>>,
 }
 
 #[derive(Debug)]
@@ -54,7 +58,7 @@ struct Made {
 }
 
 impl World {
-    /// `tokens`: the bearer token of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
+    /// `authority`: whom callers trust, if they speak TLS. `tokens`: the bearer token of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
     /// the operator all of them.
     ///
     /// # Errors
@@ -64,6 +68,7 @@ impl World {
         machines: Arc<Machines>,
         endpoints: Vec<String>,
         tokens: BTreeMap<String, String>,
+        authority: Option<PathBuf>,
         bounds: Bounds,
     ) -> Result<Arc<Self>, String> {
         if !tokens.contains_key(OPERATOR) || tokens.len() < 2 {
@@ -77,12 +82,14 @@ impl World {
             machines,
             nodes: endpoints.into_iter().map(node).collect(),
             tokens,
+            authority,
             clients: Mutex::default(),
             values: AtomicU64::new(1),
             sessions: AtomicU64::new(0),
             interval: AtomicU64::new(0),
             next_turn: AtomicU64::new(0),
             made: Mutex::default(),
+            bursts: Mutex::default(),
         };
         let world = Arc::new(world);
         world.clients_of(OPERATOR, None)?;
@@ -95,6 +102,21 @@ impl World {
         let asked = |(at, node): (usize, &Node)| node.is_asked.load(Ordering::Relaxed).then_some(at);
         let nodes: Vec<_> = self.nodes.iter().enumerate().filter_map(asked).collect();
         if nodes.is_empty() { (0..self.nodes.len()).collect() } else { nodes }
+    }
+
+    /// Whether a node, from 0, is reached at an address.
+    #[must_use]
+    pub fn is_at(&self, node: usize, address: &str) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.endpoint.ends_with(&format!("//{address}")))
+    }
+
+    pub fn had_burst(&self, burst: Burst) {
+        self.bursts.lock().unwrap_or_else(PoisonError::into_inner).push(burst);
+    }
+
+    #[must_use]
+    pub fn bursts(&self) -> Vec<Burst> {
+        self.bursts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Callers turn to that node, from 1, or no longer do: it was added or removed.
@@ -164,6 +186,7 @@ impl World {
         let token = self.tokens.get(actor).ok_or_else(|| format!("{actor} has no token"))?;
         let mut config = Config::new(endpoints.into_iter().cloned(), Identity::Bearer(token.clone()));
         config.session = Session::None;
+        config.extra_ca.clone_from(&self.authority);
         config.within = IN_PEACE;
         config.clock = self.clock.of_client();
         Client::new(config).map_err(|error| error.to_string())

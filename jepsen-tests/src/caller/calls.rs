@@ -1,14 +1,16 @@
 //! Every call that a caller makes, and what of its answer is recorded.
 
 use super::{Caller, Held, No, granted, item_id, queue_name};
-use crate::history::{Answered, Asked, SeenItem};
-use api::claim::{Claim, Claimed, Dispatched, Next, OnConflict};
-use api::hold::{Expected, Extend, Release, Renew, RenewAll, Revoke};
+use crate::history::{Answered, Asked, Micros, Outcome, SeenItem};
+use api::claim::{Claim, ClaimOf, Claimed, Claims, Dispatched, Next, OnConflict};
+use api::hold::{Expected, Extend, Release, Renew, RenewAll, Reserve, Revoke};
 use api::item::{Item, NewItem};
 use api::names::Number;
-use api::write::{BodyChange, Complete, Fail, Update};
+use api::words::RunsIn;
+use api::worker::Register;
+use api::write::{BodyChange, Cancel, Complete, Fail, HandOn, Update};
 use client::Token;
-use client::names::ActorId;
+use client::names::{ActorId, Label, Phase};
 use std::time::Duration;
 
 /// Where a claim that waits stands.
@@ -21,9 +23,18 @@ pub enum Standing {
 impl Caller {
     /// True: it is new.
     pub async fn create(&mut self, item: &str, queue: &str) -> Result<bool, No> {
-        self.world.made_item(item);
-        let asked = Asked::Create { item: item.to_owned(), queue: queue.to_owned() };
-        let new = new_item(item, queue);
+        self.create_with(new_item(item, queue)).await
+    }
+
+    /// The same, of an item with more to it.
+    pub async fn create_with(&mut self, new: NewItem) -> Result<bool, No> {
+        self.world.made_item(new.id.as_str());
+        let asked = Asked::Create {
+            item: new.id.to_string(),
+            queue: new.queue.to_string(),
+            depends_on: new.depends_on.iter().map(ToString::to_string).collect(),
+            needs: new.needs.iter().map(ToString::to_string).collect(),
+        };
         let read = |answer: client::Answer<api::item::Created>, answered: &mut Answered| {
             answered.did = Some(answer.value.created);
             answered.revision = Some(answer.value.revision.to_string());
@@ -41,6 +52,49 @@ impl Caller {
         }
     }
 
+    /// Ends the lease of the same actor's other session, if there is one.
+    pub async fn take_over(&mut self, item: &str) -> Result<Held, No> {
+        match self.request_claim(item, &Claim { takeover: true, ..Claim::default() }).await? {
+            Standing::Granted(held) => Ok(held),
+            Standing::Place(_) => Err(No::Strange),
+        }
+    }
+
+    /// Claims these in one call. Each entry is recorded as an operation, all of them with one batch.
+    pub async fn claim_many(&mut self, items: &[String], all_or_none: bool) -> Result<Vec<Held>, No> {
+        let claim = |item: &String| ClaimOf {
+            item: item_id(item),
+            lease_for_ms: None,
+            action: None,
+            field: None,
+            on_conflict: OnConflict::Fail,
+            wait_for_ms: None,
+            line_max: None,
+            takeover: false,
+            mirrors: None,
+        };
+        let claims = Claims { claims: items.iter().map(claim).collect(), releases: Vec::new(), all_or_none };
+        let asked =
+            |item: &String| Asked::Claim { item: item.clone(), lease_for_ms: None, waits: false, takeover: false };
+        let read = |value: &api::claim::ClaimsAnswered, sent: Micros| {
+            let one = |claimed: &Claimed| {
+                let mut answered = Answered { sent, ..Answered::default() };
+                match claimed {
+                    Claimed::Granted(grant) => {
+                        let held = granted(grant, &mut answered);
+                        (Outcome::Ok(answered), Some(held))
+                    }
+                    Claimed::Waiting(_) => (Outcome::Ok(answered), None),
+                    Claimed::Refused { problem } => (Outcome::Refused { code: problem.code.name().to_owned() }, None),
+                }
+            };
+            value.claims.iter().map(one).collect()
+        };
+        let asked = items.iter().map(asked).collect();
+        let granted = self.ask_many(asked, all_or_none, |client| client.claim_many(&claims), read).await?;
+        Ok(granted.into_iter().flatten().collect())
+    }
+
     /// Joins the line, or keeps the place in it, and waits so long. The same [`Caller::under`] keeps the place.
     pub async fn stand(&mut self, item: &str, lease_for_ms: Option<u64>, poll_ms: u64) -> Result<Standing, No> {
         let claim = Claim { lease_for_ms, on_conflict: OnConflict::Wait, poll_ms: Some(poll_ms), ..Claim::default() };
@@ -49,7 +103,8 @@ impl Caller {
 
     async fn request_claim(&mut self, item: &str, claim: &Claim) -> Result<Standing, No> {
         let waits = claim.on_conflict == OnConflict::Wait;
-        let asked = Asked::Claim { item: item.to_owned(), lease_for_ms: claim.lease_for_ms, waits };
+        let (item_said, takeover) = (item.to_owned(), claim.takeover);
+        let asked = Asked::Claim { item: item_said, lease_for_ms: claim.lease_for_ms, waits, takeover };
         let id = item_id(item);
         let read = |answer: client::Answer<Claimed>, answered: &mut Answered| match &answer.value {
             Claimed::Granted(grant) => Some(Standing::Granted(granted(grant, answered))),
@@ -63,9 +118,24 @@ impl Caller {
     }
 
     pub async fn next(&mut self, queue: &str, count: u32, lease_for_ms: Option<u64>) -> Result<Vec<Held>, No> {
-        let asked = Asked::Next { queue: queue.to_owned(), count, lease_for_ms };
+        self.next_with(queue, Next { count: Some(count), lease_for_ms, ..Next::default() }, None).await
+    }
+
+    /// The same with more said. `capabilities`: what its worker was registered with.
+    pub async fn next_with(
+        &mut self,
+        queue: &str,
+        next: Next,
+        capabilities: Option<Vec<String>>,
+    ) -> Result<Vec<Held>, No> {
+        let asked = Asked::Next {
+            queue: queue.to_owned(),
+            count: next.count.unwrap_or(1),
+            lease_for_ms: next.lease_for_ms,
+            wait_ms: next.wait_ms,
+            capabilities,
+        };
         let name = queue_name(queue);
-        let next = Next { count: Some(count), lease_for_ms, ..Next::default() };
         let read = |answer: client::Answer<Dispatched>, answered: &mut Answered| match &answer.value {
             Dispatched::Granted { grants } => grants.iter().map(|grant| granted(grant, answered)).collect(),
             Dispatched::Empty { .. } => Vec::new(),
@@ -120,6 +190,59 @@ impl Caller {
             answer.value.released
         };
         self.ask(asked, |client| client.release(&id, &release), read).await
+    }
+
+    /// Keeps the item for its actor when the lease ends. For so many milliseconds, as it is answered.
+    pub async fn reserve(&mut self, item: &str, token: u64, for_ms: u64) -> Result<u64, No> {
+        let asked = Asked::Reserve { item: item.to_owned(), token };
+        let (id, reserve) = (item_id(item), Reserve { token: Token(token), for_ms: Some(for_ms) });
+        let read = |answer: client::Answer<api::hold::Reserved>, answered: &mut Answered| {
+            answered.expires_in_ms = Some(answer.value.for_ms);
+            answer.value.for_ms
+        };
+        self.ask(asked, |client| client.reserve(&id, &reserve), read).await
+    }
+
+    /// The item is queued in that phase.
+    pub async fn hand_on(&mut self, item: &str, token: u64, phase: &str) -> Result<(), No> {
+        let asked = Asked::HandOn { item: item.to_owned(), token };
+        let phase = Phase::new(phase).map_err(|_| No::Strange)?;
+        let (id, hand_on) = (item_id(item), HandOn { token: Some(Token(token)), read_at: None, phase });
+        self.ask(asked, |client| client.hand_on(&id, &hand_on), moved).await
+    }
+
+    pub async fn cancel(&mut self, item: &str, force: bool) -> Result<(), No> {
+        let asked = Asked::Cancel { item: item.to_owned(), force };
+        let (id, cancel) = (item_id(item), Cancel { reason: "as planned".into(), force });
+        self.ask(asked, |client| client.cancel(&id, &cancel), |_, _| ()).await
+    }
+
+    /// What this caller's worker can do, from now on.
+    pub async fn register(&mut self, capabilities: &[String]) -> Result<(), No> {
+        let labels: Result<_, _> = capabilities.iter().map(|label| Label::new(label)).collect();
+        let register = Register {
+            capabilities: labels.map_err(|_| No::Strange)?,
+            labels: Vec::new(),
+            mode: RunsIn::Any,
+            alive_for_ms: 60_000,
+        };
+        let asked = Asked::Change { verb: "register".into(), node: 0 };
+        self.ask(asked, |client| client.register_worker(&register), |_, _| ()).await
+    }
+
+    /// As the node that is asked has it.
+    pub async fn read_locally(&mut self, item: &str) -> Result<Item, No> {
+        let id = item_id(item);
+        let read = |answer: client::Answer<Item>, answered: &mut Answered| {
+            answered.item = Some(seen_item(&answer.value));
+            answered.revision = Some(answer.value.revision.to_string());
+            if let Some(age) = answer.age {
+                answered.applied = Some(age.applied);
+                answered.age_ms = age.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+            }
+            answer.value
+        };
+        self.ask(Asked::ReadLocally { item: item.to_owned() }, |client| client.item_locally(&id), read).await
     }
 
     /// False: there was no place to leave.

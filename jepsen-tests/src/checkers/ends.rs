@@ -9,7 +9,7 @@ use std::collections::HashMap;
 pub struct Ends {
     /// The first attempt of a holder to end the lease of that token.
     by_holder: HashMap<u64, Micros>,
-    /// The revokes of each item by when they were asked, with the latest moment at which one of those so far may have
+    /// The revokes, cancellations and takeovers of each item by when they were asked, with the latest moment at which one of those so far may have
     /// happened.
     revokes: Vec<Vec<(Micros, Micros)>>,
     /// Where in the stream a lease ended, and whether it lapsed.
@@ -25,11 +25,18 @@ impl Ends {
                 continue;
             }
             match (&op.asked, facts.item_of[no]) {
-                (Asked::Release { token, .. } | Asked::Complete { token, .. } | Asked::Fail { token, .. }, _) => {
+                (
+                    Asked::Release { token, .. }
+                    | Asked::Complete { token, .. }
+                    | Asked::Fail { token, .. }
+                    | Asked::Reserve { token, .. }
+                    | Asked::HandOn { token, .. },
+                    _,
+                ) => {
                     let first = ends.by_holder.entry(*token).or_insert(op.invoked);
                     *first = op.invoked.min(*first);
                 }
-                (Asked::Revoke { .. }, Some(item)) => {
+                (Asked::Revoke { .. } | Asked::Cancel { .. } | Asked::Claim { takeover: true, .. }, Some(item)) => {
                     ends.revokes[item].push((op.invoked, facts.end(no).unwrap_or(Micros::MAX)));
                 }
                 _ => {}

@@ -2,6 +2,7 @@
 //! the earliest and was known at the latest, what may have ended it, and the events in the cluster's own order.
 
 use super::ends::Ends;
+use super::promise::Promises;
 use super::stream::Stream;
 use crate::history::{Asked, History, Micros, Operation, Outcome, QueueSet};
 use std::collections::HashMap;
@@ -38,6 +39,7 @@ pub struct Facts<'h> {
     pub doubles: Vec<(Grant, Grant)>,
     pub stream: Stream<'h>,
     pub ends: Ends,
+    pub promises: Promises,
     queue_of: Vec<Option<&'h QueueSet>>,
     by_token: HashMap<u64, usize>,
     item_nos: HashMap<&'h str, ItemNo>,
@@ -69,7 +71,7 @@ pub struct Grant {
     pub lower: Micros,
     /// It was granted by then.
     pub upper: Micros,
-    /// Until when its holder was promised it, by the latest of all promises.
+    /// Until when nobody else may have it, by the latest of all promises (`promise` says what faults take from one).
     pub promised: Option<Micros>,
     /// The answer that made that promise.
     pub promised_by: Option<OpNo>,
@@ -99,6 +101,7 @@ impl<'h> Facts<'h> {
             doubles: Vec::new(),
             stream: Stream::default(),
             ends: Ends::default(),
+            promises: Promises::new(history),
             queue_of: Vec::new(),
             by_token: HashMap::new(),
             item_nos: HashMap::new(),
@@ -108,7 +111,7 @@ impl<'h> Facts<'h> {
         facts.stream = Stream::new(&mut facts);
         facts.collect_grants();
         facts.bound_grants();
-        facts.promises();
+        facts.collect_promises();
         let mut stream = std::mem::take(&mut facts.stream);
         stream.reckon(&facts);
         facts.stream = stream;
@@ -391,15 +394,16 @@ impl<'h> Facts<'h> {
         }
     }
 
-    fn promises(&mut self) {
+    fn collect_promises(&mut self) {
         for (no, op) in self.ops() {
             let Some(answered) = op.answered() else { continue };
             let holder = self.holder_of[no];
             let promise = |facts: &mut Self, token: u64, item: Option<ItemNo>, millis: u64| {
                 // The answer to a repeat says 0 of what is gone by then.
                 let Some(at) = facts.by_token.get(&token).filter(|_| millis > 0) else { return };
-                let grant = &mut facts.grants[*at];
                 let until = answered.sent.saturating_add(millis.saturating_mul(1_000));
+                let until = facts.promises.end(answered.sent, until);
+                let grant = &mut facts.grants[*at];
                 if (Some(grant.item), grant.holder) == (item, holder) && grant.promised.is_none_or(|old| old < until) {
                     (grant.promised, grant.promised_by) = (Some(until), Some(no));
                 }
@@ -433,6 +437,8 @@ pub fn token_of(asked: &Asked) -> Option<u64> {
         | Asked::Release { token, .. }
         | Asked::Complete { token, .. }
         | Asked::Fail { token, .. }
+        | Asked::Reserve { token, .. }
+        | Asked::HandOn { token, .. }
         | Asked::Write { token, .. } => Some(*token),
         Asked::Update { token, .. } => *token,
         _ => None,

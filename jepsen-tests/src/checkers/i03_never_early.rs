@@ -5,23 +5,21 @@
 //! At the holder: nobody else has the item while its holder counts on it, by a clock that neither jumped nor stood still.
 
 use super::facts::{Facts, Grant, OpNo};
+use super::promise::GRAIN;
 use super::verdict::{Measured, Verdict, seconds};
-use crate::history::{Asked, Belief, Micros};
-
-/// The cluster counts in whole milliseconds.
-const GRAIN: Micros = 1_000;
+use crate::history::{Asked, Belief, Micros, Outcome};
 
 #[must_use]
 pub fn check(facts: &Facts<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let mut margins = Vec::new();
     for grant in &facts.grants {
-        let Some(promised) = grant.promised.map(|promised| less_drift(facts, grant, promised)) else { continue };
+        let Some(promised) = grant.promised else { continue };
         if let Some(next) = facts.next_grant(grant).filter(|next| !facts.is_same_actor(next.holder, grant.holder)) {
             verdict.fact();
             if !facts.ends.may_have_ended(grant, next.upper) {
                 margins.push((next.upper.cast_signed() - promised.cast_signed()) / 1_000);
-                if next.upper + GRAIN < promised {
+                if next.upper < promised {
                     let what = format!(
                         "{} was promised {} until {} (token {}), and {} was known to have it at {} (token {})",
                         facts.holders[grant.holder],
@@ -41,7 +39,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         let ended = facts.ends.in_stream(grant.token).map(|at| &facts.stream.events[at]);
         if let Some(event) = ended.filter(|event| matches!(event.kind, "expired" | "not_picked_up")) {
             verdict.fact();
-            if event.seen + GRAIN < promised {
+            if event.seen < promised {
                 let what = format!(
                     "{} was promised {} until {} (token {}), and its lapse was seen at {}",
                     facts.holders[grant.holder],
@@ -55,9 +53,69 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             }
         }
     }
+    refusals(facts, &mut verdict);
+    reservations(facts, &mut verdict);
     beliefs(facts, &mut verdict);
     verdict.measured.push(Measured { name: "from the promised end to another's grant".into(), millis: margins });
     verdict
+}
+
+/// A holder that renews before its promised end is not told that the lease is gone.
+fn refusals(facts: &Facts<'_>, verdict: &mut Verdict) {
+    for (no, op) in facts.ops() {
+        let (Asked::Renew { token, .. } | Asked::Extend { token, .. }, Outcome::Refused { code }) =
+            (&op.asked, &op.outcome)
+        else {
+            continue;
+        };
+        let Some(grant) = facts.grant(*token).filter(|grant| grant.holder == facts.holder_of[no]) else { continue };
+        let (Some(promised), Some(completed)) = (grant.promised, op.completed) else { continue };
+        let is_other = |next: &&Grant| !facts.is_same_actor(next.holder, grant.holder);
+        let is_taken_over = facts.next_grant(grant).is_some_and(|next| !is_other(&next));
+        if !matches!(code.as_str(), "lease_lost" | "stale_token" | "not_holder") || is_taken_over {
+            continue;
+        }
+        verdict.fact();
+        if completed < promised && !facts.ends.may_have_ended(grant, completed) {
+            let what = format!(
+                "{} was promised {} until {} (token {token}), and was told {code} at {}",
+                facts.holders[grant.holder],
+                facts.items[grant.item],
+                seconds(promised),
+                seconds(completed),
+            );
+            let ops: Vec<_> = grant.promised_by.into_iter().chain([no]).collect();
+            verdict.violate(completed, what, &ops);
+        }
+    }
+}
+
+/// What is reserved for an actor is not given to another one before that time is over.
+fn reservations(facts: &Facts<'_>, verdict: &mut Verdict) {
+    for (no, op) in facts.ops() {
+        let (Asked::Reserve { token, .. }, Some(answered)) = (&op.asked, op.answered()) else { continue };
+        let (Some(grant), Some(for_ms)) = (facts.grant(*token), answered.expires_in_ms) else { continue };
+        let Some(next) = facts.next_grant(grant).filter(|next| !facts.is_same_actor(next.holder, grant.holder)) else {
+            continue;
+        };
+        // The answer to a repeat says it of the first one.
+        let sent = facts.begin(no);
+        let until = facts.promises.end(sent, sent.saturating_add(for_ms * 1_000));
+        verdict.fact();
+        if next.upper < until && !facts.ends.may_have_been_revoked(grant, next.upper) {
+            let what = format!(
+                "{} was reserved for {} until {}, and {} was known to have it at {} (token {})",
+                facts.items[grant.item],
+                op.actor,
+                seconds(until),
+                facts.holders[next.holder],
+                seconds(next.upper),
+                next.token,
+            );
+            let ops: Vec<_> = [no].into_iter().chain(next.told_by).collect();
+            verdict.violate(next.upper, what, &ops);
+        }
+    }
 }
 
 fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
@@ -98,13 +156,6 @@ fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
 #[must_use]
 pub fn is_misled(grant: &Grant, at: Micros) -> bool {
     grant.promised.is_some_and(|promised| promised < at)
-}
-
-/// Where clocks were made to run at another rate, a hundredth is not promised.
-fn less_drift(facts: &Facts<'_>, grant: &Grant, promised: Micros) -> Micros {
-    let drifts = facts.history.faults.iter().any(|fault| fault.kind.contains("drift"));
-    let sent = grant.promised_by.and_then(|no| facts.op(no).answered()).map_or(promised, |answered| answered.sent);
-    if drifts { promised - (promised.saturating_sub(sent)) / 100 } else { promised }
 }
 
 #[cfg(test)]
@@ -188,6 +239,73 @@ mod tests {
             "0s   ada claim disk -> token=1 for=30s
              1s   ada release disk token=1 -> unavailable
              9s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn a_holder_that_is_told_too_soon_that_its_lease_is_gone_is_found() {
+        broken(
+            &["I3"],
+            "0s   ada claim disk -> token=1 for=9s
+             5s   ada renew disk token=1 -> refused lease_lost",
+        );
+        kept(
+            "0s   ada claim disk -> token=1 for=9s
+             4s   ada/other claim disk takeover -> unknown
+             5s   ada renew disk token=1 -> refused lease_lost
+             0s   bob claim tape -> token=2 for=4s
+             5s   bob renew tape token=2 -> refused lease_lost",
+        );
+    }
+
+    #[test]
+    fn an_item_that_is_given_away_though_it_is_reserved_is_found() {
+        broken(
+            &["I3"],
+            "0s   ada claim disk -> token=1 for=9s
+             1s   ada reserve disk token=1 -> for=9s
+             5s   bob claim disk -> token=2 for=9s",
+        );
+        kept(
+            "0s   ada claim disk -> token=1 for=9s
+             1s   ada reserve disk token=1 -> for=3s
+             5s   bob claim disk -> token=2 for=9s",
+        );
+    }
+
+    #[test]
+    fn a_hundredth_is_not_promised_while_clocks_drift() {
+        kept(
+            "fault drift 0s..9s
+             0s      ada claim disk -> token=1 for=5s
+             4.96s   bob claim disk -> token=2 for=5s",
+        );
+        broken(
+            &["I3"],
+            "fault drift 0s..9s
+             0s      ada claim disk -> token=1 for=5s
+             4.90s   bob claim disk -> token=2 for=5s",
+        );
+        broken(
+            &["I3"],
+            "fault drift 8s..9s
+             0s      ada claim disk -> token=1 for=5s
+             4.96s   bob claim disk -> token=2 for=5s",
+        );
+    }
+
+    #[test]
+    fn time_without_a_quorum_is_not_charged_to_a_holder() {
+        broken(
+            &["I3"],
+            "fault isolate-all 10s..50s
+             5s      ada claim disk -> token=1 for=20s
+             51s     bob claim disk -> token=2 for=5s",
+        );
+        kept(
+            "fault isolate-all 10s..50s
+             5s      ada claim disk -> token=1 for=20s
+             62s     bob claim disk -> token=2 for=5s",
         );
     }
 

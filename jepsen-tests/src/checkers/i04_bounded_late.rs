@@ -1,5 +1,5 @@
 //! I4. What lapses is free within a bound: after the latest expiry that its holder can have got, a second, a second per change
-//! of leader, the time without one and the time of faults (`slack` says how much).
+//! of leader, and the time without a leader or with one that stood still or had no quorum (`slack` says how much).
 //!
 //! Only what is proved counts as late: in the stream the lapse stands behind something that was asked after the bound, or a
 //! read that was asked after it still shows the holder. What was measured is from the expiry to when the lapse was seen.
@@ -93,7 +93,8 @@ pub fn is_shown(facts: &Facts<'_>, holder: HolderNo, shown: &str) -> bool {
 }
 
 /// Until when a lease can have been prolonged at the latest.
-struct Expiries {
+#[derive(Debug)]
+pub struct Expiries {
     /// By answers.
     by_token: HashMap<u64, Micros>,
     /// When a renewal was first asked whose outcome nobody knows.
@@ -106,7 +107,8 @@ struct Expiries {
 }
 
 impl Expiries {
-    fn new(facts: &Facts<'_>) -> Self {
+    #[must_use]
+    pub fn new(facts: &Facts<'_>) -> Self {
         let mut expiries = Self {
             by_token: HashMap::new(),
             open: HashMap::new(),
@@ -161,7 +163,8 @@ impl Expiries {
     }
 
     /// None: that is not known.
-    fn latest(&self, facts: &Facts<'_>, grant: &Grant, before: Micros) -> Option<Micros> {
+    #[must_use]
+    pub fn latest(&self, facts: &Facts<'_>, grant: &Grant, before: Micros) -> Option<Micros> {
         if self.open.get(&grant.token).is_some_and(|asked| *asked <= before)
             || self.open_for_all.get(&grant.holder).is_some_and(|asked| *asked <= before)
         {
@@ -202,7 +205,8 @@ mod tests {
     fn a_lapse_behind_what_was_asked_later_is_late() {
         broken(
             &["I4"],
-            "0s     ada claim disk -> token=1 for=5s
+            "busy 0s..10s
+             0s     ada claim disk -> token=1 for=5s
              0s     sees 0.1 granted disk ada token=1
              9s     bob create tape -> rev=0.2 did
              9s     sees 0.2 created tape
@@ -213,7 +217,8 @@ mod tests {
     #[test]
     fn time_without_a_leader_is_not_counted() {
         kept(
-            "leader 0s 1
+            "busy 0s..10s
+             leader 0s 1
              leader 2s none
              leader 7s 2
              0s     ada claim disk -> token=1 for=5s
@@ -225,9 +230,27 @@ mod tests {
     }
 
     #[test]
+    fn time_in_which_nobody_was_served_is_not_counted_and_that_of_a_fault_is() {
+        let story = |busy: &str| {
+            format!(
+                "{busy}
+                 fault isolate-follower 1s..8s
+                 0s     ada claim disk -> token=1 for=5s
+                 0s     sees 0.1 granted disk ada token=1
+                 9s     bob create tape -> rev=0.2 did
+                 9s     sees 0.2 created tape
+                 9s     sees 0.3 expired disk ada token=1"
+            )
+        };
+        kept(&story("busy 0s..2s\nbusy 7s..10s"));
+        broken(&["I4"], &story("busy 0s..10s"));
+    }
+
+    #[test]
     fn a_renewal_of_unknown_outcome_may_have_prolonged_it() {
         kept(
-            "0s     ada claim disk -> token=1 for=5s
+            "busy 0s..10s
+             0s     ada claim disk -> token=1 for=5s
              4s     ada renew disk token=1 -> unknown
              0s     sees 0.1 granted disk ada token=1
              9s     bob create tape -> rev=0.2 did
@@ -240,7 +263,8 @@ mod tests {
     fn a_read_long_after_the_end_that_shows_the_holder_is_late() {
         broken(
             &["I4"],
-            "0s     ada claim disk -> token=1 for=5s
+            "busy 0s..20s
+             0s     ada claim disk -> token=1 for=5s
              20s    eve read disk -> state=active holder=ada assignee=ada",
         );
     }
@@ -249,7 +273,8 @@ mod tests {
     fn an_item_that_is_never_freed_is_late_at_the_end() {
         broken(
             &["I4"],
-            "0s     ada claim disk -> token=1 for=5s
+            "busy 0s..60s
+             0s     ada claim disk -> token=1 for=5s
              end healed=60s served=61s
              end item disk state=active holder=ada assignee=ada",
         );
@@ -258,7 +283,8 @@ mod tests {
     #[test]
     fn a_claim_of_unknown_outcome_may_hold_it() {
         kept(
-            "0s     ada claim disk -> token=1 for=5s
+            "busy 0s..20s
+             0s     ada claim disk -> token=1 for=5s
              6s     ada claim disk -> unknown
              20s    eve read disk -> state=active holder=ada assignee=ada",
         );

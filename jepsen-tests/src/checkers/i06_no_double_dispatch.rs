@@ -29,7 +29,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     }
     for grant in &facts.grants {
         let Some(next) = facts.next_grant(grant).filter(|next| next.was_next) else { continue };
-        let is_promised = grant.promised.is_some_and(|promised| next.upper + 1_000 < promised);
+        let is_promised = grant.promised.is_some_and(|promised| next.upper < promised);
         if is_promised
             && !facts.is_same_actor(next.holder, grant.holder)
             && !facts.ends.may_have_ended(grant, next.upper)
@@ -60,6 +60,21 @@ mod tests {
             "0s  ada next jobs -> disk:1 tape:2 for=30s
              1s  ada fail disk token=1 -> unknown
              2s  bob next jobs -> disk:3 for=30s",
+        );
+    }
+
+    #[test]
+    fn a_hundredth_is_not_promised_while_clocks_drift() {
+        kept(
+            "fault drift 0s..9s
+             0s      ada next jobs -> disk:1 for=5s
+             4.96s   bob next jobs -> disk:2 for=5s",
+        );
+        broken(
+            &["I3", "I6"],
+            "fault drift 0s..9s
+             0s      ada next jobs -> disk:1 for=5s
+             4.90s   bob next jobs -> disk:2 for=5s",
         );
     }
 

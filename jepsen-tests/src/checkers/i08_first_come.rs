@@ -156,6 +156,23 @@ mod tests {
     }
 
     #[test]
+    fn a_place_may_end_a_hundredth_early_while_clocks_drift() {
+        let story = |fault: &str| {
+            after(
+                HELD,
+                &format!(
+                    "{fault}
+                     25s    cid claim disk wait id=c again -> place=1
+                     30.8s  cid claim disk wait id=c again -> token=2 for=1s
+                     30.95s bob claim disk wait id=b again -> place=0"
+                ),
+            )
+        };
+        kept(&story("fault drift 0s..40s"));
+        broken(&["I8"], &story("fault pause 0s..40s"));
+    }
+
+    #[test]
     fn who_withdrew_is_passed_over() {
         kept(&after(
             HELD,

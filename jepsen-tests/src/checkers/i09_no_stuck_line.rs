@@ -5,7 +5,7 @@ use super::facts::{Facts, ItemNo};
 use super::line::{Break, Lines};
 use super::slack::Slack;
 use super::verdict::{Verdict, seconds};
-use super::waits::{PLACE_LIFE, waits};
+use super::waits::waits;
 use crate::history::{Asked, Micros, Outcome};
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ fn dead_waiters(facts: &Facts<'_>, lines: &Lines, verdict: &mut Verdict) {
         let Some(last) = all.partition_point(|(asked, _)| *asked <= event.seen).checked_sub(1) else { continue };
         let (_, latest) = all[last];
         verdict.fact();
-        let lives = latest.saturating_add(PLACE_LIFE).saturating_add(slack.between(latest, event.seen));
+        let lives = facts.promises.place_is_over(latest).saturating_add(slack.between(latest, event.seen));
         let certain = facts.stream.not_before[*at];
         if certain > lives {
             let what = format!(
@@ -165,7 +165,8 @@ mod tests {
     fn etcd11456_a_grant_to_a_dead_waiter_is_found() {
         broken(
             &["I9"],
-            "0s  ada claim disk -> token=1 for=100s
+            "busy 0s..100s
+             0s  ada claim disk -> token=1 for=100s
              1s  bob claim disk wait id=b -> place=0
              90s ada release disk token=1 -> did
              90s eve create tape -> rev=0.5 did

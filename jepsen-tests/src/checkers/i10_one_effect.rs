@@ -1,15 +1,13 @@
 //! I10. All answers under one request id of one holder tell the same: the same items and tokens, the same revision, the same
 //! refusal. With another body it is refused. A waiting claim is told places until its one answer. Ids are remembered for two
-//! minutes, so that only answers within that time are compared. And a value that was set once is not set again later.
+//! minutes: later answers are compared only where the request said that it was a repeat, which has no second effect however late
+//! it comes. And a value that was set once is not set again later.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
 use super::verdict::{Verdict, seconds};
 use crate::history::{Asked, Micros, Outcome};
 use std::collections::HashMap;
-
-/// Ids are kept for two minutes of cluster time, which is never ahead; less a second.
-const REMEMBERED: Micros = 119_000_000;
 
 #[must_use]
 pub fn check(facts: &Facts<'_>) -> Verdict {
@@ -39,6 +37,7 @@ fn told<'h>(facts: &Facts<'h>, no: OpNo) -> Option<Told<'h>> {
         | Asked::RenewAll
         | Asked::Extend { .. }
         | Asked::Read { .. }
+        | Asked::ReadLocally { .. }
         | Asked::Line { .. }
         | Asked::Write { .. }
         | Asked::Change { .. } => return None,
@@ -96,10 +95,11 @@ fn answers(facts: &Facts<'_>, group: &[OpNo], verdict: &mut Verdict) {
             }
             continue;
         };
-        let is_remembered = completed <= facts.op(*before).invoked + REMEMBERED;
+        // Nodes may forget it after that; one that says it is a repeat is not run again even then.
+        let is_one = op.is_repeat || completed <= facts.promises.remembered_until(facts.begin(*before));
         // A poll may have been asked before the answer that came first.
         let is_old_poll = now == Told::Waits && Some(op.invoked) <= facts.op(*before).completed;
-        if !is_remembered || is_old_poll {
+        if !is_one || is_old_poll {
             continue;
         }
         verdict.fact();
@@ -201,7 +201,22 @@ mod tests {
              0s  bob claim tape id=b -> refused overloaded
              1s  bob claim tape id=b again -> token=2 for=9s
              5s  cid claim book id=c -> refused already_claimed
-             200s cid claim book id=c again -> token=9 for=9s",
+             200s cid claim book id=c -> token=9 for=9s",
+        );
+    }
+
+    #[test]
+    fn a_repeat_that_says_so_has_no_second_effect_however_late_it_is() {
+        broken(
+            &["I10"],
+            "0s    ada next jobs id=a -> disk:1 for=9s
+             200s  ada next jobs id=a again -> tape:2 for=9s",
+        );
+        kept(
+            "0s    ada next jobs id=a -> disk:1 for=9s
+             200s  ada next jobs id=a again -> unknown
+             0s    bob next jobs id=b -> book:2 for=9s
+             130s  bob next jobs id=b again -> book:2 for=0s",
         );
     }
 

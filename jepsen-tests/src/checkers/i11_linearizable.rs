@@ -22,13 +22,14 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         versions::check(facts, item, &mut verdict);
         against_stream(facts, item, &mut verdict);
     }
-    let mut search = Search::default();
+    let mut search = Search::new(facts.history.operations.len());
     let open_next = lease::open_next(facts);
     for item in 0..facts.items.len() {
         register::check(facts, item, &mut search, &mut verdict);
         lease::check(facts, item, &open_next, &mut search, &mut verdict);
     }
     verdict.undecided = search.undecided;
+    verdict.searched = Some(search.decided + search.undecided);
     verdict.notes.push(format!("{} stretches searched, {} not decided in time", search.decided, search.undecided));
     verdict
 }
@@ -181,6 +182,19 @@ mod tests {
              6s  eve read disk -> state=stale assignee=ada
              7s  bob claim disk -> token=2 for=5s",
         );
+    }
+
+    #[test]
+    fn a_lapse_may_be_a_hundredth_early_while_clocks_drift() {
+        let story = |fault: &str| {
+            format!(
+                "{fault}
+                 0s     ada claim disk -> token=1 for=5s
+                 4.97s  eve read disk -> state=stale assignee=ada"
+            )
+        };
+        kept(&story("fault drift 0s..9s"));
+        broken(&["I11"], &story("fault pause 0s..9s"));
     }
 
     #[test]

@@ -120,6 +120,7 @@ fn moves(facts: &Facts<'_>, no: OpNo) -> bool {
         op.asked,
         Asked::Create { .. }
             | Asked::Read { .. }
+            | Asked::ReadLocally { .. }
             | Asked::Line { .. }
             | Asked::Update { .. }
             | Asked::Write { .. }

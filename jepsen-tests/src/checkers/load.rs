@@ -117,7 +117,7 @@ pub fn simulate(seed: u64, operations: usize, breaks: Breaks) -> History {
             did: Some(true),
             ..Answered::default()
         };
-        let asked = Asked::Create { item: name(item), queue: "jobs".into() };
+        let asked = Asked::Create { item: name(item), queue: "jobs".into(), depends_on: Vec::new(), needs: Vec::new() };
         world.record(0, None, at - 500, Some(at + 500), asked, Outcome::Ok(answered), false);
     }
     (0..ACTORS).for_each(|actor| world.wakes.push(Reverse((10_000 + actor as u64, 0, actor))));
@@ -199,6 +199,7 @@ impl World {
                 began: at,
                 ended: Some(ended),
                 took_hold: true,
+                in_force: None,
             });
             term += 1;
             node = node % 3 + 1;
@@ -253,6 +254,7 @@ impl World {
             completed,
             asked,
             outcome,
+            batch: None,
         });
     }
 
@@ -320,7 +322,11 @@ impl World {
         state.requests += 1;
         let fresh = Some(format!("{actor}-{}", state.requests));
         if let Some((item, id)) = &state.waits {
-            return (Asked::Claim { item: name(*item), lease_for_ms: None, waits: true }, Some(id.clone()), true);
+            return (
+                Asked::Claim { item: name(*item), lease_for_ms: None, waits: true, takeover: false },
+                Some(id.clone()),
+                true,
+            );
         }
         self.values += 1;
         let value = self.values;
@@ -356,8 +362,10 @@ impl World {
         }
         match self.dice.below(10) {
             0..=3 => (Asked::Read { item: name(item) }, None, false),
-            4..=6 => (Asked::Claim { item: name(item), lease_for_ms: None, waits: false }, fresh, false),
-            _ => (Asked::Claim { item: name(item), lease_for_ms: None, waits: true }, fresh, false),
+            4..=6 => {
+                (Asked::Claim { item: name(item), lease_for_ms: None, waits: false, takeover: false }, fresh, false)
+            }
+            _ => (Asked::Claim { item: name(item), lease_for_ms: None, waits: true, takeover: false }, fresh, false),
         }
     }
 

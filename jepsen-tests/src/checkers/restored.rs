@@ -9,7 +9,7 @@ use crate::history::{Asked, Outcome, Restored, SeenItem};
 use std::collections::HashMap;
 
 pub fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
-    let Some(restored) = &facts.history.restored else { return };
+    let Some(restored) = facts.history.restored.as_ref().filter(|restored| restored.refused.is_none()) else { return };
     for code in &restored.before_activation {
         verdict.fact();
         if code != "not_activated" {
@@ -27,6 +27,11 @@ pub fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
 
 pub fn contents(facts: &Facts<'_>, verdict: &mut Verdict) {
     let Some(restored) = &facts.history.restored else { return };
+    if let Some(why) = &restored.refused {
+        let what = format!("a backup was taken and could not be restored: {why}");
+        verdict.violate(restored.ended, what, &[]);
+        return;
+    }
     let shown: HashMap<&str, &SeenItem> = restored.items.iter().map(|(name, item)| (name.as_str(), item)).collect();
     let setters = setters(facts);
     let facts_before = verdict.facts;
@@ -176,6 +181,11 @@ mod tests {
             &of("restored began=5s ended=6s before=not_activated token=3
                  restored item disk rev=0.4 value=8"),
         );
+    }
+
+    #[test]
+    fn a_backup_that_cannot_be_restored_is_found() {
+        broken(&["I5"], "restored began=5s ended=6s refused=clock");
     }
 
     #[test]

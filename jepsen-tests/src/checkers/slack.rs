@@ -1,22 +1,27 @@
-//! By how much the cluster's time may lag behind: a second per change of leader, the time without one, and the time of faults.
-//! What is allowed beside that is said here and nowhere else.
+//! By how much the cluster's time may lag behind: a second per change of leader, the time without a leader, the time in which the leader
+//! stood still or had no quorum, and what clocks lose that run too slowly. What is allowed beside that is said here and nowhere else.
+//!
+//! Whether a leader stood still is not told by faults but by what was served: between two commands that were acknowledged within a step of
+//! the leader's clock of each other it did not. Time in which no such pair is known is not held against it.
 
-use crate::history::{History, Micros};
+use super::promise::Promises;
+use super::spans::Spans;
+use crate::history::{Answered, Asked, Fault, History, Micros, Operation};
 
 /// Between a deadline and the entry that works it off.
 const ALWAYS: Micros = 1_000_000;
 /// What a change of leader may cost beside the time without one.
 const PER_CHANGE: Micros = 1_000_000;
-/// After a fault, until everybody is as before it.
-const PER_FAULT: Micros = 2_000_000;
+/// A leader charges no more than this from one look at its clock to the next.
+const STEP: Micros = 250_000;
 
 #[derive(Debug, Default)]
 pub struct Slack {
     changes: Vec<Micros>,
-    without_leader: Spans,
+    /// No leader, or none that is known to have committed anything.
+    standing: Spans,
     faulty: Spans,
-    fault_begins: Vec<Micros>,
-    fault_ends: Vec<Micros>,
+    promises: Promises,
 }
 
 impl Slack {
@@ -24,97 +29,94 @@ impl Slack {
     pub fn new(history: &History) -> Self {
         let mut leaders = history.leaders.clone();
         leaders.sort_by_key(|leader| leader.at);
-        let mut without = Vec::new();
+        let mut standing = stalls(history);
         for (at, leader) in leaders.iter().enumerate().filter(|(_, leader)| leader.node.is_none()) {
-            without.push((leader.at, leaders.get(at + 1).map_or(Micros::MAX, |next| next.at)));
+            standing.push((leader.at, leaders.get(at + 1).map_or(Micros::MAX, |next| next.at)));
         }
-        let span = |fault: &crate::history::Fault| (fault.began, fault.ended.unwrap_or(Micros::MAX));
-        let of_nodes = |fault: &&crate::history::Fault| !fault.kind.starts_with("callers-") && fault.kind != "backup";
         // What is done to callers alone makes no node late.
-        let mut faults: Vec<_> = history.faults.iter().filter(of_nodes).map(span).collect();
-        let (mut fault_begins, mut fault_ends): (Vec<_>, Vec<_>) = faults.iter().copied().unzip();
-        fault_begins.sort_unstable();
-        fault_ends.sort_unstable();
+        let of_nodes = |fault: &&Fault| !fault.kind.starts_with("callers-") && fault.kind != "backup";
+        let span = |fault: &Fault| (fault.began, fault.ended.unwrap_or(Micros::MAX));
         Self {
             changes: leaders.iter().map(|leader| leader.at).collect(),
-            without_leader: Spans::new(&mut without),
-            faulty: Spans::new(&mut faults),
-            fault_begins,
-            fault_ends,
+            standing: Spans::new(standing),
+            faulty: Spans::new(history.faults.iter().filter(of_nodes).map(span).collect()),
+            promises: Promises::new(history),
         }
     }
 
     /// What may come so much later when it was due between those moments.
     #[must_use]
     pub fn between(&self, from: Micros, to: Micros) -> Micros {
-        let within = |all: &[Micros]| {
-            all.partition_point(|at| *at <= to).saturating_sub(all.partition_point(|at| *at < from)) as Micros
-        };
-        let over = self.fault_ends.partition_point(|ended| ended.saturating_add(PER_FAULT) < from);
-        let faults = self.fault_begins.partition_point(|began| *began <= to).saturating_sub(over) as Micros;
-        ALWAYS
-            + PER_CHANGE * within(&self.changes)
-            + self.without_leader.within(from, to)
-            + self.faulty.within(from, to)
-            + PER_FAULT * faults
+        let changes = PER_CHANGE * self.changes_within(from, to) as Micros;
+        ALWAYS + changes + self.standing.within(from, to) + self.promises.slow_by(from, to)
     }
 
-    /// No fault is under way then, nor was in the time after one.
+    /// How often leadership changed between those moments.
+    #[must_use]
+    pub fn changes_within(&self, from: Micros, to: Micros) -> usize {
+        self.changes.partition_point(|at| *at <= to).saturating_sub(self.changes.partition_point(|at| *at < from))
+    }
+
+    /// No fault is under way then.
     #[must_use]
     pub fn is_calm(&self, from: Micros, to: Micros) -> bool {
-        let over = self.fault_ends.partition_point(|ended| *ended <= from);
-        self.fault_begins.partition_point(|began| *began < to) == over
+        self.faulty.is_free(from, to)
     }
 }
 
-/// Spans of time that do not overlap, with how much of them lies before each.
-#[derive(Debug, Default)]
-struct Spans {
-    spans: Vec<(Micros, Micros)>,
-    before: Vec<Micros>,
-}
-
-impl Spans {
-    fn new(all: &mut [(Micros, Micros)]) -> Self {
-        all.sort_unstable();
-        let mut spans: Vec<(Micros, Micros)> = Vec::new();
-        for (from, to) in all.iter().copied() {
-            match spans.last_mut() {
-                Some(last) if from <= last.1 => last.1 = last.1.max(to),
-                _ => spans.push((from, to)),
-            }
+/// The times in which nothing is known to have been committed for longer than a step. Each acknowledged command was committed between when
+/// it was asked and when it was answered.
+fn stalls(history: &History) -> Vec<(Micros, Micros)> {
+    let is_command = |op: &&Operation| {
+        let is_other = matches!(
+            op.asked,
+            Asked::Read { .. } | Asked::ReadLocally { .. } | Asked::Line { .. } | Asked::Write { .. }
+        );
+        // That there is nothing to hand out may be said without an entry.
+        let is_empty = |answered: &Answered| matches!(op.asked, Asked::Next { .. }) && answered.grants.is_empty();
+        !is_other && op.answered().is_some_and(|answered| !is_empty(answered))
+    };
+    let committed = history.operations.iter().filter(is_command);
+    let mut windows: Vec<(Micros, Micros)> =
+        committed.filter_map(|op| op.completed.map(|completed| (op.invoked, completed))).collect();
+    windows.retain(|(invoked, completed)| completed - invoked < STEP);
+    windows.sort_unstable();
+    let mut stalls = Vec::new();
+    let mut last = 0;
+    for (invoked, completed) in windows {
+        if completed > last + STEP {
+            stalls.push((last, completed));
         }
-        let mut total: Micros = 0;
-        let before = spans
-            .iter()
-            .map(|(from, to)| {
-                let before = total;
-                total = total.saturating_add(to - from);
-                before
-            })
-            .collect();
-        Self { spans, before }
+        last = invoked;
     }
-
-    /// How much of them lies before a moment.
-    fn until(&self, moment: Micros) -> Micros {
-        let behind = self.spans.partition_point(|(from, _)| *from < moment);
-        let Some(at) = behind.checked_sub(1) else { return 0 };
-        self.before[at].saturating_add(moment.min(self.spans[at].1) - self.spans[at].0)
-    }
-
-    fn within(&self, from: Micros, to: Micros) -> Micros {
-        self.until(to).saturating_sub(self.until(from))
-    }
+    stalls.push((last, Micros::MAX));
+    stalls
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkers::story::tell;
+
+    const S: Micros = 1_000_000;
 
     #[test]
-    fn overlapping_spans_count_once() {
-        let spans = Spans::new(&mut [(10, 20), (15, 30), (50, 60)]);
-        assert_eq!([spans.within(0, 100), spans.within(18, 55), spans.within(30, 50)], [30, 17, 0]);
+    fn a_fault_that_stops_nobody_excuses_nothing() {
+        let slack = Slack::new(&tell("fault kill 1s..5s\nbusy 0s..9s"));
+        assert_eq!(slack.between(S, 8 * S), ALWAYS);
+        assert!(!slack.is_calm(4 * S, 8 * S) && slack.is_calm(5 * S, 8 * S));
+    }
+
+    #[test]
+    fn time_in_which_nothing_was_committed_is_excused() {
+        let slack = Slack::new(&tell("busy 0s..3s\nbusy 7s..9s"));
+        let between = slack.between(S, 8 * S);
+        assert!((4 * S + ALWAYS..4 * S + ALWAYS + STEP).contains(&between), "{between}");
+    }
+
+    #[test]
+    fn a_clock_that_is_slow_may_lag_by_a_hundredth() {
+        let slack = Slack::new(&tell("fault drift 0s..9s\nbusy 0s..9s"));
+        assert_eq!(slack.between(S, 6 * S), ALWAYS + 5 * S / 100);
     }
 }

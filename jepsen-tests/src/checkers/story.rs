@@ -7,13 +7,13 @@
 //! 5s      sees 0.4 granted disk bob token=2 line
 //! ```
 //!
-//! A moment is `5s`, `5.2s` or `500ms`; an operation without an end takes a millisecond, one of unknown outcome has none.
+//! `busy 0s..9s` has the cluster serve somebody all the time. A moment is `5s`, `5.2s` or `500ms`; an operation without an end takes a millisecond, one of unknown outcome has none.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
 use crate::history::{
-    Answered, Asked, Belief, End, Fault, Granted, History, Leader, Micros, Operation, Outcome, QueueSet, Restored,
-    Seen, SeenItem, WatcherSet,
+    Answered, Asked, Batch, Belief, Burst, Change, ChangeOf, Death, End, Fault, Granted, History, Leader, Micros,
+    Operation, Outcome, QueueSet, Restored, Seen, SeenItem, SeenMembers, WatcherSet,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -55,6 +55,13 @@ pub fn tell(story: &str) -> History {
 fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line: &str) {
     let given = Given::new(words);
     match words {
+        ["busy", span] => {
+            let (from, to) = span.split_once("..").expect("a span");
+            for at in (moment(from)..moment(to)).step_by(100_000) {
+                let renew = operation(&format!("{}ms", at / 1_000), "bee", "renew_all", &[], &given, "ok", line);
+                history.operations.push(renew);
+            }
+        }
         ["leader", at, node] => {
             let term = history.leaders.len() as u64 + 1;
             history.leaders.push(Leader { at: moment(at), node: node.parse().ok(), term });
@@ -68,6 +75,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
                 began: moment(began),
                 ended: Some(moment(ended)),
                 took_hold: !words.contains(&"missed"),
+                in_force: Some((moment(began), moment(ended))),
             });
         }
         ["queue", name, ..] => history.about.queues.push(QueueSet {
@@ -82,6 +90,33 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             history.about.workload = (*workload).to_owned();
             history.about.nemesis = (*nemesis).to_owned();
         }
+        ["member", span, what, node] => {
+            let (asked, answered) = span.split_once("..").map_or((*span, None), |(from, to)| (from, Some(to)));
+            let what = match *what {
+                "join" => ChangeOf::Join,
+                "vote" => ChangeOf::Vote,
+                "remove" => ChangeOf::Remove,
+                _ => panic!("no change: {line}"),
+            };
+            let node = node.parse().expect("a node");
+            history.members.changes.push(Change { node, what, asked: moment(asked), answered: answered.map(moment) });
+        }
+        ["members", span, ..] => {
+            let (asked, answered) = span.split_once("..").expect("a span");
+            let ids = |name: &str| -> Vec<u64> {
+                let ids = given.text(name).unwrap_or_default();
+                ids.split(',').filter(|id| !id.is_empty()).map(|id| id.parse().expect("a node")).collect()
+            };
+            let (asked, answered) = (moment(asked), moment(answered));
+            let (voters, learners) = (ids("voters"), ids("learners"));
+            history.members.seen.push(SeenMembers { asked, answered, voters, learners });
+        }
+        ["burst", span, ..] => {
+            let (began, ended) = span.split_once("..").expect("a span");
+            let (began, ended) = (moment(began), moment(ended));
+            let number = |name: &str| given.parsed(name).expect("a number");
+            history.bursts.push(Burst { began, ended, calls: number("calls"), forwarded: number("forwarded") });
+        }
         ["watcher", watcher, ..] => history.about.watchers.push(WatcherSet {
             watcher: watcher.parse().expect("a watcher"),
             queue: given.text("queue"),
@@ -91,6 +126,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             let of = (node.parse().expect("a node"), index.parse().expect("an index"), (*hash).to_owned());
             history.end.get_or_insert_default().hashes.push(of);
         }
+        ["dies", at, ..] => history.deaths.push(Death { at: moment(at), what: line.to_owned() }),
         ["death", ..] => history.end.get_or_insert_default().deaths.push(line.to_owned()),
         ["end", "item", item, ..] => {
             history.end.get_or_insert_default().items.push(((*item).to_owned(), given.item()));
@@ -116,6 +152,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
                 ended: given.text("ended").map_or(0, |at| moment(&at)),
                 before_activation: given.text("before").into_iter().collect(),
                 token: given.parsed("token").unwrap_or(0),
+                refused: given.text("refused"),
                 items: history.restored.take().unwrap_or_default().items,
             });
         }
@@ -147,13 +184,33 @@ fn operation(
     let token = given.parsed("token");
     let named = token.unwrap_or(0);
     let asked = match verb {
-        "create" => Asked::Create { item, queue: given.text("queue").unwrap_or_else(|| "jobs".into()) },
-        "claim" => Asked::Claim { item, lease_for_ms: None, waits: rest.contains(&"wait") },
-        "next" => Asked::Next { queue: item, count: 1, lease_for_ms: None },
+        "create" => Asked::Create {
+            item,
+            queue: given.text("queue").unwrap_or_else(|| "jobs".into()),
+            depends_on: given.list("after"),
+            needs: given.list("needs"),
+        },
+        "claim" => Asked::Claim {
+            item,
+            lease_for_ms: None,
+            waits: rest.contains(&"wait"),
+            takeover: rest.contains(&"takeover"),
+        },
+        "next" => Asked::Next {
+            queue: item,
+            count: 1,
+            lease_for_ms: None,
+            wait_ms: given.millis("wait"),
+            capabilities: given.text("able").map(|_| given.list("able")),
+        },
         "renew" => Asked::Renew { item, token: named },
         "renew_all" => Asked::RenewAll,
         "extend" => Asked::Extend { item, token: named, by_ms: 1_000 },
         "release" => Asked::Release { item, token: named },
+        "reserve" => Asked::Reserve { item, token: named },
+        "hand_on" => Asked::HandOn { item, token: named },
+        "cancel" => Asked::Cancel { item, force: rest.contains(&"force") },
+        "read_locally" => Asked::ReadLocally { item },
         "withdraw" => Asked::Withdraw { item },
         "revoke" => Asked::Revoke { item },
         "assign" => Asked::Assign { item, to: given.text("to").expect("whom") },
@@ -186,6 +243,7 @@ fn operation(
         completed: (outcome != Outcome::Unknown).then_some(completed),
         asked,
         outcome,
+        batch: given.parsed("batch").map(|no| Batch { no, all_or_none: true }),
     }
 }
 
@@ -231,6 +289,11 @@ fn answer(told: &str, asked: &Asked, sent: Micros) -> Outcome {
             }
         }
         Asked::Read { .. } => answered.item = Some(given.item()),
+        Asked::ReadLocally { .. } => {
+            answered.item = Some(given.item());
+            answered.age_ms = given.millis("age");
+            answered.applied = given.parsed("applied");
+        }
         _ => answered.expires_in_ms = lasts,
     }
     Outcome::Ok(answered)
@@ -293,6 +356,10 @@ impl<'w> Given<'w> {
 
     fn millis(&self, name: &str) -> Option<u64> {
         self.0.get(name).map(|span| moment(span) / 1_000)
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        self.text(name).map_or_else(Vec::new, |list| list.split(',').map(str::to_owned).collect())
     }
 
     fn item(&self) -> SeenItem {

@@ -17,6 +17,8 @@ pub struct Verdict {
     pub violations: Vec<Violation>,
     /// Facts that could not be decided within the time allowed.
     pub undecided: u64,
+    /// Of so many that were searched.
+    pub searched: Option<u64>,
     /// What else a reader should know, in sentences.
     pub notes: Vec<String>,
     pub measured: Vec<Measured>,

@@ -5,9 +5,6 @@ use super::facts::{Facts, HolderNo, ItemNo, OpNo};
 use crate::history::{Asked, Micros, Outcome};
 use std::collections::HashMap;
 
-/// A place lives so long past its last poll.
-pub const PLACE_LIFE: Micros = 30_000_000;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub holder: HolderNo,
@@ -37,7 +34,7 @@ pub fn waits(facts: &Facts<'_>, item: ItemNo) -> Vec<Wait> {
                 let goes_on = |wait: &&mut Wait| {
                     wait.request.is_some()
                         && wait.request == facts.request_of[no]
-                        && completed <= wait.until + PLACE_LIFE
+                        && completed <= facts.promises.place_lives_until(wait.until)
                 };
                 if let Some(wait) = open.get_mut(&holder).filter(goes_on) {
                     (wait.until, wait.last, wait.granted) = (op.invoked, no, granted);

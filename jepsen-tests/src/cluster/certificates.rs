@@ -37,6 +37,17 @@ impl Certificates {
         Ok(Self { folder })
     }
 
+    pub(super) fn authority(&self) -> PathBuf {
+        self.folder.join("ca.pem")
+    }
+
+    /// What the node of a seat is told for its callers.
+    pub(super) fn arguments_for_callers(&self, seat: Seat) -> Vec<String> {
+        let files = [("--tls-cert", format!("seat-{seat}.pem")), ("--tls-key", format!("seat-{seat}.key"))];
+        let path = |name: String| self.folder.join(name).display().to_string();
+        files.into_iter().flat_map(|(flag, name)| [flag.to_owned(), path(name)]).collect()
+    }
+
     /// What the node of a seat is told.
     pub(super) fn arguments(&self, seat: Seat) -> Vec<String> {
         let files = [

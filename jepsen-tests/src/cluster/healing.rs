@@ -75,6 +75,9 @@ impl Cluster {
             for seat in self.damaged_seats() {
                 self.mend(seat).await?;
             }
+            for seat in self.running() {
+                self.drain(seat, false).await?;
+            }
             ready = self.ready(within).await;
             if ready.is_ok() {
                 break;

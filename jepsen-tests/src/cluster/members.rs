@@ -2,8 +2,12 @@
 //! asked for until it is so, because each may be repeated.
 
 use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
+use crate::history::{Change, ChangeOf, Micros, SeenMembers};
 use crate::shim::Control;
-use client::api::cluster::ClusterStatus;
+use crate::wire::{EDGE_PORT, PEER_PORT};
+use client::api::cluster::{ClusterStatus, NewMember};
+use client::api::hold::RenewAll;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
@@ -55,7 +59,189 @@ impl Cluster {
     pub async fn grow(&self, seat: Seat) -> io::Result<()> {
         self.sit(seat)?;
         self.start_seat(seat).await?;
-        self.has_vote(seat, LIMIT).await
+        self.joins(seat, LIMIT).await
+    }
+
+    /// Waits until the node of a seat, which was just started, has a vote. What the cluster acknowledges meanwhile is kept.
+    ///
+    /// # Errors
+    /// When it does not get it in time.
+    pub async fn joins(&self, seat: Seat, within: Duration) -> io::Result<()> {
+        let asked = self.now();
+        let voted = self.has_vote(seat, within).await;
+        self.with(seat, |node| Ok((node.id, node.data.join("IDENTITY").exists())))
+            .map(|(node, was_let_in)| self.changed(node, ChangeOf::Join, asked, was_let_in.then(|| self.now())))?;
+        voted?;
+        self.confirm_vote(seat).await
+    }
+
+    /// Asks the cluster for the vote that the node of a seat says it has: an answer means that the change is committed.
+    async fn confirm_vote(&self, seat: Seat) -> io::Result<()> {
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let asked = self.now();
+        let confirmed = self.ask(seat, move |client| async move { client.promote_member(id).within(ATTEMPT).await });
+        let confirmed = confirmed.await?.is_ok();
+        self.changed(id, ChangeOf::Vote, asked, confirmed.then(|| self.now()));
+        Ok(())
+    }
+
+    fn changed(&self, node: u64, what: ChangeOf, asked: Micros, answered: Option<Micros>) {
+        self.state().members.changes.push(Change { node, what, asked, answered });
+    }
+
+    /// The members, as a leader tells them that committed an entry meanwhile: it knows every change that was answered before.
+    ///
+    /// # Errors
+    /// When no leader does so in time.
+    pub async fn sight(&self, within: Duration) -> io::Result<SeenMembers> {
+        let by = Instant::now() + within;
+        while Instant::now() < by {
+            let asked = self.now();
+            if let Some(status) = self.status_of_leader().await? {
+                let ids = |votes: bool| {
+                    let members = status.members.iter().filter(|member| member.votes == votes);
+                    members.map(|member| member.id).collect()
+                };
+                let seen = SeenMembers { asked, answered: self.now(), voters: ids(true), learners: ids(false) };
+                self.state().members.seen.push(seen.clone());
+                return Ok(seen);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Err(io::Error::other("no leader committed anything in time"))
+    }
+
+    async fn status_of_leader(&self) -> io::Result<Option<ClusterStatus>> {
+        let Some((seat, id)) = self.leader().and_then(|seat| self.id(seat).map(|id| (seat, id))) else {
+            return Ok(None);
+        };
+        let asked = self.ask(seat, move |client| async move {
+            let before = client.cluster().within(ATTEMPT).await.ok()?;
+            // Nothing is renewed; but it is an entry.
+            client.renew_all(&RenewAll::default()).within(ATTEMPT).await.ok()?;
+            let after = client.cluster().within(ATTEMPT).await.ok()?;
+            let is_same = |status: &ClusterStatus| status.leader == Some(id) && status.term == before.term;
+            (is_same(&before) && is_same(&after)).then_some(after)
+        });
+        asked.await
+    }
+
+    /// Looks at the members. A node that was let in and is none any more takes itself for removed: it is ended, so that healing does not
+    /// wait for it.
+    ///
+    /// # Errors
+    /// When the members cannot be seen.
+    pub async fn drop_outsiders(&self) -> io::Result<Vec<Seat>> {
+        let seen = self.sight(LIMIT).await?;
+        let mut outside = Vec::new();
+        for seat in self.seats() {
+            let (id, was_let_in) = self.with(seat, |node| Ok((node.id, node.data.join("IDENTITY").exists())))?;
+            if was_let_in && !seen.voters.contains(&id) && !seen.learners.contains(&id) {
+                self.kill(seat)?;
+                self.leave(seat);
+                outside.push(seat);
+            }
+        }
+        Ok(outside)
+    }
+
+    /// Removes again who was removed and is a member all the same: without a process it would cost the cluster its majority. That it came
+    /// back was seen.
+    ///
+    /// # Errors
+    /// When the members cannot be seen, or it is not let go.
+    pub async fn remove_ghosts(&self) -> io::Result<()> {
+        let seen = self.sight(LIMIT).await?;
+        let is_removal = |change: &&Change| change.what == ChangeOf::Remove && change.answered.is_some();
+        let changes = self.members().changes;
+        let removed: BTreeSet<u64> = changes.iter().filter(is_removal).map(|change| change.node).collect();
+        for ghost in seen.voters.iter().chain(&seen.learners).filter(|id| removed.contains(id)) {
+            self.remove(*ghost, 0).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds a node that would sit on a seat, under an id that was never used, and does not start it. Says its id.
+    ///
+    /// # Errors
+    /// When the cluster does not add it in time.
+    pub async fn add_learner(&self, seat: Seat) -> io::Result<u64> {
+        let id = {
+            let mut state = self.state();
+            state.next_id += 1;
+            state.next_id - 1
+        };
+        let host = self.wire.shown_host(seat);
+        let member = NewMember {
+            node: id,
+            peer_address: format!("{host}:{PEER_PORT}"),
+            api_address: format!("{host}:{EDGE_PORT}"),
+            instance: 0,
+        };
+        let (by, asked_at) = (Instant::now() + LIMIT, self.now());
+        let mut why = String::new();
+        while Instant::now() < by {
+            for other in self.others(seat) {
+                let member = member.clone();
+                let asked = self.ask(other, move |client| async move {
+                    client.add_member(&member).within(ATTEMPT).await.map_err(|error| error.to_string())
+                });
+                match asked.await? {
+                    Ok(_) => {
+                        self.changed(id, ChangeOf::Join, asked_at, Some(self.now()));
+                        return Ok(id);
+                    }
+                    Err(error) => why = error,
+                }
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Err(io::Error::other(format!("node {id} cannot be added: {why}")))
+    }
+
+    /// # Errors
+    /// When the others do not let it go in time.
+    pub async fn remove_learner(&self, id: u64) -> io::Result<()> {
+        self.remove(id, 0).await
+    }
+
+    /// A node that does not run goes on at another address, with its directory.
+    ///
+    /// # Errors
+    /// When it runs, or the other seat is taken.
+    pub fn move_node(&self, from: Seat, to: Seat) -> io::Result<()> {
+        let mut state = self.state();
+        if state.seats.contains_key(&to) {
+            return Err(io::Error::other(format!("seat {to} is taken")));
+        }
+        if state.seats.get(&from).is_none_or(|node| node.process.is_some()) {
+            return Err(io::Error::other(format!("no node that has ended sits on seat {from}")));
+        }
+        if let Some(mut node) = state.seats.remove(&from) {
+            node.log = self.options.folder.join(format!("seat-{to}.log"));
+            state.seats.insert(to, node);
+        }
+        Ok(())
+    }
+
+    /// Removes the node of a seat and frees the seat, while the node runs on: it is ended when the others have let it go.
+    ///
+    /// # Errors
+    /// When the others do not let it go in time.
+    pub async fn remove_running(&self, seat: Seat) -> io::Result<()> {
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        self.may_end(seat, true)?;
+        self.remove(id, seat).await
+    }
+
+    /// Ends the node of a seat, which is no member any more, and frees the seat.
+    ///
+    /// # Errors
+    /// When nobody sits there.
+    pub fn clear(&self, seat: Seat) -> io::Result<()> {
+        self.kill(seat)?;
+        self.leave(seat);
+        Ok(())
     }
 
     /// Takes the node of a seat out of the cluster and ends it, whether it runs or not. The seat is free then.
@@ -64,9 +250,9 @@ impl Cluster {
     /// When the others do not let it go in time.
     pub async fn shrink(&self, seat: Seat) -> io::Result<()> {
         let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        self.may_end(seat, true)?;
         self.remove(id, seat).await?;
         if self.running().contains(&seat) {
-            self.may_end(seat, true)?;
             self.stop(seat).await?;
         }
         self.leave(seat);
@@ -81,13 +267,18 @@ impl Cluster {
     async fn remove(&self, id: u64, seat: Seat) -> io::Result<()> {
         let by = Instant::now() + LIMIT;
         let mut why = String::new();
+        let asked_at = self.now();
+        self.changed(id, ChangeOf::Remove, asked_at, None);
         while Instant::now() < by {
             for other in self.others(seat) {
                 let asked = self.ask(other, move |client| async move {
                     client.remove_member(id).within(ATTEMPT).await.map_err(|error| error.to_string())
                 });
                 match asked.await? {
-                    Ok(_) => return Ok(()),
+                    Ok(_) => {
+                        self.changed(id, ChangeOf::Remove, asked_at, Some(self.now()));
+                        return Ok(());
+                    }
                     Err(error) => why = error,
                 }
             }
@@ -232,6 +423,19 @@ impl Cluster {
             self.status(seat).await?.ok_or_else(|| io::Error::other(format!("seat {seat} does not answer")))?;
         let asked = self.ask(seat, move |client| async move {
             client.raise_rules(status.rules_version + 1).within(ATTEMPT).await.err().map(|error| error.to_string())
+        });
+        asked.await
+    }
+
+    /// Tells the node of a seat to take nothing new, or to take commands again. Says whether it said that it does.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    pub async fn drain(&self, seat: Seat, drains: bool) -> io::Result<bool> {
+        let asked = self.ask(seat, move |client| async move {
+            let node = client.node(client.endpoints()[0].clone());
+            let call = if drains { node.drain() } else { node.undrain() };
+            call.within(ATTEMPT).await.is_ok_and(|said| said.draining == drains)
         });
         asked.await
     }

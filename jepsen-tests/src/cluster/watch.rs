@@ -2,7 +2,7 @@
 //! wire nor a clock can hide anything.
 
 use super::{Cluster, LOOK_EVERY, Seat, process};
-use crate::history::Leader;
+use crate::history::{Death, Leader};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -85,6 +85,7 @@ impl Cluster {
     }
 
     fn look_for_deaths(&self) {
+        let at = self.now();
         let mut ended = Vec::new();
         let mut state = self.state();
         for (seat, node) in &mut state.seats {
@@ -97,7 +98,8 @@ impl Cluster {
                 ended.push((*seat, (!node.may_end).then_some(said)));
             }
         }
-        state.deaths.extend(ended.iter().filter_map(|(_, said)| said.clone()));
+        let deaths = ended.iter().filter_map(|(_, said)| said.clone());
+        state.deaths.extend(deaths.map(|what| Death { at, what }));
         drop(state);
         for (seat, _) in ended {
             self.not_leading(seat);

@@ -1,6 +1,6 @@
 //! A history as JSON lines: what the run was made of, then a line for each operation, event, fault and leader, then its end.
 
-use super::{About, End, Fault, History, Leader, Operation, Restored, Seen};
+use super::{About, Burst, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -13,6 +13,9 @@ enum Written<'h> {
     Fault(&'h Fault),
     Leader(&'h Leader),
     End(&'h End),
+    Burst(&'h Burst),
+    Death(&'h Death),
+    Members(&'h Members),
     Restored(&'h Restored),
 }
 
@@ -25,12 +28,16 @@ enum Read {
     Fault(Fault),
     Leader(Leader),
     End(End),
+    Burst(Burst),
+    Death(Death),
+    Members(Members),
     Restored(Restored),
 }
 
 /// # Errors
 /// When it cannot be written.
 pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
+    let has_members = !history.members.changes.is_empty() || !history.members.seen.is_empty();
     let about = [Written::About(&history.about)].into_iter();
     let all = about
         .chain(history.operations.iter().map(Written::Operation))
@@ -38,6 +45,9 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
         .chain(history.faults.iter().map(Written::Fault))
         .chain(history.leaders.iter().map(Written::Leader))
         .chain(history.end.iter().map(Written::End))
+        .chain(history.bursts.iter().map(Written::Burst))
+        .chain(history.deaths.iter().map(Written::Death))
+        .chain(has_members.then_some(Written::Members(&history.members)))
         .chain(history.restored.iter().map(Written::Restored));
     for line in all {
         serde_json::to_writer(&mut out, &line)?;
@@ -60,6 +70,9 @@ pub fn read(from: impl BufRead) -> io::Result<History> {
             Read::Fault(fault) => history.faults.push(fault),
             Read::Leader(leader) => history.leaders.push(leader),
             Read::End(end) => history.end = Some(end),
+            Read::Burst(burst) => history.bursts.push(burst),
+            Read::Death(death) => history.deaths.push(death),
+            Read::Members(members) => history.members = members,
             Read::Restored(restored) => history.restored = Some(restored),
         }
     }
@@ -89,7 +102,7 @@ mod tests {
             {"operation":{"process":3,"actor":"actor-3","session":"s1","node":2,"request_id":"1-2","is_repeat":true,"invoked":60,"completed":70,"asked":{"update":{"item":"disk","token":7,"read_at":null,"value":4}},"outcome":"unavailable"}}
             {"operation":{"process":0,"actor":"actor-0","session":"s1","node":2,"request_id":null,"is_repeat":false,"invoked":80,"completed":90,"asked":"renew_all","outcome":{"ok":{"sent":0}}}}
             {"seen":{"watcher":0,"at":55,"event":{"number":"0.9","at_ms":5,"at":"2026-01-01T00:00:00.000Z","kind":"updated","item":"disk"}}}
-            {"fault":{"kind":"kill","what":"node 2, the leader","nodes":[2],"began":15,"ended":85,"took_hold":true}}
+            {"fault":{"kind":"kill","what":"node 2, the leader","nodes":[2],"began":15,"ended":85,"took_hold":true,"in_force":[16,84]}}
             {"leader":{"at":5,"node":2,"term":3}}
             {"end":{"healed":85,"served":null,"items":[["disk",{"state":"active","revision":"0.9","value":4,"holder":null,"token":null,"assignee":null}]],"created":1,"live":1,"terminal":0,"purged":0,"hashes":[],"deaths":[]}}
         "#]].assert_eq(&written(&sample()));

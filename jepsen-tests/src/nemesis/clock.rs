@@ -1,6 +1,6 @@
 //! Clocks that are wrong: the wall clock of some nodes jumps, flickers or stands still; the steady one goes too fast or too slow.
 
-use super::{Doing, Done, Nemesis, somebody};
+use super::{Doing, Done, Nemesis, leader, somebody};
 use crate::cluster::{Cluster, Seat};
 use crate::dice::Dice;
 use crate::shim::Control;
@@ -102,6 +102,42 @@ async fn strobe(controls: Vec<Arc<Control>>, jumps: Vec<i64>) {
             }
         }
         sleep(STROBE_EVERY).await;
+    }
+}
+
+/// The leader's wall clock is years ahead for a moment, as that of a machine whose battery is empty before it asks for the time.
+pub(super) fn wrong_date() -> Box<dyn Nemesis> {
+    Box::new(WrongDate { seen: false })
+}
+
+const YEAR_MS: i64 = 365 * DAY_MS;
+/// Some entries are written in that time.
+const WRONG_FOR: Duration = Duration::from_millis(1_500);
+
+struct WrongDate {
+    seen: bool,
+}
+
+impl Nemesis for WrongDate {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let seat = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
+            let control = cluster.control(seat)?;
+            let years = 1 + dice.below(20).cast_signed();
+            let before = control.seen()?.wall_reads_shifted;
+            control.shift_wall(years * YEAR_MS)?;
+            sleep(WRONG_FOR).await;
+            control.shift_wall(0)?;
+            self.seen = control.seen()?.wall_reads_shifted > before;
+            // A backup that is taken from now on is restored by the right date.
+            cluster.had_wrong_date();
+            let what = format!("the wall clock of node {seat}, which leads, was {years} years ahead for {WRONG_FOR:?}");
+            Ok(Done { what, seats: vec![seat] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, _: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move { Ok(self.seen) })
     }
 }
 

@@ -89,9 +89,7 @@ impl Nemesis for Disk {
                 control.hold_syncs(false)?;
                 control.fill_disk(false)?;
                 if matches!(self.what, What::Full) {
-                    if !cluster.running().contains(&seat) {
-                        cluster.start_seat(seat).await?;
-                    }
+                    super::process::start_again(cluster, seat).await?;
                     cluster.may_end(seat, false)?;
                 }
             }

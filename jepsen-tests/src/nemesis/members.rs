@@ -1,16 +1,18 @@
 //! Who belongs to the cluster changes while it works: it grows and shrinks, a wiped node comes back as another one, and a node dies
-//! while it is given a snapshot.
+//! while it is given a snapshot. Some of these changes are asked for at the same time, and other faults may be done meanwhile.
 
 use super::{Doing, Done, Nemesis, follower, leader};
 use crate::cluster::{Cluster, LIMIT, Seat};
 use crate::dice::Dice;
-use crate::wire::SEATS;
+use futures_util::future::join_all;
 use std::io;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+/// After which a node that moved has told the leader.
+const MOVED_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// Three become five and three again; five become three and five again.
 pub(super) fn grow_shrink() -> Box<dyn Nemesis> {
@@ -30,7 +32,7 @@ impl Nemesis for GrowShrink {
             let mut seats = cluster.seats();
             self.grew = seats.len() <= 3;
             if self.grew {
-                self.back = (1..=SEATS).filter(|seat| !seats.contains(seat)).take(2).collect();
+                self.back = cluster.free_seats().into_iter().take(2).collect();
                 for seat in &self.back {
                     cluster.grow(*seat).await?;
                     self.done += 1;
@@ -61,6 +63,217 @@ impl Nemesis for GrowShrink {
             Ok(self.done == 2)
         })
     }
+}
+
+/// Several nodes are started at once to join; in the end they are removed at once.
+pub(super) fn join_together() -> Box<dyn Nemesis> {
+    Box::new(JoinTogether { seats: Vec::new(), joined: 0 })
+}
+
+struct JoinTogether {
+    seats: Vec<Seat>,
+    joined: usize,
+}
+
+impl Nemesis for JoinTogether {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let count = 2 + usize::try_from(dice.below(3)).unwrap_or(0);
+            self.seats = cluster.free_seats().into_iter().take(count).collect();
+            // Each change takes longer then, and more of them meet.
+            let slow = slow_disks(cluster, dice)?;
+            let joined = join_all(self.seats.iter().map(|seat| cluster.grow(*seat))).await;
+            fast_disks(cluster);
+            self.joined = joined.iter().filter(|joined| joined.is_ok()).count();
+            let what = format!(
+                "nodes join on seats {:?} at once, {slow:?} for each fsync: {} of {} have a vote{}",
+                self.seats,
+                self.joined,
+                self.seats.len(),
+                first_error(&joined),
+            );
+            Ok(Done { what, seats: self.seats.clone() })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            let outside = cluster.drop_outsiders().await?;
+            let here = cluster.seats();
+            let left = self.seats.iter().filter(|seat| here.contains(seat));
+            let left: Vec<_> = join_all(left.map(|seat| cluster.shrink(*seat))).await.into_iter().collect();
+            cluster.sight(LIMIT).await?;
+            left.into_iter().collect::<io::Result<Vec<()>>>()?;
+            Ok(self.joined + outside.len() >= 2)
+        })
+    }
+}
+
+/// One node joins while another one is removed; in the end it is the other way round.
+pub(super) fn join_and_remove() -> Box<dyn Nemesis> {
+    Box::new(JoinAndRemove { joins: None, goes: None, done: false })
+}
+
+struct JoinAndRemove {
+    joins: Option<Seat>,
+    goes: Option<Seat>,
+    done: bool,
+}
+
+impl Nemesis for JoinAndRemove {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let seats = cluster.seats();
+            let free = cluster.free_seats();
+            let joins = *free.first().ok_or_else(|| io::Error::other("every seat is taken"))?;
+            // The leader may be the one: it hands over first.
+            let goes = *dice.pick(&seats);
+            (self.joins, self.goes) = (Some(joins), Some(goes));
+            let old = cluster.id(goes).unwrap_or(0);
+            let slow = slow_disks(cluster, dice)?;
+            let (joined, gone) = tokio::join!(cluster.grow(joins), cluster.shrink(goes));
+            fast_disks(cluster);
+            self.done = joined.is_ok() && gone.is_ok();
+            let what = format!(
+                "a node joins on seat {joins} while node {old} on seat {goes} is removed, {slow:?} for each fsync{}",
+                first_error(&[joined, gone]),
+            );
+            Ok(Done { what, seats: vec![joins, goes] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            cluster.drop_outsiders().await?;
+            let here = cluster.seats();
+            let back = self.goes.filter(|seat| !here.contains(seat));
+            let goes = self.joins.filter(|seat| here.contains(seat));
+            let growing = async {
+                match back {
+                    Some(seat) => cluster.grow(seat).await,
+                    None => Ok(()),
+                }
+            };
+            let shrinking = async {
+                match goes {
+                    Some(seat) => cluster.shrink(seat).await,
+                    None => Ok(()),
+                }
+            };
+            let (grown, shrunk) = tokio::join!(growing, shrinking);
+            cluster.drop_outsiders().await?;
+            grown.and(shrunk)?;
+            Ok(self.done)
+        })
+    }
+}
+
+/// A node comes back at another address while it is removed. It stays out; in the end a new one takes its seat.
+pub(super) fn move_and_remove() -> Box<dyn Nemesis> {
+    Box::new(MoveAndRemove { seat: None, done: false })
+}
+
+struct MoveAndRemove {
+    seat: Option<Seat>,
+    done: bool,
+}
+
+impl Nemesis for MoveAndRemove {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let from = follower(cluster, dice).await?;
+            let free = cluster.free_seats();
+            let to = *free.first().ok_or_else(|| io::Error::other("every seat is taken"))?;
+            let id = cluster.id(from).unwrap_or(0);
+            cluster.kill(from)?;
+            cluster.move_node(from, to)?;
+            self.seat = Some(from);
+            // The removal takes a while, and the node comes in the middle of it.
+            let slow = Duration::from_millis(150 + dice.below(200));
+            for seat in cluster.running() {
+                cluster.control(seat)?.slow_syncs(slow)?;
+            }
+            cluster.control(to)?.slow_syncs(Duration::ZERO)?;
+            cluster.start_seat(to).await?;
+            sleep(Duration::from_millis(dice.below(250))).await;
+            let removed = cluster.remove_running(to).await;
+            self.done = removed.is_ok();
+            // It asks to be let in every second or so.
+            sleep(MOVED_WITHIN).await;
+            fast_disks(cluster);
+            if self.done {
+                cluster.sight(LIMIT).await?;
+                cluster.clear(to)?;
+                cluster.remove_ghosts().await?;
+            }
+            let what = format!(
+                "node {id} goes from seat {from} to seat {to} while it is removed, {slow:?} for each fsync{}",
+                first_error(&[removed])
+            );
+            Ok(Done { what, seats: vec![from, to] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            if let Some(seat) = self.seat.filter(|seat| self.done && !cluster.seats().contains(seat)) {
+                cluster.grow(seat).await?;
+            }
+            cluster.sight(LIMIT).await?;
+            Ok(self.done)
+        })
+    }
+}
+
+/// An operator adds a node that does not come, and removes it again.
+pub(super) fn learner() -> Box<dyn Nemesis> {
+    Box::new(Learner { id: None })
+}
+
+struct Learner {
+    id: Option<u64>,
+}
+
+impl Nemesis for Learner {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, _: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let free = cluster.free_seats();
+            let seat = *free.last().ok_or_else(|| io::Error::other("every seat is taken"))?;
+            let id = cluster.add_learner(seat).await?;
+            self.id = Some(id);
+            cluster.sight(LIMIT).await?;
+            Ok(Done { what: format!("node {id} is added and does not come"), seats: Vec::new() })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            let Some(id) = self.id else { return Ok(false) };
+            cluster.remove_learner(id).await?;
+            cluster.sight(LIMIT).await?;
+            Ok(true)
+        })
+    }
+}
+
+/// Every node that runs takes longer for a sync, half of the time.
+fn slow_disks(cluster: &Cluster, dice: &mut Dice) -> io::Result<Duration> {
+    let by = if dice.chance(70) { Duration::from_millis(20 + dice.below(180)) } else { Duration::ZERO };
+    for seat in cluster.running() {
+        cluster.control(seat)?.slow_syncs(by)?;
+    }
+    Ok(by)
+}
+
+fn fast_disks(cluster: &Cluster) {
+    for control in cluster.seats().into_iter().filter_map(|seat| cluster.control(seat).ok()) {
+        let _ = control.slow_syncs(Duration::ZERO);
+    }
+}
+
+fn first_error(done: &[io::Result<()>]) -> String {
+    let wrong = done.iter().find_map(|done| done.as_ref().err());
+    wrong.map_or_else(String::new, |error| format!("; {}", error.to_string().lines().next().unwrap_or_default()))
 }
 
 /// A node loses its disk, is turned away under its id, and comes back under another.
@@ -163,6 +376,85 @@ impl Nemesis for SnapshotCrash {
                 cluster.start_seat(seat).await?;
             }
             Ok(self.crashed)
+        })
+    }
+}
+
+/// A node misses more than the others' logs keep, and is asked for snapshots of its own while it is given theirs, over and over.
+pub(super) fn snapshot_overlap() -> Box<dyn Nemesis> {
+    Box::new(SnapshotOverlap { seat: None, installed: 0, built: 0 })
+}
+
+struct SnapshotOverlap {
+    seat: Option<Seat>,
+    installed: usize,
+    built: usize,
+}
+
+/// Installs of one such fault.
+const OVERLAPS: usize = 3;
+/// About how many syncs an install takes.
+const SYNCS_OF_INSTALL: u64 = 20;
+const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(15);
+
+impl Nemesis for SnapshotOverlap {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            cluster.ready(LIMIT).await?;
+            let seat = follower(cluster, dice).await?;
+            self.seat = Some(seat);
+            let kept = cluster.options().entries_kept.unwrap_or(1_000);
+            for _ in 0..OVERLAPS {
+                let leader = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
+                cluster.kill(seat)?;
+                let began = Instant::now();
+                let first = cluster.snapshot(leader).await?.unwrap_or(0);
+                let mut last = first;
+                while last < first + kept + 100 && began.elapsed() < WRITTEN_WITHIN {
+                    sleep(Duration::from_millis(100)).await;
+                    last = cluster.snapshot(leader).await?.unwrap_or(last);
+                }
+                // What takes long meets more often.
+                let slow = 20 + dice.below(100);
+                cluster.control(seat)?.slow_syncs(Duration::from_millis(slow))?;
+                let words = cluster.words(seat).len();
+                cluster.start_seat(seat).await?;
+                let incoming = cluster.data(seat).map(|data| data.join("incoming"));
+                let comes = || incoming.as_ref().is_some_and(|folder| has_files(folder));
+                let has_come =
+                    || cluster.words(seat).get(words..).is_some_and(|said| said.contains("a snapshot was installed"));
+                let by = Instant::now() + CAUGHT_UP_WITHIN;
+                while Instant::now() < by && !comes() && !has_come() && cluster.ended(seat).is_none() {
+                    sleep(LOOK_EVERY).await;
+                }
+                // It takes one of its own while it gets this one: what it applied before it was killed is in none yet.
+                sleep(Duration::from_millis(dice.below(SYNCS_OF_INSTALL * slow))).await;
+                self.built += usize::from(cluster.snapshot(seat).await?.is_some());
+                let mut is_installed = has_come();
+                while Instant::now() < by && !is_installed && cluster.ended(seat).is_none() {
+                    sleep(LOOK_EVERY).await;
+                    is_installed = has_come();
+                }
+                self.installed += usize::from(is_installed);
+                cluster.control(seat)?.slow_syncs(Duration::ZERO)?;
+                if cluster.ended(seat).is_some() {
+                    break;
+                }
+            }
+            let what = format!(
+                "node {seat} was given {} snapshots and took {} of its own meanwhile",
+                self.installed, self.built
+            );
+            Ok(Done { what, seats: vec![seat] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            if let Some(seat) = self.seat {
+                super::process::start_again(cluster, seat).await?;
+            }
+            Ok(self.installed > 0 && self.built > 0)
         })
     }
 }

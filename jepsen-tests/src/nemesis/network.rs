@@ -3,7 +3,7 @@
 use super::{Doing, Done, Nemesis, follower, leader};
 use crate::cluster::{Cluster, Seat};
 use crate::dice::Dice;
-use crate::wire::link::{Counts, Trouble};
+use crate::wire::link::Counts;
 use crate::wire::{CALLERS, Port};
 use std::io;
 
@@ -22,6 +22,8 @@ pub(super) enum Shape {
     LeaderMute,
     /// The leader hears nobody.
     LeaderDeaf,
+    /// No node reaches another one; callers reach all.
+    All,
     /// Callers reach some nodes, or none; nodes reach each other.
     Callers,
 }
@@ -68,6 +70,10 @@ impl Nemesis for Partition {
                     let (bridge, other) = (rest[0], &rest[1..]);
                     (format!("{one:?} | {other:?}, and node {bridge} reaches both"), apart(one, other))
                 }
+                Shape::All => {
+                    let pairs = seats.iter().flat_map(|from| seats.iter().map(move |to| (*from, *to)));
+                    ("every node is alone".to_owned(), pairs.filter(|(from, to)| from != to).collect())
+                }
                 Shape::LeaderMute => {
                     let alone = leader_or(leader(cluster).await)?;
                     let cut = without(&seats, alone).into_iter().map(|other| (alone, other)).collect();
@@ -93,8 +99,7 @@ impl Nemesis for Partition {
             touched.sort_unstable();
             touched.dedup();
             for (from, to) in &self.cut {
-                let trouble = cluster.wire().trouble(*from, *to);
-                cluster.wire().set(*from, *to, Trouble { cut: true, ..trouble });
+                cluster.wire().cut(*from, *to);
             }
             Ok(Done { what, seats: touched })
         })
@@ -103,8 +108,7 @@ impl Nemesis for Partition {
     fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
         Box::pin(async move {
             for (from, to) in &self.cut {
-                let trouble = cluster.wire().trouble(*from, *to);
-                cluster.wire().set(*from, *to, Trouble { cut: false, ..trouble });
+                cluster.wire().mend(*from, *to);
             }
             Ok(self.counts(cluster).since(self.before).dropped > 0)
         })

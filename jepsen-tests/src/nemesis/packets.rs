@@ -63,8 +63,7 @@ impl Nemesis for Packets {
                 }
             };
             for (from, to) in &self.links {
-                let cut = cluster.wire().trouble(*from, *to).cut;
-                cluster.wire().set(*from, *to, Trouble { cut, ..trouble });
+                cluster.wire().set(*from, *to, trouble);
             }
             let whose = if with_callers { "between all nodes and to their callers" } else { "between all nodes" };
             Ok(Done { what: format!("{how} {whose}"), seats })
@@ -74,8 +73,7 @@ impl Nemesis for Packets {
     fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
         Box::pin(async move {
             for (from, to) in &self.links {
-                let cut = cluster.wire().trouble(*from, *to).cut;
-                cluster.wire().set(*from, *to, Trouble { cut, ..Trouble::NONE });
+                cluster.wire().set(*from, *to, Trouble::NONE);
             }
             let since = self.counts(cluster).since(self.before);
             Ok(match self.what {

@@ -12,6 +12,8 @@ use tokio::time::sleep;
 pub(super) enum Whom {
     Leader,
     Follower,
+    /// All but the leader.
+    Followers,
     Any,
     All,
 }
@@ -21,6 +23,10 @@ impl Whom {
         Ok(match self {
             Self::Leader => vec![leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?],
             Self::Follower => vec![follower(cluster, dice).await?],
+            Self::Followers => {
+                let leads = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
+                cluster.running().into_iter().filter(|seat| *seat != leads).collect()
+            }
             Self::Any => vec![somebody(cluster, dice).await?],
             Self::All => cluster.running(),
         })
@@ -65,13 +71,23 @@ impl Nemesis for Kill {
     fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
         Box::pin(async move {
             for seat in &self.seats {
-                if !cluster.running().contains(seat) {
-                    cluster.start_seat(*seat).await?;
-                }
+                start_again(cluster, *seat).await?;
             }
             Ok(self.killed)
         })
     }
+}
+
+/// Unless it runs, or was removed meanwhile.
+pub(super) async fn start_again(cluster: &Cluster, seat: Seat) -> io::Result<()> {
+    let is_down = || cluster.seats().contains(&seat) && !cluster.running().contains(&seat);
+    if is_down()
+        && let Err(error) = cluster.start_seat(seat).await
+        && is_down()
+    {
+        return Err(error);
+    }
+    Ok(())
 }
 
 fn describe(seat: Seat, lost: &Lost) -> String {
@@ -88,13 +104,19 @@ pub(super) fn named(seats: &[Seat]) -> String {
     names.join(", ")
 }
 
-/// Stands still for so long, whatever the schedule says.
+/// Stands still for so long at least.
 pub(super) fn pause(lasts: Duration) -> Box<dyn Nemesis> {
-    Box::new(Pause { lasts, paused: None })
+    Box::new(Pause { lasts, stops_clock: false, paused: None })
+}
+
+/// The machine is suspended: its steady clocks stand still, too, and go on from there.
+pub(super) fn suspend(lasts: Duration) -> Box<dyn Nemesis> {
+    Box::new(Pause { lasts, stops_clock: true, paused: None })
 }
 
 struct Pause {
     lasts: Duration,
+    stops_clock: bool,
     paused: Option<(Seat, Instant, bool)>,
 }
 
@@ -105,7 +127,8 @@ impl Nemesis for Pause {
             let began = Instant::now();
             let has_stopped = cluster.pause(seat).await?;
             self.paused = Some((seat, began, has_stopped));
-            Ok(Done { what: format!("SIGSTOP of node {seat} for {:?}", self.lasts), seats: vec![seat] })
+            let how = if self.stops_clock { "suspension" } else { "SIGSTOP" };
+            Ok(Done { what: format!("{how} of node {seat} for {:?} at least", self.lasts), seats: vec![seat] })
         })
     }
 
@@ -115,6 +138,9 @@ impl Nemesis for Pause {
             sleep(self.lasts.saturating_sub(began.elapsed())).await;
             // Another fault may have killed it meanwhile.
             if cluster.running().contains(&seat) {
+                if self.stops_clock {
+                    cluster.control(seat)?.stood_still(began.elapsed())?;
+                }
                 cluster.resume(seat)?;
             }
             Ok(has_stopped)
@@ -163,5 +189,39 @@ impl Nemesis for Transfers {
 
     fn end<'a>(&'a mut self, _: &'a Cluster) -> Doing<'a, bool> {
         Box::pin(async move { Ok(self.moved >= MOVES) })
+    }
+}
+
+/// A node takes no commands and does not lead, for a while.
+pub(super) fn drain() -> Box<dyn Nemesis> {
+    Box::new(Drain { seat: None })
+}
+
+struct Drain {
+    seat: Option<Seat>,
+}
+
+impl Nemesis for Drain {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let seat = somebody(cluster, dice).await?;
+            let drained = cluster.drain(seat, true).await?;
+            self.seat = drained.then_some(seat);
+            let what = if drained {
+                "takes nothing new"
+            } else {
+                "was asked to take nothing new, and did not say that it does"
+            };
+            Ok(Done { what: format!("node {seat} {what}"), seats: vec![seat] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            if let Some(seat) = self.seat.filter(|seat| cluster.running().contains(seat)) {
+                cluster.drain(seat, false).await?;
+            }
+            Ok(self.seat.is_some())
+        })
     }
 }

@@ -1,13 +1,15 @@
-//! Which fault comes when, for how long, and with which other one beside it: all from a seed.
+//! Which faults come when, for how long, and at the same time as which others: all from a seed.
 
 use super::{ALL, Active, Family, Kind, find};
 use crate::cluster::{Cluster, LIMIT};
 use crate::dice::Dice;
 use crate::history::Fault;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// What a run's nemesis is to do.
@@ -22,8 +24,10 @@ pub struct Plan {
     pub lasts: (Duration, Duration),
     /// How long nothing is done between two.
     pub rests: (Duration, Duration),
-    /// Two at once, of different families.
+    /// Several at once, some of them for long.
     pub mixed: bool,
+    /// How long faults go on: one takes no more than a part of it.
+    pub goes_on_for: Duration,
 }
 
 /// What there is to do faults with.
@@ -54,6 +58,7 @@ impl Plan {
             lasts: (Duration::from_secs(2), Duration::from_secs(8)),
             rests: (Duration::from_secs(1), Duration::from_secs(5)),
             mixed: false,
+            goes_on_for: Duration::from_secs(300),
         }
     }
 
@@ -82,7 +87,19 @@ impl Plan {
     }
 }
 
-/// Does faults until it is told to stop, each of them once before any comes again, and tells of each as it ends. Undoes the last one
+/// Limits of nodes that some faults outlast: an answer is waited for 10 s, a place in a line lives for 30 s, and a request is remembered for
+/// 120 s. With how many of a hundred long faults outlast it.
+const LONG: [(u64, u64, u64); 3] = [(11, 20, 60), (31, 45, 30), (121, 150, 10)];
+/// Rounds of a hundred with a long fault.
+const LONG_ROUNDS: u64 = 15;
+/// One fault lasts no longer than this part of the run.
+const SHARE: u32 = 4;
+/// Rounds of a hundred with so many faults at once.
+const AT_ONCE: [(u64, usize); 4] = [(30, 1), (35, 2), (25, 3), (10, 4)];
+/// The later ones of a round begin within this time.
+const STAGGERED: Duration = Duration::from_secs(2);
+
+/// Does faults until it is told to stop, each of them once before any comes again, and tells of each as it ends. Undoes the last ones
 /// before it returns; whatever else is wrong then, [`Cluster::heal`] mends.
 ///
 /// # Errors
@@ -97,44 +114,112 @@ pub async fn run(
     let mut dice = Dice::of(plan.seed, "nemesis");
     let mut faults = Vec::new();
     let mut left: Vec<&'static Kind> = Vec::new();
-    let wait = |dice: &mut Dice, (least, most): (Duration, Duration)| {
-        let span = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(0);
-        let stop = stop.clone();
-        let until = Instant::now() + least + Duration::from_millis(dice.below(span + 1));
-        async move {
-            tokio::select! {
-                () = sleep_until(until) => {}
-                () = stop.cancelled() => {}
-            }
-        }
-    };
     loop {
-        wait(&mut dice, plan.rests).await;
+        rest(within(&mut dice, plan.rests), &stop).await;
         if stop.is_cancelled() {
             return Ok(faults);
         }
         let Some(first) = take(&mut left, &kinds, &mut dice, |_| true) else { return Ok(faults) };
-        if first.family == Family::Members {
+        if first.family == Family::Members && !first.mixes {
             // It counts on the others: all of them have to be there.
             if let Err(error) = cluster.heal(LIMIT).await {
                 faults.push(not_done(&cluster, first, &error));
                 continue;
             }
         }
-        let mut active = vec![Active::begin(first, &plan, &cluster, &mut dice).await];
-        if plan.mixed && first.mixes && dice.chance(60) {
-            let fits = |kind: &Kind| kind.mixes && kind.family != first.family;
-            if let Some(second) = take(&mut left, &kinds, &mut dice, fits) {
-                wait(&mut dice, (Duration::ZERO, plan.lasts.0)).await;
-                active.push(Active::begin(second, &plan, &cluster, &mut dice).await);
-            }
-        }
-        wait(&mut dice, plan.lasts).await;
-        while let Some(last) = active.pop() {
-            let fault = last.end(&cluster).await;
+        let round = plan.round(first, &mut left, &kinds, &mut dice);
+        let doing = round.into_iter().map(|one| one.run(&cluster, &plan, &stop));
+        let mut doing: FuturesUnordered<_> = doing.collect();
+        while let Some(fault) = doing.next().await {
             told(&fault);
             faults.push(fault);
         }
+    }
+}
+
+/// A fault of a round.
+struct One {
+    kind: &'static Kind,
+    begins: Duration,
+    lasts: Duration,
+    dice: Dice,
+}
+
+impl One {
+    async fn run(mut self, cluster: &Cluster, plan: &Plan, stop: &CancellationToken) -> Fault {
+        rest(self.begins, stop).await;
+        let active = Active::begin(self.kind, plan, cluster, &mut self.dice).await;
+        rest(self.lasts, stop).await;
+        active.end(cluster).await
+    }
+}
+
+impl Plan {
+    /// What is done together with the first.
+    fn round(
+        &self,
+        first: &'static Kind,
+        left: &mut Vec<&'static Kind>,
+        kinds: &[&'static Kind],
+        dice: &mut Dice,
+    ) -> Vec<One> {
+        let count = if self.mixed && first.mixes { by_chance(dice, AT_ONCE) } else { 1 };
+        let mut together = vec![first];
+        while together.len() < count {
+            let fits = |kind: &Kind| kind.mixes && together.iter().all(|other| may_be_together(kind, other));
+            let Some(next) = take(left, kinds, dice, fits) else { break };
+            together.push(next);
+        }
+        let long = (self.mixed && dice.chance(LONG_ROUNDS)).then(|| self.long(dice)).flatten();
+        let most = self.goes_on_for / SHARE;
+        let one = |(nth, kind): (usize, &'static Kind)| One {
+            kind,
+            begins: if nth == 0 { Duration::ZERO } else { within(dice, (Duration::ZERO, STAGGERED)) },
+            lasts: match (kind.takes, long) {
+                (Some((least, longest)), _) => within(dice, (least.min(most), longest.min(most))),
+                (None, Some(long)) if kind.mixes && kind.family != Family::Members => within(dice, long),
+                (None, _) => within(dice, self.lasts),
+            },
+            dice: Dice::new(dice.roll()),
+        };
+        together.into_iter().enumerate().map(one).collect()
+    }
+
+    /// How long a long fault lasts; nothing where the run is too short for any.
+    fn long(&self, dice: &mut Dice) -> Option<(Duration, Duration)> {
+        let (least, most) = by_chance(dice, LONG.map(|(least, most, chance)| (chance, (least, most))));
+        let span = |(least, most)| (Duration::from_secs(least), Duration::from_secs(most));
+        let fits = |(_, most): &(Duration, Duration)| *most <= self.goes_on_for / SHARE;
+        Some(span((least, most))).filter(fits).or_else(|| Some(span((LONG[0].0, LONG[0].1))).filter(fits))
+    }
+}
+
+/// Of different families; or of one that is done to nodes, each to another one.
+fn may_be_together(one: &Kind, other: &Kind) -> bool {
+    one.family != other.family || (one.is_of_nodes() && one.is_single && other.is_single && one.name != other.name)
+}
+
+fn by_chance<T: Copy, const N: usize>(dice: &mut Dice, of: [(u64, T); N]) -> T {
+    let mut left = dice.below(of.iter().map(|(chance, _)| chance).sum());
+    for (chance, what) in of {
+        if left < chance {
+            return what;
+        }
+        left -= chance;
+    }
+    of[0].1
+}
+
+fn within(dice: &mut Dice, (least, most): (Duration, Duration)) -> Duration {
+    let span = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(0);
+    least + Duration::from_millis(dice.below(span + 1))
+}
+
+/// Until then, or until it is told to stop.
+async fn rest(span: Duration, stop: &CancellationToken) {
+    tokio::select! {
+        () = sleep(span) => {}
+        () = stop.cancelled() => {}
     }
 }
 
@@ -155,7 +240,15 @@ fn take(
 
 fn not_done(cluster: &Cluster, kind: &Kind, error: &io::Error) -> Fault {
     let (what, began) = (format!("could not be done: {error}"), cluster.now());
-    Fault { kind: kind.name.to_owned(), what, nodes: Vec::new(), began, ended: Some(began), took_hold: false }
+    Fault {
+        kind: kind.name.to_owned(),
+        what,
+        nodes: Vec::new(),
+        began,
+        ended: Some(began),
+        took_hold: false,
+        in_force: None,
+    }
 }
 
 #[cfg(test)]
@@ -195,6 +288,45 @@ mod tests {
         }
         plan.names = vec!["kill-nobody".into()];
         assert!(plan.kinds(all).unwrap_err().to_string().contains("kill-leader"));
+    }
+
+    #[test]
+    fn faults_of_a_round_are_of_different_families_or_done_to_different_nodes() {
+        let all: Vec<&'static Kind> = ALL.iter().collect();
+        let mut plan = Plan::new(1, Duration::from_secs(1));
+        plan.mixed = true;
+        let (mut left, mut dice, mut most, mut is_same) = (Vec::new(), Dice::new(3), 0, false);
+        for _ in 0..500 {
+            let first = take(&mut left, &all, &mut dice, |_| true).unwrap();
+            let round = plan.round(first, &mut left, &all, &mut dice);
+            most = most.max(round.len());
+            for (nth, one) in round.iter().enumerate() {
+                assert!(round.len() == 1 || one.kind.mixes, "{:?} is done alone", one.kind);
+                for other in &round[..nth] {
+                    assert!(may_be_together(one.kind, other.kind), "{:?} with {:?}", one.kind, other.kind);
+                    is_same |= one.kind.family == other.kind.family;
+                }
+            }
+        }
+        assert!(most >= 4 && is_same);
+    }
+
+    #[test]
+    fn a_long_run_has_faults_that_outlast_every_limit_and_a_short_one_has_none_that_take_all_of_it() {
+        let all: Vec<&'static Kind> = ALL.iter().collect();
+        let longest = |minutes: u64| {
+            let mut plan = Plan::new(1, Duration::from_secs(1));
+            (plan.mixed, plan.goes_on_for) = (true, Duration::from_secs(60 * minutes));
+            let (mut left, mut dice, mut longest) = (Vec::new(), Dice::new(3), Duration::ZERO);
+            for _ in 0..500 {
+                let first = take(&mut left, &all, &mut dice, |_| true).unwrap();
+                let round = plan.round(first, &mut left, &all, &mut dice);
+                longest = round.iter().map(|one| one.lasts).fold(longest, Duration::max);
+            }
+            longest.as_secs()
+        };
+        assert!((11..=30).contains(&longest(2)), "{}", longest(2));
+        assert!((121..=150).contains(&longest(30)), "{}", longest(30));
     }
 
     /// Whoever starts a run does so in a task of its own.

@@ -182,7 +182,7 @@ fn distributions(html: &mut String, report: &Report<'_, '_>) {
 fn coverage(html: &mut String, report: &Report<'_, '_>) {
     html.push_str("<h2>What happened, and had to</h2><table>");
     for covered in &report.coverage {
-        let (class, word) = match (covered.is_missing(), covered.is_needed) {
+        let (class, word) = match (covered.is_missing(), covered.least > 0) {
             (true, _) => ("broken", "missing"),
             (false, true) => ("kept", "needed"),
             (false, false) => ("nothing", ""),

@@ -50,13 +50,17 @@ pub fn operation(facts: &Facts<'_>, no: usize) -> String {
 
 fn asked(asked: &Asked) -> String {
     match asked {
-        Asked::Create { item, queue } => format!("create {item} in {queue}"),
+        Asked::Create { item, queue, .. } => format!("create {item} in {queue}"),
         Asked::Claim { item, waits, .. } => format!("claim {item}{}", if *waits { ", waiting" } else { "" }),
         Asked::Next { queue, count, .. } => format!("next {count} of {queue}"),
         Asked::Renew { item, token } => format!("renew {item} with {token}"),
         Asked::RenewAll => "renew all".into(),
         Asked::Extend { item, token, by_ms } => format!("extend {item} with {token} by {by_ms} ms"),
         Asked::Release { item, token } => format!("release {item} with {token}"),
+        Asked::Reserve { item, token } => format!("reserve {item} with {token}"),
+        Asked::HandOn { item, token } => format!("hand on {item} with {token}"),
+        Asked::Cancel { item, force } => format!("cancel {item}{}", if *force { ", forced" } else { "" }),
+        Asked::ReadLocally { item } => format!("read {item} locally"),
         Asked::Withdraw { item } => format!("withdraw from {item}"),
         Asked::Revoke { item } => format!("revoke {item}"),
         Asked::Assign { item, to } => format!("assign {item} to {to}"),

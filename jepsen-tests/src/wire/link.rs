@@ -12,7 +12,8 @@ const OVERTAKEN_BY: Duration = Duration::from_millis(8);
 /// What is wrong with a link. Nothing, unless said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    pub cut: bool,
+    /// By so many faults: whole again when all of them are over.
+    pub cuts: u32,
     pub delay: Duration,
     /// Up to so much more, for each packet anew.
     pub jitter: Duration,
@@ -23,9 +24,16 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    pub const CUT: Self = Self { cut: true, ..Self::NONE };
+    pub const CUT: Self = Self { cuts: 1, ..Self::NONE };
     pub const NONE: Self =
-        Self { cut: false, delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0, duplicate: 0, reorder: 0 };
+        Self { cuts: 0, delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0, duplicate: 0, reorder: 0 };
+}
+
+impl Trouble {
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cuts > 0
+    }
 }
 
 /// What became of the packets of a link; of the pieces of a stream, where there is a proxy.
@@ -113,9 +121,22 @@ impl Links {
     }
 
     pub(super) fn set(&self, from: Port, to: Port, trouble: Trouble) {
+        self.change(from, to, |now| *now = Trouble { cuts: now.cuts.max(trouble.cuts), ..trouble });
+    }
+
+    pub(super) fn cut(&self, from: Port, to: Port) {
+        self.change(from, to, |trouble| trouble.cuts += 1);
+    }
+
+    pub(super) fn mend(&self, from: Port, to: Port) {
+        self.change(from, to, |trouble| trouble.cuts = trouble.cuts.saturating_sub(1));
+    }
+
+    fn change(&self, from: Port, to: Port, change: impl FnOnce(&mut Trouble)) {
         let link = self.link(from, to);
-        link.wrong().0 = trouble;
-        link.has_trouble.store(trouble != Trouble::NONE, Ordering::Release);
+        let mut wrong = link.wrong();
+        change(&mut wrong.0);
+        link.has_trouble.store(wrong.0 != Trouble::NONE, Ordering::Release);
     }
 
     pub(super) fn heal(&self) {
@@ -151,7 +172,7 @@ impl Links {
         }
         let mut wrong = link.wrong();
         let (trouble, dice) = &mut *wrong;
-        if trouble.cut || dice.chance(u64::from(trouble.loss)) {
+        if trouble.is_cut() || dice.chance(u64::from(trouble.loss)) {
             count(&link.dropped);
             return Verdict::Drop;
         }

@@ -89,7 +89,7 @@ fn who(network: [u8; 3], from: IpAddr) -> Port {
 }
 
 async fn join(stream: TcpStream, from: Port, to: Port, target: SocketAddr, links: Arc<Links>) {
-    while links.trouble(from, to).cut || links.trouble(to, from).cut {
+    while links.trouble(from, to).is_cut() || links.trouble(to, from).is_cut() {
         // No handshake passes.
         links.verdict(from, to);
         sleep(LOOK_EVERY).await;
@@ -113,7 +113,7 @@ async fn copy(mut read: OwnedReadHalf, mut write: OwnedWriteHalf, from: Port, to
             Verdict::Later { after, .. } => sleep(after).await,
             Verdict::Drop => {
                 sleep(SENT_AGAIN_AFTER).await;
-                while links.trouble(from, to).cut {
+                while links.trouble(from, to).is_cut() {
                     sleep(LOOK_EVERY).await;
                 }
             }

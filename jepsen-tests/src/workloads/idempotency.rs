@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nodes remember an id for two minutes: a repeat is sent well before.
+/// Nodes remember an id for two minutes: most repeats are sent well before.
 const REPEAT_WITHIN_MS: u64 = 60_000;
+/// Of a hundred repeats, so many are sent when nodes have forgotten the id, as by a machine that was asleep.
+const LATE: u64 = 15;
+const LATE_MS: (u64, u64) = (125_000, 150_000);
 /// Requests that a caller still means to repeat.
-const PENDING_MAX: usize = 64;
+const PENDING_MAX: usize = 96;
 /// Answers that are not waited for.
 const HASTE: Duration = Duration::from_millis(4);
 
@@ -151,7 +154,11 @@ async fn repeatedly(
             let _ = ask(caller, field, &other_body(wish)).await;
         }
         if pending.len() < PENDING_MAX && caller.dice.chance(30) {
-            let due = caller.world().clock.now() + caller.dice.below(REPEAT_WITHIN_MS) * 1_000;
+            let after_ms = match caller.dice.chance(LATE) {
+                true => LATE_MS.0 + caller.dice.below(LATE_MS.1 - LATE_MS.0),
+                false => caller.dice.below(REPEAT_WITHIN_MS),
+            };
+            let due = caller.world().clock.now() + after_ms * 1_000;
             pending.push_back(Pending { due, id, wish: wish.clone() });
         }
     }

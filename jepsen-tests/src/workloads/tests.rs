@@ -38,7 +38,7 @@ async fn a_mixed_run_through_a_kill_sees_lapses_fences_waits_repeats_and_unknown
     let mut fleet = Fleet::start(64).await;
     let began = Instant::now();
     let (clock, machines) = (RunClock::since(began), Arc::new(Machines::new(began)));
-    let world = World::new(clock, machines, fleet.endpoints(), fleet.tokens.clone(), Bounds::default()).unwrap();
+    let world = World::new(clock, machines, fleet.endpoints(), fleet.tokens.clone(), None, Bounds::default()).unwrap();
     let size = Size { callers: 64, items: 48, lease_for: Duration::from_secs(1) };
     let running = start(&world, Workload::Mixed, size, 7).await.unwrap();
     until("everything occurs", &world, |seen| {

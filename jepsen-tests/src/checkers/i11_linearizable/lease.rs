@@ -161,7 +161,7 @@ fn may_end_from(facts: &Facts<'_>, grant: &Grant) -> Micros {
             .is_some_and(|at| !matches!(facts.stream.events[at].kind, "expired" | "not_picked_up"));
     let asked = facts.ends.asked_to_end(grant).unwrap_or(Micros::MAX);
     match grant.promised {
-        Some(promised) if !ended_early => promised.saturating_sub(1_000).min(asked),
+        Some(promised) if !ended_early => promised.min(asked),
         _ => grant.lower,
     }
 }

@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 /// A stretch has so many operations at least, if the item has.
 const STRETCH: usize = 48;
 const FOR_A_STRETCH: Duration = Duration::from_millis(1_500);
+/// For a run of up to so many operations; a longer one gets more.
 const FOR_A_RUN: Duration = Duration::from_secs(20);
+const OF_A_RUN: usize = 200_000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Search {
+    allowed: Duration,
     until: Option<Instant>,
     pub decided: u64,
     pub undecided: u64,
@@ -30,6 +33,13 @@ pub struct Step<O> {
 }
 
 impl Search {
+    /// For a run of so many operations.
+    #[must_use]
+    pub fn new(operations: usize) -> Self {
+        let rounds = u32::try_from(operations / OF_A_RUN + 1).unwrap_or(1);
+        Self { allowed: FOR_A_RUN * rounds, until: None, decided: 0, undecided: 0 }
+    }
+
     /// The stretches that no order explains: their operations.
     pub fn contradictions<M: Model>(&mut self, mut steps: Vec<Step<M::Op>>) -> Vec<Vec<Step<M::Op>>> {
         steps.sort_by_key(|step| step.begin);
@@ -52,7 +62,7 @@ impl Search {
         if stretch.len() < 2 {
             return;
         }
-        let until = *self.until.get_or_insert_with(|| Instant::now() + FOR_A_RUN);
+        let until = *self.until.get_or_insert_with(|| Instant::now() + self.allowed);
         let left = until.saturating_duration_since(Instant::now()).min(FOR_A_STRETCH);
         if left.is_zero() {
             self.undecided += 1;

@@ -1,0 +1,133 @@
+//! I26. Who waits for work is woken when there is some: a parked `next` is answered soon after an item of its queue becomes free, also
+//! when that is at the end of a lock delay. Looked at where no fault is under way and nobody else takes the lead, in queues without caps
+//! whose items nothing else can keep from being handed out.
+
+use super::facts::{Facts, Grant, ItemNo, OpNo};
+use super::i04_bounded_late::Expiries;
+use super::slack::Slack;
+use super::verdict::{Measured, Verdict, seconds};
+use crate::history::{Asked, Micros};
+use std::collections::HashMap;
+
+/// From when an item is certainly free to the answer.
+const WITHIN: Micros = 3_000_000;
+/// Between a deadline and the entry that works it off.
+const WORKED_OFF: Micros = 1_000_000;
+/// After a fault, until its effects are over.
+const CALM_AFTER: Micros = 5_000_000;
+
+#[must_use]
+pub fn check(facts: &Facts<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut took = Vec::new();
+    let mut parked: HashMap<&str, Vec<OpNo>> = HashMap::new();
+    for (no, op) in facts.ops() {
+        if let Asked::Next { queue, wait_ms: Some(_), .. } = &op.asked
+            && op.answered().is_some()
+        {
+            parked.entry(queue).or_default().push(no);
+        }
+    }
+    if parked.is_empty() {
+        return verdict;
+    }
+    let (slack, expiries) = (Slack::new(facts.history), Expiries::new(facts));
+    for item in 0..facts.items.len() {
+        let Some(set) = facts.queue_of(item).filter(|set| set.concurrency.is_none() && set.max_leases.is_none()) else {
+            continue;
+        };
+        let Some(waiting) = parked.get(set.queue.as_str()) else { continue };
+        for grant in facts.grants_of[item].iter().map(|at| &facts.grants[*at]) {
+            let next = facts.next_grant(grant);
+            if facts.ends.may_have_ended(grant, Micros::MAX) {
+                continue;
+            }
+            let Some(expiry) = expiries.latest(facts, grant, Micros::MAX) else { continue };
+            let free = expiry + set.lock_delay_ms * 1_000 + WORKED_OFF;
+            judge(facts, &slack, item, (free, next), waiting, &mut took, &mut verdict);
+        }
+    }
+    verdict
+        .measured
+        .push(Measured { name: "from the end of a lease and its delay to the answer".into(), millis: took });
+    verdict
+}
+
+fn judge(
+    facts: &Facts<'_>,
+    slack: &Slack,
+    item: ItemNo,
+    (free, next): (Micros, Option<&Grant>),
+    waiting: &[OpNo],
+    took: &mut Vec<i64>,
+    verdict: &mut Verdict,
+) {
+    for no in waiting {
+        let op = facts.op(*no);
+        let Some(completed) = op.completed.filter(|_| op.invoked < free) else { continue };
+        let is_its = next.is_some_and(|next| next.told_by == Some(*no));
+        // Somebody else may have had it before.
+        let is_free_until = next.map_or(Micros::MAX, |next| if is_its { Micros::MAX } else { next.lower });
+        let late = free.saturating_add(WITHIN);
+        if completed <= free.saturating_sub(WORKED_OFF) || is_free_until <= late {
+            continue;
+        }
+        if !slack.is_calm(op.invoked.saturating_sub(CALM_AFTER), completed)
+            || slack.changes_within(op.invoked.saturating_sub(CALM_AFTER), completed) > 0
+        {
+            continue;
+        }
+        if is_its {
+            verdict.fact();
+            took.push((completed.cast_signed() - free.cast_signed()) / 1_000);
+        }
+        if completed > late {
+            let what = format!(
+                "{} waited for work of {} from {} on; {} was free by {}, and the answer came at {}",
+                op.actor,
+                facts.queue_of(item).map_or("?", |set| set.queue.as_str()),
+                seconds(op.invoked),
+                facts.items[item],
+                seconds(free),
+                seconds(completed),
+            );
+            verdict.violate(completed, what, &[*no]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::story::{broken, facts_of, kept};
+
+    const HELD: &str = "
+        queue jobs lock_delay=2s
+        0s      eve create disk -> ok
+        0s      ada next jobs -> disk:1 for=1s";
+
+    #[test]
+    fn one_who_is_woken_at_the_end_of_the_delay() {
+        let story = format!("{HELD}\n1s..3.5s  bob next jobs wait=20s -> disk:2 for=1s");
+        assert_eq!(facts_of("I26", &story), 1);
+    }
+
+    #[test]
+    fn one_who_is_answered_when_its_time_is_over_is_found() {
+        broken(&["I26"], &format!("{HELD}\n1s..20s  bob next jobs wait=19s -> disk:2 for=1s"));
+        broken(&["I26"], &format!("{HELD}\n1s..20s  bob next jobs wait=19s -> "));
+    }
+
+    #[test]
+    fn another_one_may_have_it_or_a_fault_be_under_way() {
+        kept(&format!(
+            "{HELD}
+             1s..20s  bob next jobs wait=19s ->
+             3s..4s   cid next jobs wait=19s -> disk:2 for=60s"
+        ));
+        kept(&format!(
+            "{HELD}
+             fault pause 5s..6s
+             1s..20s  bob next jobs wait=19s -> disk:2 for=1s"
+        ));
+    }
+}

@@ -1,0 +1,135 @@
+//! I28. A local read is no older than it says: it shows every revision of the item that was acknowledged before its age. And a node that
+//! is asked twice does not go back.
+
+use super::facts::{Facts, ItemNo, Number, OpNo, number};
+use super::verdict::{Verdict, seconds};
+use crate::history::{Asked, Micros};
+use std::collections::HashMap;
+
+/// What an age may be off by: a follower hears of a commit with the next message of the leader, at the latest with a heartbeat.
+const TOLERATED: Micros = 300_000;
+
+#[must_use]
+pub fn check(facts: &Facts<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    for item in 0..facts.items.len() {
+        ages(facts, item, &mut verdict);
+    }
+    verdict
+}
+
+/// What a local read showed: until when it was asked, at which entry, and which revision.
+#[derive(Clone, Copy)]
+struct Looked {
+    over: Micros,
+    applied: u64,
+    revision: Number,
+    by: OpNo,
+}
+
+fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
+    let is_local = |no: &&OpNo| matches!(facts.op(**no).asked, Asked::ReadLocally { .. });
+    if !facts.of_item[item].iter().any(|no| is_local(&no)) {
+        return;
+    }
+    // The newest revision that was acknowledged by each moment.
+    let mut known: Vec<(Micros, Number, OpNo)> = Vec::new();
+    for no in &facts.of_item[item] {
+        let op = facts.op(*no);
+        let is_sure = matches!(op.asked, Asked::Create { .. } | Asked::Update { .. } | Asked::Read { .. });
+        let revision = op.answered().and_then(|answered| answered.revision.as_deref()).and_then(number);
+        known.extend(op.completed.zip(revision).filter(|_| is_sure).map(|(at, revision)| (at, revision, *no)));
+    }
+    known.sort_unstable();
+    for at in 1..known.len() {
+        if known[at].1 < known[at - 1].1 {
+            (known[at].1, known[at].2) = (known[at - 1].1, known[at - 1].2);
+        }
+    }
+    // What a caller saw at a node last: with an entry behind it the item is no older.
+    let mut last: HashMap<(Option<u32>, u32), Looked> = HashMap::new();
+    for no in facts.of_item[item].iter().filter(is_local) {
+        let op = facts.op(*no);
+        let Some(answered) = op.answered() else { continue };
+        let (Some(shown), Some(completed)) = (answered.revision.as_deref().and_then(number), op.completed) else {
+            continue;
+        };
+        if let Some(age) = answered.age_ms {
+            let then = op.invoked.saturating_sub(age * 1_000).saturating_sub(age * 10).saturating_sub(TOLERATED);
+            let before = known.partition_point(|(at, ..)| *at < then);
+            if let Some((at, revision, by)) = before.checked_sub(1).map(|at| known[at]) {
+                verdict.fact();
+                if shown < revision {
+                    let what = format!(
+                        "a local read of {} at {} says that it is at most {age} ms old and shows revision {}.{}, \
+                         though {}.{} was known at {}",
+                        facts.items[item],
+                        seconds(op.invoked),
+                        shown.0,
+                        shown.1,
+                        revision.0,
+                        revision.1,
+                        seconds(at),
+                    );
+                    verdict.violate(op.invoked, what, &[by, *no]);
+                }
+            }
+        }
+        let Some(applied) = answered.applied else { continue };
+        let key = (op.node, op.process);
+        if let Some(before) = last.get(&key).copied()
+            && before.over < op.invoked
+            && before.applied <= applied
+        {
+            verdict.fact();
+            if shown < before.revision {
+                let what = format!(
+                    "a local read of {} at {} shows revision {}.{} at entry {applied}, and the one before {}.{} at {}",
+                    facts.items[item],
+                    seconds(op.invoked),
+                    shown.0,
+                    shown.1,
+                    before.revision.0,
+                    before.revision.1,
+                    before.applied,
+                );
+                verdict.violate(op.invoked, what, &[before.by, *no]);
+            }
+        }
+        last.insert(key, Looked { over: completed, applied, revision: shown, by: *no });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::story::{broken, facts_of};
+
+    #[test]
+    fn a_local_read_may_be_as_old_as_it_says() {
+        let story = "
+            0s  ada update disk value=1 -> rev=0.1
+            5s  ada update disk value=2 -> rev=0.2
+            6s  bob read_locally disk -> rev=0.1 age=2s
+            9s  bob read_locally disk -> rev=0.2 age=20ms";
+        assert_eq!(facts_of("I28", story), 2);
+    }
+
+    #[test]
+    fn a_local_read_that_is_older_is_found() {
+        broken(
+            &["I28"],
+            "0s  ada update disk value=1 -> rev=0.1
+             5s  ada update disk value=2 -> rev=0.2
+             9s  bob read_locally disk -> rev=0.1 age=2s",
+        );
+    }
+
+    #[test]
+    fn a_local_read_that_goes_back_is_found() {
+        broken(
+            &["I28"],
+            "0s  ada read_locally disk -> rev=0.2 applied=9
+             5s  ada read_locally disk -> rev=0.1 applied=10",
+        );
+    }
+}

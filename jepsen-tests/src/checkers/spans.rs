@@ -1,0 +1,80 @@
+//! Spans of time that do not overlap, with how much of them lies before each.
+
+use crate::history::Micros;
+
+#[derive(Clone, Debug, Default)]
+pub struct Spans {
+    spans: Vec<(Micros, Micros)>,
+    before: Vec<Micros>,
+}
+
+impl Spans {
+    /// Spans that overlap or touch become one.
+    #[must_use]
+    pub fn new(mut all: Vec<(Micros, Micros)>) -> Self {
+        all.retain(|(from, to)| from < to);
+        all.sort_unstable();
+        let mut spans: Vec<(Micros, Micros)> = Vec::new();
+        for (from, to) in all {
+            match spans.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => spans.push((from, to)),
+            }
+        }
+        let mut total: Micros = 0;
+        let before = spans
+            .iter()
+            .map(|(from, to)| {
+                let before = total;
+                total = total.saturating_add(to - from);
+                before
+            })
+            .collect();
+        Self { spans, before }
+    }
+
+    #[must_use]
+    pub fn all(&self) -> &[(Micros, Micros)] {
+        &self.spans
+    }
+
+    /// How much of them lies before a moment.
+    fn until(&self, moment: Micros) -> Micros {
+        let behind = self.spans.partition_point(|(from, _)| *from < moment);
+        let Some(at) = behind.checked_sub(1) else { return 0 };
+        self.before[at].saturating_add(moment.min(self.spans[at].1) - self.spans[at].0)
+    }
+
+    /// How much of them lies between two moments.
+    #[must_use]
+    pub fn within(&self, from: Micros, to: Micros) -> Micros {
+        self.until(to).saturating_sub(self.until(from))
+    }
+
+    /// None of them overlaps the time between two moments.
+    #[must_use]
+    pub fn is_free(&self, from: Micros, to: Micros) -> bool {
+        let over = self.spans.partition_point(|(_, ended)| *ended <= from);
+        self.spans.get(over).is_none_or(|(began, _)| *began >= to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_spans_count_once() {
+        let spans = Spans::new(vec![(10, 20), (15, 30), (50, 60)]);
+        assert_eq!([spans.within(0, 100), spans.within(18, 55), spans.within(30, 50)], [30, 17, 0]);
+    }
+
+    #[test]
+    fn a_time_is_free_when_no_span_touches_it() {
+        let spans = Spans::new(vec![(10, 20), (50, 60)]);
+        assert_eq!(
+            [spans.is_free(0, 10), spans.is_free(20, 50), spans.is_free(19, 50), spans.is_free(0, 55)],
+            [true, true, false, false]
+        );
+    }
+}
