@@ -2,6 +2,8 @@
 
 #[path = "support/fleet.rs"]
 mod fleet;
+#[path = "support/gate.rs"]
+mod gate;
 
 #[path = "state/backup.rs"]
 mod backup;
@@ -11,6 +13,8 @@ mod events;
 mod families;
 #[path = "state/restore.rs"]
 mod restore;
+#[path = "state/snapshots.rs"]
+mod snapshots;
 
 use fleet::history;
 use futures_util::stream;

@@ -159,6 +159,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
         let store = self.store.clone();
         let meta = SnapshotMetaRecord::from(meta);
         let progress = aside::<C, D, _>(move || {
+            let _alone = store.alone();
             // Nobody reads while memory and disk are not of the same moment.
             let mut live = store.live.write().map_err(is_poisoned)?;
             store.disk.install(&meta, snapshot)?;
@@ -201,7 +202,12 @@ impl<C: Types, D: StateDisk> RaftSnapshotBuilder<C> for Builder<C, D> {
         &mut self,
     ) -> io::Result<Snapshot<crate::types::LeaderId, u64, crate::types::Member, D::Snapshot>> {
         let store = self.store.clone();
-        let (meta, snapshot) = aside::<C, D, _>(move || store.disk.take_snapshot()).await?;
+        // One that waited for an install is of the state that was installed: then it is the installed one.
+        let taking = move || {
+            let _alone = store.alone();
+            store.disk.take_snapshot()
+        };
+        let (meta, snapshot) = aside::<C, D, _>(taking).await?;
         self.observer.took_snapshot(meta.last.map(Into::into));
         Ok(Snapshot { meta: meta.try_into()?, snapshot })
     }
