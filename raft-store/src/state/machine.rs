@@ -40,7 +40,9 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
 
     fn apply_chunk(&self, entries: Vec<(LogEntry, Option<ApplyResponder<C>>)>) -> io::Result<()> {
         let mut steps = Vec::with_capacity(entries.len());
-        for (entry, responder) in entries {
+        let next = self.store.live.read().map_err(is_poisoned)?.applied.last.map_or(0, |last| last.index + 1);
+        for ((entry, responder), next) in entries.into_iter().zip(next..) {
+            check_follows(entry.log_id.index, next)?;
             steps.push((entry.log_id, open(entry.payload, self.store.known_rules)?, responder));
         }
         let mut answers = Vec::with_capacity(steps.len());
@@ -92,6 +94,18 @@ enum Step {
     Nothing,
     Membership(crate::types::Membership),
     Lease(Entry),
+}
+
+/// Raft checks this in development builds only. A state with an entry twice or with a hole must not answer anyone.
+fn check_follows(index: u64, next: u64) -> io::Result<()> {
+    if index == next {
+        return Ok(());
+    }
+    let why = format!(
+        "entry {index} of the log is to be applied, and the state needs entry {next} next: the log and the state of this \
+         node do not belong together. Keep its directory, remove this node from the cluster and add a new one"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
 /// Refuses what this build must not apply: a mixed cluster would diverge.
