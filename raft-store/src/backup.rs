@@ -61,7 +61,9 @@ impl StateStore<RocksDisk> {
         let place = self.disk().backup_places().take()?;
         // Before the checkpoint: what it holds is never of earlier rules than said here.
         let rules_version = self.read(|state, _| state.rules_version())?;
+        let alone = self.alone();
         let (applied, folder) = self.disk().take_backup()?;
+        drop(alone);
         let identity = self.disk().identity();
         let header = BackupHeaderRecord {
             format: FORMAT,

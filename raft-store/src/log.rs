@@ -309,20 +309,32 @@ impl<C: Types> RaftLogReader<C> for LogReader<C> {
     }
 
     /// In pieces: what a node has to apply after a long absence need not fit into memory at once. It is committed,
-    /// so no piece changes between two reads.
+    /// so no piece changes between two reads. A stream that cannot begin where it was asked to is an error: what is
+    /// applied would have a hole.
     async fn entries_stream<RB>(&mut self, range: RB) -> impl Stream<Item = io::Result<LogEntry>> + Send
     where
         RB: RangeBounds<u64> + Clone + fmt::Debug + Send,
     {
         let shared = self.shared.clone();
+        let wanted = indexes(&range);
+        let start = wanted.start;
         let piece: std::vec::IntoIter<LogEntry> = Vec::new().into_iter();
-        futures_util::stream::unfold((piece, indexes(&range)), move |(mut piece, mut left)| {
+        futures_util::stream::unfold((piece, wanted), move |(mut piece, mut left)| {
             let read = match piece.next() {
                 Some(entry) => Some(Ok(entry)),
+                None if left.is_empty() => None,
                 None => match shared.read(left.clone(), Some(READ_BYTES)) {
                     Ok(entries) => {
-                        piece = entries.into_iter();
-                        piece.next().map(Ok)
+                        let mut entries = entries.into_iter();
+                        match entries.next() {
+                            Some(entry) if entry.log_id.index == left.start => {
+                                piece = entries;
+                                Some(Ok(entry))
+                            }
+                            // The log ends before the range does.
+                            None if left.start > start => None,
+                            _ => Some(Err(missing(left.start))),
+                        }
                     }
                     Err(error) => Some(Err(error)),
                 },
@@ -335,6 +347,14 @@ impl<C: Types> RaftLogReader<C> for LogReader<C> {
             std::future::ready(read.map(|entry| (entry, (piece, left))))
         })
     }
+}
+
+fn missing(index: u64) -> io::Error {
+    let why = format!(
+        "the Raft log: entry {index} is not there, and has to be applied next. Keep this node's directory, remove the node \
+         from the cluster and add a new one"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 fn indexes(range: &impl RangeBounds<u64>) -> Range<u64> {

@@ -197,8 +197,9 @@ pub fn begin_epoch(state_disk: &RocksDisk, wall: Wall) -> Result<Option<Begun>, 
     let (mut state, mut applied) = loaded.map_err(disk("the state cannot be loaded"))?;
     let (begun, changes) = begin(&mut state, state_disk, &restored, wall)?;
     applied.hash = state.hash();
-    let chunk = Chunk { changes: vec![changes], ..Chunk::default() };
-    state_disk.begin_restored(&chunk, &applied).map_err(disk("the beginning of the epoch cannot be written"))?;
+    state_disk
+        .begin_restored(&Chunk::of(changes), &applied)
+        .map_err(disk("the beginning of the epoch cannot be written"))?;
     Ok(Some(begun))
 }
 

@@ -20,10 +20,11 @@ use disk::StateDisk;
 use lease::event::Event;
 use lease::numbers::{ItemNo, Time};
 use lease::record::{self, Key};
+use lease::sabotage::{Broken, is_broken};
 use lease::{Archive, NextDeadlines, Salt, State, StateHash};
 use std::fmt;
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Nodes compare their hashes at indexes that this divides.
 pub const HASH_MARK_EVERY: u64 = 1_024;
@@ -65,6 +66,9 @@ pub struct StateStore<D> {
     disk: D,
     salt: Salt,
     known_rules: u32,
+    /// Held while the disk is copied (a snapshot, a backup) and while it is replaced. Taken before `live`, so that no
+    /// reader waits for a copy.
+    copying: Mutex<()>,
 }
 
 struct Live {
@@ -88,7 +92,7 @@ impl<D: StateDisk> StateStore<D> {
         let (state, applied) = disk.load(salt)?;
         let known_rules = state.known_rules();
         let live = Live { state, applied, first_retained: FirstRetained::default() };
-        Ok(Arc::new(Self { live: RwLock::new(live), disk, salt, known_rules }))
+        Ok(Arc::new(Self { live: RwLock::new(live), disk, salt, known_rules, copying: Mutex::new(()) }))
     }
 
     /// Up to which version this build knows the rules.
@@ -174,6 +178,15 @@ impl<D: StateDisk> StateStore<D> {
         }
         faults.extend(unreadable(&self.disk)?);
         Ok(faults)
+    }
+
+    /// Waits until the disk is neither copied nor replaced, and keeps others from it. Blocks for as long as a flush takes.
+    pub(crate) fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        if is_broken(Broken::SnapshotRace) {
+            return None;
+        }
+        // It guards no data that a panic could have left half changed.
+        Some(self.copying.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn live(&self) -> RwLockReadGuard<'_, Live> {

@@ -2,6 +2,8 @@
 
 #[path = "support/fleet.rs"]
 mod fleet;
+#[path = "support/gate.rs"]
+mod gate;
 
 #[path = "state/backup.rs"]
 mod backup;
@@ -11,6 +13,8 @@ mod events;
 mod families;
 #[path = "state/restore.rs"]
 mod restore;
+#[path = "state/snapshots.rs"]
+mod snapshots;
 
 use fleet::history;
 use futures_util::stream;
@@ -59,8 +63,22 @@ impl<D: StateDisk> Replica<D> {
         Self { store, machine, next }
     }
 
+    /// As every log does, with an entry that is not the lease machine's.
+    async fn begin(&mut self) -> io::Result<()> {
+        match self.store.progress().applied {
+            None => self.apply_at(0, Payload::Blank).await,
+            Some(_) => Ok(()),
+        }
+    }
+
+    async fn apply_at(&mut self, index: u64, payload: Payload) -> io::Result<()> {
+        let log_id = LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index };
+        self.machine.apply(stream::iter([Ok((LogEntry { log_id, payload }, None))])).await
+    }
+
     /// Applies the entries in chunks of this many.
     async fn apply(&mut self, entries: &[Entry], chunk: usize) -> io::Result<()> {
+        self.begin().await?;
         for entries in entries.chunks(chunk) {
             let steps: Vec<_> = entries
                 .iter()
@@ -77,12 +95,12 @@ impl<D: StateDisk> Replica<D> {
 
     /// Applies a change of the members to these, all of them voters.
     async fn change_members(&mut self, ids: &[u64]) {
-        let log_id = LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index: self.next };
+        self.begin().await.unwrap();
+        let index = self.next;
         self.next += 1;
         let members: BTreeMap<u64, Member> = ids.iter().map(|id| (*id, Member::default())).collect();
         let membership = Membership::new(vec![ids.iter().copied().collect()], members).unwrap();
-        let step = Ok((LogEntry { log_id, payload: Payload::Membership(membership) }, None));
-        self.machine.apply(stream::iter([step])).await.unwrap();
+        self.apply_at(index, Payload::Membership(membership)).await.unwrap();
     }
 
     fn hash(&self) -> StateHash {
@@ -351,6 +369,34 @@ async fn a_build_that_does_not_know_the_rules_stops_before_it_applies_them() {
     assert_eq!(replica.store.progress(), before);
 }
 
+/// Also in a release build, in which Raft itself does not look.
+#[tokio::test]
+async fn an_entry_that_does_not_follow_the_last_one_stops_the_node_and_changes_nothing() {
+    let entry = |n: &str| {
+        Payload::Normal(Proposal::seal(&Entry {
+            commands: vec![fleet::request("ada", n, fleet::create(n))],
+            ..Entry::default()
+        }))
+    };
+    let (_folder, mut replica) = rocks();
+    let stopped = replica.apply_at(1, entry("too-soon")).await.unwrap_err().to_string();
+    assert!(stopped.contains("entry 1 of the log") && stopped.contains("entry 0 next"), "{stopped}");
+    replica.apply(&history(1, 20), 7).await.unwrap();
+    let before = (replica.store.progress(), replica.store.read(|state, _| state.dump()).unwrap());
+    for (index, id) in [(20, "again"), (0, "first"), (22, "skips")] {
+        let stopped = replica.apply_at(index, entry(id)).await.unwrap_err().to_string();
+        let says = format!("entry {index} of the log");
+        assert!(stopped.contains(&says) && stopped.contains("entry 21 next"), "{stopped}");
+    }
+    let log_id = |index| LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index };
+    let hole = [21, 22, 24].map(|index| Ok((LogEntry { log_id: log_id(index), payload: entry("hole") }, None)));
+    let stopped = replica.machine.apply(stream::iter(hole)).await.unwrap_err().to_string();
+    assert!(stopped.contains("entry 24 of the log") && stopped.contains("entry 23 next"), "{stopped}");
+    let after = (replica.store.progress(), replica.store.read(|state, _| state.dump()).unwrap());
+    assert_eq!(after, before);
+    replica.apply_at(21, entry("follows")).await.unwrap();
+}
+
 /// Whatever builds apply one log, they have the same bytes: also the rules that a state begins under are no build's own.
 #[tokio::test]
 async fn builds_that_know_different_rules_have_the_same_state_until_these_are_raised() {
@@ -383,7 +429,8 @@ async fn hashes_are_kept_at_the_compared_indexes() {
     let at_mark = replica.hash();
     replica.apply(&entries[1_024..], 100).await.unwrap();
     let marks = replica.store.hash_marks();
-    assert_eq!(marks.iter().map(|mark| (mark.index, mark.hash)).collect::<Vec<_>>(), [(1_024, at_mark)]);
+    let marks: Vec<_> = marks.iter().map(|mark| (mark.index, mark.hash)).collect();
+    assert_eq!(marks, [(0, StateHash::default()), (1_024, at_mark)]);
 }
 
 #[tokio::test]

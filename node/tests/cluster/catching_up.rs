@@ -1,12 +1,16 @@
 //! Nodes that were away.
 
 use crate::fleet::create;
+use crate::gate::Gate;
 use crate::world::{World, quick, until};
 use lease::Outcome;
 use node::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
+use raft_store::state::disk::StateDisk;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Snapshots and purges every few entries.
 fn tiny() -> RaftSettings {
@@ -33,8 +37,8 @@ async fn a_follower_that_was_away_catches_up_by_the_log() {
 }
 
 /// Of 220 items the follower, which is away, has 20.
-async fn without_a_follower() -> (World, u64, u64) {
-    let mut world = World::with(3, tiny()).await;
+async fn without_a_follower(settings: RaftSettings) -> (World, u64, u64) {
+    let mut world = World::with(3, settings).await;
     let follower = world.follower().await;
     create_some(&world, follower, 0, 20).await;
     world.kill(follower).await;
@@ -45,7 +49,7 @@ async fn without_a_follower() -> (World, u64, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_that_was_away_too_long_catches_up_by_a_snapshot() {
-    let (mut world, follower, leader) = without_a_follower().await;
+    let (mut world, follower, leader) = without_a_follower(tiny()).await;
     let applied = world.node(follower_other(&world, leader)).hub().current().applied;
     assert!(applied.is_some());
     until("the leader has purged what the follower lacks", || {
@@ -89,7 +93,7 @@ async fn snapshots_and_purges_at_tiny_thresholds_survive_restarts_of_all() {
 /// As if it had been killed after it kept a snapshot that arrived, and before it switched to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_while_it_installed_a_snapshot_takes_it_up_at_the_start() {
-    let (mut world, follower, leader) = without_a_follower().await;
+    let (mut world, follower, leader) = without_a_follower(tiny()).await;
     let index = world.admin(leader).snapshot().await.unwrap();
     for node in (1..=3).filter(|node| *node != follower) {
         world.kill(node).await;
@@ -110,6 +114,60 @@ async fn a_node_killed_while_it_installed_a_snapshot_takes_it_up_at_the_start() 
     }
     world.leader().await;
     world.agree().await;
+    assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 220);
+    assert_eq!(world.node(follower).store().verify().unwrap(), [""; 0]);
+}
+
+/// The build has its files and has not taken its place when the leader's snapshot arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_builds_a_snapshot_while_it_installs_one() {
+    // The follower takes none by itself.
+    let (mut world, follower, leader) = without_a_follower(RaftSettings { snapshot_every: 100, ..tiny() }).await;
+    let purged = |world: &World, node| {
+        let purged = world.node(node).raft().metrics().borrow_watched().purged;
+        purged.map_or(0, |purged| purged.index)
+    };
+    until("the leader has purged what the follower lacks", || purged(&world, leader) > 100).await;
+    // Nothing can arrive as long as there is a file where its folder would be.
+    let incoming = world.directory(follower).join("incoming");
+    fs::write(&incoming, "").unwrap();
+    world.restart(follower).await;
+    let gate = Gate::default();
+    gate.shut();
+    let _opened = gate.opened_at_the_end();
+    world.node(follower).store().disk().set_before_keeping(gate.before_write().unwrap());
+
+    world.node(follower).raft().trigger().snapshot().await.unwrap();
+    let making = world.snapshots_folder(follower).join("making");
+    until("the build has its files", || making.exists()).await;
+    fs::remove_file(&incoming).unwrap();
+    let is_installed = |world: &World| {
+        let applied = world.node(follower).hub().current().applied;
+        applied.is_some_and(|applied| applied.index > 100)
+    };
+    let has_arrived = || {
+        let folders = fs::read_dir(&incoming).into_iter().flatten().flatten();
+        folders.into_iter().any(|folder| folder.path().join("SNAPSHOT").exists())
+    };
+    until("the leader's snapshot has arrived", || has_arrived() || is_installed(&world)).await;
+    // It may wait for the build, or not.
+    let installed = until("it is installed", || is_installed(&world));
+    let _ = tokio::time::timeout(Duration::from_secs(2), installed).await;
+    gate.open();
+    world.agree().await;
+    let taken = || world.node(follower).hub().counts().snapshots_taken.load(Ordering::Relaxed);
+    until("the build is done", || taken() > 0).await;
+
+    let newest = |world: &World| {
+        let (meta, _) = world.node(follower).store().disk().newest_snapshot().unwrap().unwrap();
+        meta.last.unwrap().index
+    };
+    let is_behind = "an older snapshot has replaced the one that was installed";
+    assert!(newest(&world) > 100 && newest(&world) >= purged(&world, follower), "{is_behind}");
+    world.kill(follower).await;
+    world.restart(follower).await;
+    world.agree().await;
+    assert!(newest(&world) > 100 && newest(&world) >= purged(&world, follower), "{is_behind}");
     assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 220);
     assert_eq!(world.node(follower).store().verify().unwrap(), [""; 0]);
 }

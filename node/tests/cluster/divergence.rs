@@ -2,35 +2,26 @@
 
 use crate::fleet::{create, request as numbered};
 use crate::world::{World, ask, request, until, within};
-use futures_util::stream;
-use lease::Entry;
-use lease::numbers::Time;
-use openraft::storage::RaftStateMachine;
+use lease::{Entry, Records};
 use raft_store::directory::{Directory, Found};
+use raft_store::state::HASH_MARK_EVERY;
+use raft_store::state::chunk::Chunk;
+use raft_store::state::disk::StateDisk;
 use raft_store::state::rocks::RocksDisk;
-use raft_store::state::{AppliedChunk, HASH_MARK_EVERY, Machine, Observer, StateStore};
-use raft_store::types::{Group, LogEntry, OnTokio, Payload, Proposal};
-use std::sync::Arc;
-
-struct Nobody;
-
-impl Observer for Nobody {
-    fn applied(&self, _: &AppliedChunk<'_>) {}
-}
+use raft_store::types::Group;
 
 /// As a bug or a flipped bit would: the state has something in it that the log never said.
-async fn spoil(world: &World, node: u64) {
+fn spoil(world: &World, node: u64) {
     let path = world.settings(node, node::daemon::Start::Again).directory;
     let Found::Used(directory) = Directory::find(&path).unwrap() else { panic!("it was used") };
     let salt = directory.identity().salt;
-    let store = StateStore::open(RocksDisk::open(directory, Group(0)).unwrap(), salt).unwrap();
-    let last = store.progress().applied.unwrap();
-    let mut machine = Machine::<OnTokio, _>::new(store.clone(), Arc::new(Nobody));
-    let entry =
-        Entry { at: Time(0), commands: vec![numbered("mallory", "m-1", create("phantom"))], ..Entry::default() };
-    let entry = LogEntry { log_id: last, payload: Payload::Normal(Proposal::seal(&entry)) };
-    machine.apply(stream::iter([Ok((entry, None))])).await.unwrap();
-    store.flush().unwrap();
+    let disk = RocksDisk::open(directory, Group(0)).unwrap();
+    let (mut state, mut applied) = disk.load(salt).unwrap();
+    let phantom = vec![numbered("mallory", "m-1", create("phantom"))];
+    let changes = state.apply(&Entry { commands: phantom, ..Entry::default() }, &Records::default()).changes;
+    applied.hash = state.hash();
+    disk.write(&Chunk::of(changes), &applied).unwrap();
+    disk.flush().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +33,7 @@ async fn the_odd_one_out_stops_and_the_others_go_on() {
     let leader = world.leader().await;
     let daemon = world.daemons.remove(&victim).unwrap();
     within("it stops", daemon.stop()).await;
-    spoil(&world, victim).await;
+    spoil(&world, victim);
     world.restart(victim).await;
 
     let node = world.node(leader).clone();

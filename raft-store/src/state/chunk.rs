@@ -26,6 +26,12 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Of one entry, without members.
+    #[must_use]
+    pub fn of(changes: Changes) -> Self {
+        Self { changes: vec![changes], members: BTreeSet::new() }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = Change<'_>> {
         self.changes.iter().flat_map(Changes::iter)
     }

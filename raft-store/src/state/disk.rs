@@ -70,7 +70,8 @@ pub trait StateDisk: Send + Sync + 'static {
     /// When the disk fails.
     fn flush(&self) -> io::Result<()>;
 
-    /// A snapshot of some moment between now and the return, bound to what it holds. Writes go on meanwhile.
+    /// A snapshot of some moment between now and the return, bound to what it holds, or the newest one if that holds no
+    /// less. Writes go on meanwhile, but no install.
     ///
     /// # Errors
     /// When the disk fails.
@@ -82,7 +83,8 @@ pub trait StateDisk: Send + Sync + 'static {
     /// When the disk fails.
     fn newest_snapshot(&self) -> io::Result<Option<(SnapshotMetaRecord, Self::Snapshot)>>;
 
-    /// Replaces everything by a snapshot: after a crash either the old or the new is there, whole and durable.
+    /// Replaces everything by a snapshot: after a crash either the old or the new is there, whole and durable. No
+    /// snapshot is taken meanwhile.
     ///
     /// # Errors
     /// When the snapshot is not what it says, or the disk fails.

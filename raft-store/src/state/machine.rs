@@ -40,7 +40,9 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
 
     fn apply_chunk(&self, entries: Vec<(LogEntry, Option<ApplyResponder<C>>)>) -> io::Result<()> {
         let mut steps = Vec::with_capacity(entries.len());
-        for (entry, responder) in entries {
+        let next = self.store.live.read().map_err(is_poisoned)?.applied.last.map_or(0, |last| last.index + 1);
+        for ((entry, responder), next) in entries.into_iter().zip(next..) {
+            check_follows(entry.log_id.index, next)?;
             steps.push((entry.log_id, open(entry.payload, self.store.known_rules)?, responder));
         }
         let mut answers = Vec::with_capacity(steps.len());
@@ -92,6 +94,18 @@ enum Step {
     Nothing,
     Membership(crate::types::Membership),
     Lease(Entry),
+}
+
+/// Raft checks this in development builds only. A state with an entry twice or with a hole must not answer anyone.
+fn check_follows(index: u64, next: u64) -> io::Result<()> {
+    if index == next {
+        return Ok(());
+    }
+    let why = format!(
+        "entry {index} of the log is to be applied, and the state needs entry {next} next: the log and the state of this \
+         node do not belong together. Keep its directory, remove this node from the cluster and add a new one"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
 /// Refuses what this build must not apply: a mixed cluster would diverge.
@@ -159,6 +173,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
         let store = self.store.clone();
         let meta = SnapshotMetaRecord::from(meta);
         let progress = aside::<C, D, _>(move || {
+            let _alone = store.alone();
             // Nobody reads while memory and disk are not of the same moment.
             let mut live = store.live.write().map_err(is_poisoned)?;
             store.disk.install(&meta, snapshot)?;
@@ -201,7 +216,12 @@ impl<C: Types, D: StateDisk> RaftSnapshotBuilder<C> for Builder<C, D> {
         &mut self,
     ) -> io::Result<Snapshot<crate::types::LeaderId, u64, crate::types::Member, D::Snapshot>> {
         let store = self.store.clone();
-        let (meta, snapshot) = aside::<C, D, _>(move || store.disk.take_snapshot()).await?;
+        // One that waited for an install is of the state that was installed: then it is the installed one.
+        let taking = move || {
+            let _alone = store.alone();
+            store.disk.take_snapshot()
+        };
+        let (meta, snapshot) = aside::<C, D, _>(taking).await?;
         self.observer.took_snapshot(meta.last.map(Into::into));
         Ok(Snapshot { meta: meta.try_into()?, snapshot })
     }

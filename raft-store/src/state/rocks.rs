@@ -8,6 +8,7 @@ use crate::backup::Places;
 use crate::codec;
 use crate::codec::records::{AppliedRecord, EventsGoneRecord, IdentityRecord, RestoredRecord, SnapshotMetaRecord};
 use crate::directory::{Directory, sync_folder};
+use crate::log::BeforeWrite;
 use crate::snapshot::{self, SnapshotDir};
 use crate::state::chunk::Chunk;
 use crate::state::disk::StateDisk;
@@ -16,6 +17,7 @@ use lease::bounds::RULES_VERSION;
 use lease::changes::Change;
 use lease::numbers::{EventNumber, SpaceNo};
 use lease::record::{self, Key};
+use lease::sabotage::{Broken, is_broken};
 use lease::{Salt, State, StateHash};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction};
@@ -29,7 +31,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// In front of every key.
 const GROUP_BYTES: usize = size_of::<Group>();
@@ -59,6 +61,7 @@ pub struct RocksDisk {
     /// Up to which version the states that it loads know the rules.
     known_rules: u32,
     newest: Mutex<Option<(SnapshotMetaRecord, SnapshotDir)>>,
+    before_keeping: OnceLock<BeforeWrite>,
     backup_places: Places,
     /// Gives each backup a folder of its own.
     backups_made: AtomicU64,
@@ -95,9 +98,15 @@ impl RocksDisk {
             group,
             known_rules: RULES_VERSION,
             newest: Mutex::new(newest),
+            before_keeping: OnceLock::new(),
             backup_places: Places::default(),
             backups_made: AtomicU64::new(0),
         })
+    }
+
+    /// Calls this when a snapshot has its files, before it takes its place. Only tests set it, and once.
+    pub fn set_before_keeping(&self, hook: BeforeWrite) {
+        assert!(self.before_keeping.set(hook).is_ok(), "set once");
     }
 
     #[must_use]
@@ -319,9 +328,13 @@ impl StateDisk for RocksDisk {
         }
         // What it holds is flushed: the log may be purged up to it.
         let meta = self.checkpoint(&making)?.snapshot_meta();
+        if let Some(hook) = self.before_keeping.get() {
+            hook()?;
+        }
         let path = root.join(snapshot::name(self.group, &meta));
+        // Raft may have purged the log up to the newest one: an older one must not take its place.
         if let Some((newest, snapshot)) = self.newest_snapshot()?
-            && newest == meta
+            && (newest == meta || newest.last >= meta.last && !is_broken(Broken::SnapshotRace))
         {
             fs::remove_dir_all(&making)?;
             return Ok((newest, snapshot));

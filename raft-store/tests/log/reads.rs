@@ -3,7 +3,7 @@
 use super::world::{CACHED, Cache, Store, UNCACHED, append, begin_append, directory, entries, entry, entry_of};
 use super::world::{id, open, open_with, read};
 use crate::gate::Gate;
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use raft_store::types::LogEntry;
 use rocksdb::{DB, Options};
@@ -100,6 +100,29 @@ async fn a_hole_or_damage_inside_is_an_error_and_no_short_answer() {
         reader.entries_stream(range).await.try_collect::<Vec<_>>().await.unwrap_err();
     }
     assert_eq!(read(&store, 4..7).await, entries(1, 4..7));
+}
+
+/// What is applied would have a hole.
+#[tokio::test]
+async fn a_stream_that_cannot_begin_where_it_was_asked_to_is_an_error() {
+    for cache in [CACHED, UNCACHED] {
+        let directory = directory();
+        let mut store = open_with(directory.path(), cache, None);
+        append(&mut store, entries(1, 0..20)).await;
+        store.purge(entries(1, 9..10)[0].log_id).await.unwrap();
+        let mut reader = store.reader();
+        for range in [9..15, 0..20, 3..7, 20..22, 30..31] {
+            let streamed: Vec<_> = reader.entries_stream(range.clone()).await.collect().await;
+            let [Err(error)] = &streamed[..] else { panic!("{range:?}: {streamed:?}") };
+            let says = format!("entry {} is not there", range.start);
+            assert!(error.to_string().contains(&says), "{range:?}: {error}");
+        }
+        for range in [10..20, 12..15] {
+            let streamed: Vec<_> = reader.entries_stream(range.clone()).await.try_collect().await.unwrap();
+            assert_eq!(streamed, entries(1, range));
+        }
+        assert_eq!(reader.entries_stream(5..5).await.count().await, 0, "nothing was asked for");
+    }
 }
 
 /// Most of it stands on the disk only, and the writer deletes and replaces it all the time.
