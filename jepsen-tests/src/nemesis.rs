@@ -230,21 +230,24 @@ async fn leader(cluster: &Cluster) -> Option<Seat> {
 /// One who runs and does not lead.
 async fn follower(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
     let leader = leader(cluster).await;
-    let others: Vec<Seat> = cluster.unharmed().into_iter().filter(|seat| Some(*seat) != leader).collect();
+    let others = |seats: Vec<Seat>| seats.into_iter().filter(|seat| Some(*seat) != leader).collect::<Vec<Seat>>();
+    let unharmed = others(cluster.unharmed());
+    let others = if unharmed.is_empty() { others(cluster.running()) } else { unharmed };
     if others.is_empty() {
-        return Err(io::Error::other("no follower runs to which nothing is done"));
+        return Err(io::Error::other("no follower runs"));
     }
     Ok(*dice.pick(&others))
 }
 
 /// The leader mostly, else another one; never none.
 async fn somebody(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
-    let running = cluster.unharmed();
+    let unharmed = cluster.unharmed();
+    let running = if unharmed.is_empty() { cluster.running() } else { unharmed };
     match leader(cluster).await.filter(|leader| dice.chance(60) && running.contains(leader)) {
         Some(leader) => Ok(leader),
         None => {
             if running.is_empty() {
-                return Err(io::Error::other("nobody runs to whom nothing is done"));
+                return Err(io::Error::other("nobody runs"));
             }
             Ok(*dice.pick(&running))
         }

@@ -27,6 +27,7 @@ const WALL_FROZEN_AT: u64 = 40;
 const DRIFT_SINCE: u64 = 48;
 const DRIFT_BEFORE: u64 = 56;
 const DRIFT_PPM: u64 = 64;
+const MAKING_HELD: u64 = 72;
 const SEEN_AT: u64 = 128;
 const TABLE_AT: u64 = 4096;
 const SLOTS: usize = 131_072;
@@ -165,6 +166,14 @@ impl Control {
         self.put(SYNC_HELD, u64::from(held))
     }
 
+    /// No sync of a snapshot that the node takes of its own state ends while this is so.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn hold_making(&self, held: bool) -> io::Result<()> {
+        self.put(MAKING_HELD, u64::from(held))
+    }
+
     /// Every write below the node's directory fails while this is so.
     pub fn fill_disk(&self, full: bool) -> io::Result<()> {
         self.put(DISK_FULL, u64::from(full))
@@ -224,6 +233,7 @@ impl Control {
     pub fn heal(&self) -> io::Result<()> {
         self.slow_syncs(Duration::ZERO)?;
         self.hold_syncs(false)?;
+        self.hold_making(false)?;
         self.fill_disk(false)?;
         self.shift_wall(0)?;
         self.drift(0)

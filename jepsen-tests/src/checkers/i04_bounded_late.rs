@@ -140,7 +140,8 @@ impl Expiries {
                         expiries.may_hold.insert((item, holder), ());
                     }
                 }
-                (Asked::Claim { .. }, Outcome::Unknown) => {
+                (Asked::Claim { .. }, Outcome::Unknown)
+                | (Asked::Claim { waits: true, .. }, Outcome::Refused { .. }) => {
                     if let Some(item) = facts.item_of[no] {
                         expiries.may_hold.insert((item, holder), ());
                     }

@@ -176,6 +176,21 @@ mod tests {
     }
 
     #[test]
+    fn a_waiting_claim_that_is_refused_may_have_been_granted_meanwhile() {
+        let story = |refused: &str| {
+            format!(
+                "0s      ada claim disk -> token=1 for=90s
+                 1s..8s  bob claim disk {refused} -> refused lease_lost
+                 2s      ada release disk token=1 -> did
+                 4s      eve read disk -> state=active holder=bob
+                 9s      eve read disk -> state=queued"
+            )
+        };
+        kept(&story("wait"));
+        broken(&["I11"], &story(""));
+    }
+
+    #[test]
     fn a_lapse_is_one_only_after_its_time() {
         kept(
             "0s  ada claim disk -> token=1 for=5s

@@ -5,14 +5,17 @@
 use super::facts::{Facts, Grant, ItemNo, OpNo};
 use super::i04_bounded_late::Expiries;
 use super::slack::Slack;
+use super::spans::Spans;
 use super::verdict::{Measured, Verdict, seconds};
-use crate::history::{Asked, Micros};
+use crate::history::{Asked, Micros, Outcome};
 use std::collections::HashMap;
 
 /// From when an item is certainly free to the answer.
 const WITHIN: Micros = 3_000_000;
 /// Between a deadline and the entry that works it off.
 const WORKED_OFF: Micros = 1_000_000;
+/// A `next` of unknown outcome may have an effect for so long, and its lease last: it gives a second.
+const OPEN_FOR: Micros = 60_000_000;
 /// After a fault, until its effects are over.
 const CALM_AFTER: Micros = 5_000_000;
 
@@ -21,13 +24,16 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let mut took = Vec::new();
     let mut parked: HashMap<&str, Vec<OpNo>> = HashMap::new();
+    let mut open: HashMap<&str, Vec<(Micros, Micros)>> = HashMap::new();
     for (no, op) in facts.ops() {
-        if let Asked::Next { queue, wait_ms: Some(_), .. } = &op.asked
-            && op.answered().is_some()
-        {
+        let Asked::Next { queue, wait_ms, .. } = &op.asked else { continue };
+        if op.outcome == Outcome::Unknown {
+            open.entry(queue).or_default().push((op.invoked, op.invoked.saturating_add(OPEN_FOR)));
+        } else if wait_ms.is_some() && op.answered().is_some() {
             parked.entry(queue).or_default().push(no);
         }
     }
+    let open: HashMap<&str, Spans> = open.into_iter().map(|(queue, spans)| (queue, Spans::new(spans))).collect();
     if parked.is_empty() {
         return verdict;
     }
@@ -37,6 +43,8 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             continue;
         };
         let Some(waiting) = parked.get(set.queue.as_str()) else { continue };
+        // Somebody who was never told of it may have the item.
+        let is_sure = |from: Micros, to: Micros| open.get(set.queue.as_str()).is_none_or(|open| open.is_free(from, to));
         for grant in facts.grants_of[item].iter().map(|at| &facts.grants[*at]) {
             let next = facts.next_grant(grant);
             if facts.ends.may_have_ended(grant, Micros::MAX) {
@@ -44,7 +52,12 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             }
             let Some(expiry) = expiries.latest(facts, grant, Micros::MAX) else { continue };
             let free = expiry + set.lock_delay_ms * 1_000 + WORKED_OFF;
-            judge(facts, &slack, item, (free, next), waiting, &mut took, &mut verdict);
+            let waiting: Vec<OpNo> = waiting
+                .iter()
+                .copied()
+                .filter(|no| is_sure(facts.op(*no).invoked, facts.op(*no).completed.unwrap_or(Micros::MAX)))
+                .collect();
+            judge(facts, &slack, item, (free, next), &waiting, &mut took, &mut verdict);
         }
     }
     verdict
@@ -123,6 +136,11 @@ mod tests {
             "{HELD}
              1s..20s  bob next jobs wait=19s ->
              3s..4s   cid next jobs wait=19s -> disk:2 for=60s"
+        ));
+        kept(&format!(
+            "{HELD}
+             2s       cid next jobs wait=19s -> unknown
+             1s..20s  bob next jobs wait=19s ->"
         ));
         kept(&format!(
             "{HELD}

@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use futures_util::future::join_all;
 use std::io;
 use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
@@ -393,9 +393,10 @@ struct SnapshotOverlap {
 
 /// Installs of one such fault.
 const OVERLAPS: usize = 3;
-/// About how many syncs an install takes.
-const SYNCS_OF_INSTALL: u64 = 20;
+/// A node that lets nothing be installed while it takes a snapshot goes on after this time.
+const OVERLAPS_WITHIN: Duration = Duration::from_secs(5);
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(15);
+const ASKED_WITHIN: Duration = Duration::from_millis(100);
 
 impl Nemesis for SnapshotOverlap {
     fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
@@ -414,29 +415,41 @@ impl Nemesis for SnapshotOverlap {
                     sleep(Duration::from_millis(100)).await;
                     last = cluster.snapshot(leader).await?.unwrap_or(last);
                 }
-                // What takes long meets more often.
-                let slow = 20 + dice.below(100);
-                cluster.control(seat)?.slow_syncs(Duration::from_millis(slow))?;
                 let words = cluster.words(seat).len();
-                cluster.start_seat(seat).await?;
-                let incoming = cluster.data(seat).map(|data| data.join("incoming"));
-                let comes = || incoming.as_ref().is_some_and(|folder| has_files(folder));
                 let has_come =
                     || cluster.words(seat).get(words..).is_some_and(|said| said.contains("a snapshot was installed"));
+                // Its own snapshot is not finished before the other one is installed, or for a while.
+                let control = cluster.control(seat)?;
+                let waiting = control.seen()?.syncs_delayed;
+                control.hold_making(true)?;
+                cluster.start_seat(seat).await?;
+                let by = Instant::now() + OVERLAPS_WITHIN;
+                let mut is_installed = false;
+                let overlap = async {
+                    while Instant::now() < by && !is_installed && cluster.ended(seat).is_none() {
+                        sleep(LOOK_EVERY).await;
+                        is_installed = has_come();
+                    }
+                    sleep(Duration::from_millis(dice.below(300))).await;
+                    control.hold_making(false)
+                };
+                let asking = async {
+                    while Instant::now() < by && control.seen()?.syncs_delayed == waiting {
+                        let _ = timeout(ASKED_WITHIN, cluster.snapshot(seat)).await;
+                    }
+                    io::Result::Ok(())
+                };
+                let (overlapped, asked) = tokio::join!(overlap, asking);
+                overlapped.and(asked)?;
                 let by = Instant::now() + CAUGHT_UP_WITHIN;
-                while Instant::now() < by && !comes() && !has_come() && cluster.ended(seat).is_none() {
-                    sleep(LOOK_EVERY).await;
-                }
-                // It takes one of its own while it gets this one: what it applied before it was killed is in none yet.
-                sleep(Duration::from_millis(dice.below(SYNCS_OF_INSTALL * slow))).await;
-                self.built += usize::from(cluster.snapshot(seat).await?.is_some());
-                let mut is_installed = has_come();
                 while Instant::now() < by && !is_installed && cluster.ended(seat).is_none() {
                     sleep(LOOK_EVERY).await;
                     is_installed = has_come();
                 }
+                self.built += usize::from(control.seen()?.syncs_delayed > waiting);
                 self.installed += usize::from(is_installed);
-                cluster.control(seat)?.slow_syncs(Duration::ZERO)?;
+                // What it makes of that shows when it has caught up, or when it starts again.
+                sleep(Duration::from_secs(1)).await;
                 if cluster.ended(seat).is_some() {
                     break;
                 }

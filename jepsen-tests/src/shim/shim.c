@@ -43,7 +43,8 @@ struct page {
     _Atomic int64_t drift_since;
     _Atomic int64_t drift_before;
     _Atomic int64_t drift_ppm;
-    uint64_t unused[7];
+    _Atomic uint64_t making_held;
+    uint64_t unused[6];
     /* From here on the process says what it saw. */
     _Atomic uint64_t syncs;
     _Atomic uint64_t syncs_delayed;
@@ -278,7 +279,23 @@ static void rest_real(uint64_t micros) {
     real_syscall(SYS_nanosleep, &rest, NULL, 0L, 0L, 0L, 0L);
 }
 
-static void dawdle(void) {
+/* Of a snapshot that this node takes of its own state. */
+static int is_of_making(int fd) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < (ssize_t)data_length) return 0;
+    path[length] = 0;
+    return !strncmp(path, data_folder, data_length) && strstr(path + data_length, "/making");
+}
+
+static void dawdle(int fd) {
+    if (atomic_load(&page->making_held) && is_of_making(fd)) {
+        atomic_fetch_add(&page->syncs_delayed, 1);
+        atomic_fetch_add(&page->syncs_waiting, 1);
+        while (atomic_load(&page->making_held)) rest_real(1000);
+        atomic_fetch_sub(&page->syncs_waiting, 1);
+    }
     uint64_t delay = atomic_load(&page->sync_delay_us);
     if (!delay && !atomic_load(&page->sync_held)) return;
     atomic_fetch_add(&page->syncs_delayed, 1);
@@ -492,7 +509,7 @@ int link(const char *from, const char *to) { return linkat(AT_FDCWD, from, AT_FD
 
 static int synced(int fd, int (*sync)(int)) {
     if (!slots) return sync(fd);
-    dawdle();
+    dawdle(fd);
     /* Before the sync: what is written while it runs may or may not be in it. */
     struct statx about;
     int known = look(fd, &about);

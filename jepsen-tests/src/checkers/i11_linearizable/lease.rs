@@ -107,7 +107,10 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, open_next: &HashSet<&str>, search:
                 let op_of = if is_release { Op::End { token } } else { Op::Holds { token, actor: actor(grant) } };
                 steps.push(Step { begin: facts.begin(no), end: op.completed, op: op_of, no: Some(no) });
             }
-            (Asked::Claim { .. }, Outcome::Unknown) => _ = may_hold.insert(op.actor.as_str()),
+            // One that waited may have been granted it and have lost it again before it was answered.
+            (Asked::Claim { .. }, Outcome::Unknown) | (Asked::Claim { waits: true, .. }, Outcome::Refused { .. }) => {
+                may_hold.insert(op.actor.as_str());
+            }
             (Asked::Claim { .. }, Outcome::Ok(answered)) if answered.place.is_some() => _ = may_hold.insert(&op.actor),
             _ => {}
         }
