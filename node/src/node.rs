@@ -98,7 +98,7 @@ impl RaftSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub progress: Progress,
-    /// None: never since it started.
+    /// The state had everything that was committed this long ago. None: not since this node started.
     pub in_step_within: Option<Duration>,
 }
 
@@ -194,6 +194,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let node = Self { inner: Arc::new(inner) };
         node.keep("proposer", gatherer.run());
         node.keep("reads", rounds.run());
+        node.keep("in step", node.inner.reads.clone().stay_in_step());
         node.keep("leadership", following);
         node.keep("tick", ticking);
         node.keep("compare", comparing);
@@ -331,28 +332,16 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.inner.store.read(look).map_err(|error| NoOutcome::Unavailable(error.to_string()))
     }
 
-    /// Looks at this node's own state as it is, and says how far and how old that is.
+    /// Looks at this node's own state as it is, and says how far and how old it is at most. It asks no other node.
     ///
     /// # Errors
     /// When the disk failed.
-    pub async fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, Seen)> {
-        let in_step = self.in_step_within().await;
-        let progress = self.inner.hub.current();
-        let seen = self.inner.store.read(look)?;
-        Ok((seen, Seen { progress, in_step_within: in_step }))
-    }
-
-    /// How long ago this node last heard that it belongs to a working cluster: from the leader, or, leading, from a
-    /// quorum.
-    async fn in_step_within(&self) -> Option<Duration> {
+    pub fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, Seen)> {
         use openraft::Instant;
-        if self.inner.raft.is_leader() {
-            let metrics = self.inner.raft.metrics();
-            let acked = metrics.borrow_watched().last_quorum_acked.map(|acked| acked.elapsed());
-            return acked;
-        }
-        let heard = self.inner.raft.with_raft_state(|state| state.vote_last_modified()).await;
-        heard.ok().flatten().map(|heard| heard.elapsed())
+        // Before the look: what is seen is of this moment or later.
+        let (in_step_at, progress) = (self.inner.reads.in_step_at(), self.inner.hub.current());
+        let seen = self.inner.store.read(look)?;
+        Ok((seen, Seen { progress, in_step_within: in_step_at.map(|at| at.elapsed()) }))
     }
 
     /// What a read that starts now must have applied; nothing on a node that does not lead.

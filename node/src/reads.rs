@@ -15,7 +15,7 @@ use raft_store::state::Machine;
 use raft_store::state::disk::StateDisk;
 use raft_store::types::{NodeId, Types};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,6 +24,8 @@ const QUEUE: usize = 16_384;
 /// One round with the leader.
 const ROUND_WITHIN: Duration = Duration::from_secs(2);
 const LEADER_RETRY: Duration = Duration::from_millis(20);
+/// How often a node makes sure how old its state is.
+const IN_STEP_EVERY: Duration = Duration::from_millis(500);
 
 struct Ask<C: Types> {
     by: InstantOf<C>,
@@ -34,11 +36,13 @@ struct Ask<C: Types> {
 pub struct Reads<C: Types> {
     asks: mpsc::Sender<Ask<C>>,
     hub: Arc<Hub>,
+    /// The latest moment at which this node's state is known to have had everything that was committed.
+    in_step_at: Arc<Mutex<Option<InstantOf<C>>>>,
 }
 
 impl<C: Types> Clone for Reads<C> {
     fn clone(&self) -> Self {
-        Self { asks: self.asks.clone(), hub: self.hub.clone() }
+        Self { asks: self.asks.clone(), hub: self.hub.clone(), in_step_at: self.in_step_at.clone() }
     }
 }
 
@@ -56,14 +60,33 @@ impl<C: Types> Reads<C> {
     pub async fn ready(&self, within: Duration) -> Result<(), NoOutcome> {
         let unavailable = |why: &str| Err(NoOutcome::Unavailable(why.into()));
         let (answer, answered) = oneshot::channel();
-        let by = C::now() + within;
+        let asked_at = C::now();
+        let by = asked_at + within;
         if self.asks.send(Ask { by, answer }).await.is_err() {
             return unavailable("this node is stopping");
         }
         let Ok(index) = answered.await else { return unavailable("this node is stopping") };
         match C::timeout_at(by, self.hub.has_applied(index?)).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                let mut in_step_at = self.in_step_at.lock().unwrap_or_else(PoisonError::into_inner);
+                *in_step_at = (*in_step_at).max(Some(asked_at));
+                Ok(())
+            }
             Err(_) => unavailable("this node is too far behind the leader to answer in time: ask another one"),
+        }
+    }
+
+    /// The latest moment at which this node's state is known to have had everything that was committed; none since it
+    /// started. When a message of the leader arrived says nothing: it may have been sent long before.
+    pub fn in_step_at(&self) -> Option<InstantOf<C>> {
+        *self.in_step_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the leader again and again, so that a local read can state a recent age on an idle node, too.
+    pub(crate) async fn stay_in_step(self) {
+        loop {
+            let _ = self.ready(ROUND_WITHIN).await;
+            C::sleep(IN_STEP_EVERY).await;
         }
     }
 }
@@ -79,7 +102,7 @@ pub(crate) struct Rounds<C: Types, D: StateDisk, P> {
 impl<C: Types, D: StateDisk, P: Calls> Rounds<C, D, P> {
     pub(crate) fn new(id: NodeId, raft: Raft<C, Machine<C, D>>, calls: P, hub: Arc<Hub>) -> (Reads<C>, Self) {
         let (sender, asks) = mpsc::channel(QUEUE);
-        (Reads { asks: sender, hub }, Self { id, raft, calls, asks })
+        (Reads { asks: sender, hub, in_step_at: Arc::default() }, Self { id, raft, calls, asks })
     }
 
     pub(crate) async fn run(mut self) {

@@ -239,7 +239,7 @@ impl Call {
                 (seen, None)
             }
             Consistency::Local => {
-                let (value, seen) = self.edge.node.read_local(look).await.map_err(failed_disk)?;
+                let (value, seen) = self.edge.node.read_local(look).map_err(failed_disk)?;
                 let applied = seen.progress.applied.map_or(0, |applied| applied.index);
                 (value, Some(Age { applied, in_step_within: seen.in_step_within }))
             }

@@ -121,8 +121,7 @@ impl Out<'_> {
     fn about_time(&mut self, sample: &Sample) -> fmt::Result {
         let time = sample.cluster_time.as_secs_f64();
         self.gauge("cluster_time", "Cluster time of this node's state: what leases run by", Some(Unit::Seconds), time)?;
-        let help =
-            "Time that this leadership did not charge to holders because the leader had stalled or no quorum answered it; 0 on a node that does not lead";
+        let help = "Time that this leadership did not charge to holders because the leader had stalled or no quorum answered it; 0 on a node that does not lead";
         self.gauge("clock_withheld", help, Some(Unit::Seconds), sample.withheld.as_secs_f64())
     }
 

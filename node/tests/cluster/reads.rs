@@ -1,10 +1,10 @@
 //! Reads see what was acknowledged before them, on every node.
 
 use crate::fleet::{caller, create, item};
-use crate::world::{World, request, within};
+use crate::world::{Threads, World, request, until, within};
 use lease::names::SpaceName;
 use lease::views::IfClaimed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_on_any_node_sees_what_another_node_has_acknowledged() {
@@ -48,7 +48,7 @@ async fn without_a_quorum_a_read_is_refused_and_a_local_one_says_how_far_it_is()
     let node = world.node(leader).clone();
     let refused = node.read(Duration::from_secs(3), |state, _| state.now()).await;
     assert!(refused.is_err(), "{refused:?}");
-    let (live, seen) = node.read_local(|state, _| state.live_items()).await.unwrap();
+    let (live, seen) = node.read_local(|state, _| state.live_items()).unwrap();
     assert_eq!(live, 1);
     assert!(seen.progress.applied.is_some());
     let asked = tokio::time::timeout(
@@ -56,4 +56,40 @@ async fn without_a_quorum_a_read_is_refused_and_a_local_one_says_how_far_it_is()
         node.submit(vec![request("ada", create("b"))], Duration::from_millis(500)),
     );
     assert!(asked.await.unwrap().is_err(), "nothing is acknowledged without a quorum");
+}
+
+/// A node that was stopped hears of its leader at once, by messages that were sent long before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_read_never_understates_the_age_of_what_it_shows() {
+    let mut world = World::of(3).await;
+    world.lead(1).await;
+    let threads = Threads::new();
+    world.kill(3).await;
+    world.restart_on(3, &threads).await;
+    let node = world.node(3).clone();
+    let look = || node.read_local(|state, _| state.live_items()).unwrap();
+    until("a local read states an age", || look().1.in_step_within.is_some()).await;
+
+    let stopped = threads.stop().await;
+    let mut acknowledged = Vec::new();
+    for number in 0..300 {
+        world.ask(1, "ada", create(&format!("item-{number}"))).await;
+        acknowledged.push(Instant::now());
+    }
+    drop(stopped);
+    until("it has caught up", || {
+        let began = Instant::now();
+        let (shown, seen) = look();
+        let Some(missing) = acknowledged.get(usize::try_from(shown).unwrap()) else { return true };
+        if let Some(age) = seen.in_step_within {
+            let missing_for = began.saturating_duration_since(*missing);
+            assert!(
+                age >= missing_for,
+                "stated an age of {age:?}, but what was acknowledged {missing_for:?} ago is not shown"
+            );
+        }
+        false
+    })
+    .await;
+    until("and is in step again", || look().1.in_step_within.is_some_and(|age| age < Duration::from_secs(5))).await;
 }
