@@ -11,6 +11,7 @@
 //! Where to look: a noun has a file of its own (`item`, `standing`, `line`, `policy`, …), a verb stands in `apply/`,
 //! and [`bounds`] has every number.
 
+pub mod answer_size;
 pub mod archive;
 pub mod bounds;
 pub mod caller;

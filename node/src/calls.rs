@@ -44,6 +44,7 @@ pub trait Calls: Clone + Send + Sync + 'static {
 /// What became of forwarded commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forwarded {
+    /// In order. The last ones may be missing: they may have happened.
     Answered(Vec<Outcome>),
     /// Nothing of it entered any log: it may be sent again.
     NotTaken(String),

@@ -8,7 +8,9 @@ use crate::calls::{Calls, Forwarded};
 use crate::clock::Clock;
 use crate::leadership::known_leader;
 use futures_util::future::{self, Either};
+use lease::answer_size::GRANT_BYTES_MAX;
 use lease::numbers::Wall;
+use lease::sabotage::{Broken, is_broken};
 use lease::{Entry, Outcome, Request};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::ClientWriteError;
@@ -34,6 +36,10 @@ const BATCH_COMMANDS: usize = 1_024;
 const BATCH_BYTES: usize = 1024 * 1024;
 /// What one caller may send at once: it has to fit into a frame between nodes and an entry of the log, with room.
 pub const SUBMISSION_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// What the answers to a batch may take: they come back from the leader in one frame, with room for what is around them.
+pub const ANSWERS_BYTES_MAX: usize = 16 * 1024 * 1024 - 1024;
+/// A grant shows its item, but also the largest one takes no claim's place in a batch. Nor is any single command too large.
+const _: () = assert!(BATCH_COMMANDS * GRANT_BYTES_MAX <= ANSWERS_BYTES_MAX && lease::bounds::BATCH < BATCH_COMMANDS);
 /// Callers that wait for the next batch. Beyond it a caller waits before it is taken up.
 const QUEUE: usize = 4_096;
 /// An answer that takes longer is lost: the callers are told that they cannot know.
@@ -48,8 +54,8 @@ const LEADER_RETRY: Duration = Duration::from_millis(20);
 pub enum NoOutcome {
     /// It did not happen and will not: it may be sent again, to any node.
     Unavailable(String),
-    /// It did not happen, and never will: nothing so large is taken.
-    TooLarge { bytes: usize, max: usize },
+    /// It did not happen, and never will: the commands, or what their answers could take, are more than is taken at once.
+    TooLarge { what: &'static str, bytes: usize, max: usize },
     /// It may have happened, or may still. Send it again under the same request id to learn which.
     Unknown(String),
 }
@@ -58,7 +64,9 @@ impl fmt::Display for NoOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(why) => write!(f, "unavailable: {why}"),
-            Self::TooLarge { bytes, max } => write!(f, "too large: {bytes} bytes, at most {max} are taken at once"),
+            Self::TooLarge { what, bytes, max } => {
+                write!(f, "too large: {what} of {bytes} bytes, at most {max} are taken at once")
+            }
             Self::Unknown(why) => write!(f, "unknown whether it happened: {why}"),
         }
     }
@@ -80,7 +88,7 @@ impl<C> Responds for C where
 /// Commands of one caller, with the way back.
 struct Submission<C: Types> {
     requests: Vec<Request>,
-    bytes: usize,
+    size: Size,
     /// Nothing of it is sent after this.
     send_by: InstantOf<C>,
     /// A follower's own: a leader does not send on what was sent to it.
@@ -88,6 +96,38 @@ struct Submission<C: Types> {
     /// Of the request that it belongs to: what is said of it carries the request's trace.
     span: tracing::Span,
     answer: oneshot::Sender<Result<Vec<Outcome>, NoOutcome>>,
+}
+
+/// What a batch is bounded by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    commands: usize,
+    bytes: usize,
+    /// What their answers take at most.
+    answers: usize,
+}
+
+impl Size {
+    fn of(requests: &[Request]) -> Self {
+        let answer = |request: &Request| request.command.answer_bytes_max();
+        Self {
+            commands: requests.len(),
+            bytes: requests.iter().map(lease::encoding::encoded_len).sum(),
+            answers: if is_broken(Broken::LongAnswers) { 0 } else { requests.iter().map(answer).sum() },
+        }
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            commands: self.commands + other.commands,
+            bytes: self.bytes + other.bytes,
+            answers: self.answers + other.answers,
+        }
+    }
+
+    fn fits(self) -> bool {
+        self.commands <= BATCH_COMMANDS && self.bytes <= BATCH_BYTES && self.answers <= ANSWERS_BYTES_MAX
+    }
 }
 
 /// Takes commands from anyone.
@@ -185,7 +225,7 @@ impl<C: Types> Proposer<C> {
     /// Returns when all that was taken before is answered, or the time is over.
     pub async fn settled(&self, within: Duration) {
         // One batch is on its way at a time and in order: when this one is answered, so are all before it.
-        let _ = C::timeout(within, self.enqueue(Vec::new(), 0, within, true)).await;
+        let _ = C::timeout(within, self.enqueue(Vec::new(), Size::default(), within, true)).await;
     }
 
     #[cfg(test)]
@@ -215,23 +255,23 @@ impl<C: Types> Proposer<C> {
         if may_forward && self.refuses_callers() {
             return Err(NoOutcome::Unavailable("this node is draining: ask another one".into()));
         }
-        let bytes = requests.iter().map(lease::encoding::encoded_len).sum();
-        if bytes > SUBMISSION_BYTES_MAX {
-            return Err(NoOutcome::TooLarge { bytes, max: SUBMISSION_BYTES_MAX });
+        let size = Size::of(&requests);
+        if size.bytes > SUBMISSION_BYTES_MAX {
+            return Err(NoOutcome::TooLarge { what: "commands", bytes: size.bytes, max: SUBMISSION_BYTES_MAX });
         }
-        self.enqueue(requests, bytes, within, may_forward).await
+        self.enqueue(requests, size, within, may_forward).await
     }
 
     async fn enqueue(
         &self,
         requests: Vec<Request>,
-        bytes: usize,
+        size: Size,
         within: Duration,
         may_forward: bool,
     ) -> Result<Vec<Outcome>, NoOutcome> {
         let (answer, answered) = oneshot::channel();
         let span = tracing::Span::current();
-        let submission = Submission { requests, bytes, send_by: C::now() + within, may_forward, span, answer };
+        let submission = Submission { requests, size, send_by: C::now() + within, may_forward, span, answer };
         if self.submissions.send(submission).await.is_err() {
             return Err(NoOutcome::Unavailable("this node is stopping: ask another one".into()));
         }
@@ -253,9 +293,17 @@ pub(crate) struct Gatherer<C: Types, D: StateDisk, P> {
 
 /// Where a batch went.
 enum Sent {
+    /// In order, and maybe not all: what is missing may have happened.
     Answered(Vec<Outcome>),
+    /// It may be sent again.
     NotTaken(String),
-    Unknown(String),
+    Over(NoOutcome),
+}
+
+impl Sent {
+    fn unknown(why: impl Into<String>) -> Self {
+        Self::Over(NoOutcome::Unknown(why.into()))
+    }
 }
 
 impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
@@ -289,13 +337,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             Some(first) => first,
             None => self.submissions.recv().await?,
         };
-        let (mut commands, mut bytes) = (first.requests.len(), first.bytes);
+        let mut size = first.size;
         let may_forward = first.may_forward;
         let mut batch = vec![first];
         while let Ok(next) = self.submissions.try_recv() {
-            commands += next.requests.len();
-            bytes += next.bytes;
-            if commands > BATCH_COMMANDS || bytes > BATCH_BYTES || next.may_forward != may_forward {
+            size = size.with(next.size);
+            if !size.fits() || next.may_forward != may_forward {
                 self.left_over = Some(next);
                 break;
             }
@@ -319,9 +366,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             }
             match self.try_send(&mut batch).await {
                 Sent::Answered(outcomes) => return answer_each(batch, outcomes),
-                Sent::Unknown(why) => {
+                Sent::Over(no_outcome) => {
                     for submission in batch {
-                        let _ = submission.answer.send(Err(NoOutcome::Unknown(why.clone())));
+                        let _ = submission.answer.send(Err(no_outcome.clone()));
                     }
                     return;
                 }
@@ -351,8 +398,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         if requests.is_empty() {
             return Sent::Answered(Vec::new());
         }
+        // Only one caller's can be: a batch is closed before. Nothing of it was sent.
+        let answers = batch.iter().map(|submission| submission.size.answers).sum();
+        if answers > ANSWERS_BYTES_MAX {
+            return Sent::Over(NoOutcome::TooLarge { what: "answers", bytes: answers, max: ANSWERS_BYTES_MAX });
+        }
         self.counts.forwarded.fetch_add(requests.len() as u64, Ordering::Relaxed);
-        let wanted = requests.len();
         for submission in batch.iter() {
             submission.span.in_scope(|| tracing::debug!(leader, "sent on to the leader"));
         }
@@ -363,12 +414,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             Either::Right(_) => Forwarded::Unknown("the leader was replaced before it answered".into()),
         };
         match forwarded {
-            Forwarded::Answered(outcomes) if outcomes.len() == wanted => Sent::Answered(outcomes),
-            Forwarded::Answered(outcomes) => {
-                Sent::Unknown(format!("the leader answered {} of {wanted} commands", outcomes.len()))
-            }
+            Forwarded::Answered(outcomes) => Sent::Answered(outcomes),
             Forwarded::NotTaken(why) => Sent::NotTaken(why),
-            Forwarded::Unknown(why) => Sent::Unknown(why),
+            Forwarded::Unknown(why) => Sent::unknown(why),
         }
     }
 
@@ -389,7 +437,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         let (responder, answered) = ProgressResponder::complete_only();
         let write = self.raft.write(Proposal::seal(&entry)).with_leader(stamp.leader).responder(responder);
         if let Err(fatal) = write.await {
-            return Sent::Unknown(format!("Raft stopped: {fatal}"));
+            return Sent::unknown(format!("Raft stopped: {fatal}"));
         }
         let answered = C::timeout(ANSWER_WITHIN, answered).await;
         if let Ok(Ok(Ok(_))) = answered {
@@ -397,13 +445,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         }
         match answered {
             Ok(Ok(Ok(response))) if response.data.outcomes.len() == wanted => Sent::Answered(response.data.outcomes),
-            Ok(Ok(Ok(_))) => Sent::Unknown("the answer does not fit the question".into()),
+            Ok(Ok(Ok(_))) => Sent::unknown("the answer does not fit the question"),
             Ok(Ok(Err(ClientWriteError::ForwardToLeader(_)))) => {
                 Sent::NotTaken("the leader changed before it took the command".into())
             }
-            Ok(Ok(Err(error))) => Sent::Unknown(error.to_string()),
-            Ok(Err(_)) => Sent::Unknown("Raft stopped before it answered".into()),
-            Err(_) => Sent::Unknown(format!("no quorum answered within {} s", ANSWER_WITHIN.as_secs())),
+            Ok(Ok(Err(error))) => Sent::unknown(error.to_string()),
+            Ok(Err(_)) => Sent::unknown("Raft stopped before it answered"),
+            Err(_) => Sent::unknown(format!("no quorum answered within {} s", ANSWER_WITHIN.as_secs())),
         }
     }
 
@@ -419,10 +467,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
     }
 }
 
+/// The leader leaves out, from the end, what does not fit into a frame. Who asked for that asks again.
 fn answer_each<C: Types>(batch: Vec<Submission<C>>, outcomes: Vec<Outcome>) {
     let mut outcomes = outcomes.into_iter();
     for submission in batch {
-        let own = outcomes.by_ref().take(submission.requests.len()).collect();
-        let _ = submission.answer.send(Ok(own));
+        let own: Vec<Outcome> = outcomes.by_ref().take(submission.requests.len()).collect();
+        let is_whole = own.len() == submission.requests.len();
+        let cut = || NoOutcome::Unknown("the answer did not fit beside those of other callers".into());
+        let _ = submission.answer.send(if is_whole { Ok(own) } else { Err(cut()) });
     }
 }

@@ -8,9 +8,11 @@ use crate::metrics;
 use crate::node::Node;
 use crate::peers::connection::Peers;
 use crate::peers::server::Service;
-use crate::peers::wire::{Hello, NodeQuestion, NodeReply, StatusReply, Welcome};
-use crate::propose::NoOutcome;
-use lease::Request;
+use crate::peers::wire::{Hello, NodeQuestion, NodeReply, Purpose, StatusReply, Welcome};
+use crate::propose::{ANSWERS_BYTES_MAX, NoOutcome};
+use lease::encoding::{decode, encode, encoded_len};
+use lease::sabotage::{Broken, is_broken};
+use lease::{Outcome, Request};
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::{Blob, IdentityRecord};
@@ -25,6 +27,11 @@ pub type TokioNode = Node<OnTokio, RocksDisk, Peers>;
 
 /// Time that a forwarded command has here; its sender waits longer.
 const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
+/// What stands before the outcomes in their encoding.
+const LENGTH_BYTES: usize = 16;
+/// And around it in a frame.
+const REPLY_BYTES: usize = 64;
+const _: () = assert!(ANSWERS_BYTES_MAX + REPLY_BYTES <= Purpose::Calls.frame_bytes_max());
 /// A joining node asks again: no need to keep it waiting.
 const PROMOTE_WITHIN: Duration = Duration::from_secs(2);
 const PASSED_ON_WITHIN: Duration = Duration::from_secs(5);
@@ -45,7 +52,7 @@ impl NodeService {
     }
 
     async fn forward(&self, from: NodeId, requests: &Blob) -> NodeReply {
-        let requests: Vec<Request> = match lease::encoding::decode(&requests.0) {
+        let requests: Vec<Request> = match decode(&requests.0) {
             Ok(requests) => requests,
             Err(error) => return NodeReply::Refused { why: format!("forwarded commands: {error}") },
         };
@@ -55,7 +62,7 @@ impl NodeService {
             tracing::debug!(from, request_id, command, "a command of another node's caller");
         }
         match self.node.proposer().submit_here(requests, FORWARDED_WITHIN).await {
-            Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(lease::encoding::encode(&outcomes).into()) },
+            Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(encode_fitting(&outcomes).into()) },
             Err(NoOutcome::Unavailable(_)) => NodeReply::NotLeader { leader: self.node.leader() },
             Err(NoOutcome::TooLarge { .. }) => NodeReply::Refused { why: "more than is taken at once".into() },
             Err(NoOutcome::Unknown(why)) => NodeReply::Unknown { why },
@@ -113,6 +120,22 @@ impl NodeService {
             members: metrics.membership_config.membership().into(),
         }
     }
+}
+
+/// As many outcomes, from the first on, as a reply has room for. All, unless heartbeats name many cancelled leases.
+fn encode_fitting(outcomes: &[Outcome]) -> Vec<u8> {
+    let all = encode(&outcomes);
+    if all.len() <= ANSWERS_BYTES_MAX || is_broken(Broken::LongAnswers) {
+        return all;
+    }
+    let mut left = ANSWERS_BYTES_MAX - LENGTH_BYTES;
+    let fit = outcomes.iter().map_while(|outcome| {
+        left = left.checked_sub(encoded_len(outcome))?;
+        Some(())
+    });
+    let fit = fit.count();
+    tracing::warn!(bytes = all.len(), fit, of = outcomes.len(), "not all answers to another node's callers fit");
+    encode(&&outcomes[..fit])
 }
 
 impl Service for NodeService {

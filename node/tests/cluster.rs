@@ -20,6 +20,8 @@ mod divergence;
 mod failover;
 #[path = "cluster/leases.rs"]
 mod leases;
+#[path = "cluster/long_answers.rs"]
+mod long_answers;
 #[path = "cluster/lost_log.rs"]
 mod lost_log;
 #[path = "cluster/membership.rs"]

@@ -5,7 +5,7 @@ use crate::random::Random;
 use crate::reach::Reach;
 use crate::store::Store;
 use lease::changes::{Change, Changes};
-use lease::encoding::decode;
+use lease::encoding::{decode, encoded_len};
 use lease::invariants::Witness;
 use lease::record;
 use lease::space::Space;
@@ -129,6 +129,7 @@ impl<'l> Run<'l> {
         let mut other = self.b.state.apply(entry, &self.b.store);
         self.liar.falsify(Name::B, entry, &mut other);
         self.compare(&applied, &other)?;
+        check_lengths(entry, &applied)?;
         let liar = &mut *self.liar;
         self.a.store.take(&applied.changes, |key| liar.loses(Name::A, key));
         self.a.store.flush();
@@ -291,4 +292,15 @@ fn difference<T: std::fmt::Debug + PartialEq>(one: &[T], other: &[T]) -> String 
             one.get(other.len()).or(other.get(one.len()))
         ),
     }
+}
+
+/// No answer is longer than its command said it could be.
+fn check_lengths(entry: &Entry, applied: &Applied) -> Result<(), Failure> {
+    for (request, outcome) in entry.commands.iter().zip(&applied.outcomes) {
+        let (bytes, max) = (encoded_len(outcome), request.command.answer_bytes_max());
+        if bytes > max {
+            return Err(Failure::new("answers", format!("{bytes} bytes, at most {max} were said: {outcome:?}")));
+        }
+    }
+    Ok(())
 }

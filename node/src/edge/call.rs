@@ -171,8 +171,8 @@ impl Call {
                     return Err(Problem::new(Code::Unavailable).with_detail(why).into());
                 }
                 Err(NoOutcome::Unavailable(_)) => {}
-                Err(NoOutcome::TooLarge { bytes, max }) => {
-                    let why = format!("{bytes} bytes, at most {max} are taken at once");
+                Err(NoOutcome::TooLarge { what, bytes, max }) => {
+                    let why = format!("{what} of {bytes} bytes, at most {max} are taken at once");
                     return Err(Problem::new(Code::TooLarge).with_detail(why).into());
                 }
             }

@@ -151,9 +151,8 @@ fn node_reply(reply: Reply) -> Result<NodeReply, PeerError> {
     match reply {
         Reply::Node(reply) => Ok(reply),
         Reply::Refused { why } => Err(PeerError::Refused { why }),
-        Reply::Vote(_) | Reply::TransferLeader(_) | Reply::Failed { .. } => {
-            Err(PeerError::lost("the reply is to another question"))
-        }
+        Reply::Failed { why } => Err(PeerError::lost(why)),
+        Reply::Vote(_) | Reply::TransferLeader(_) => Err(PeerError::lost("the reply is to another question")),
     }
 }
 

@@ -56,7 +56,7 @@ impl Calls for Peers {
 fn forwarded(reply: Result<NodeReply, PeerError>, requests: usize) -> Forwarded {
     match reply {
         Ok(NodeReply::Forwarded { outcomes }) => match decode::<Vec<lease::Outcome>>(&outcomes.0) {
-            Ok(outcomes) if outcomes.len() == requests => Forwarded::Answered(outcomes),
+            Ok(outcomes) if (1..=requests).contains(&outcomes.len()) => Forwarded::Answered(outcomes),
             Ok(outcomes) => Forwarded::Unknown(format!("{} outcomes for {requests} requests", outcomes.len())),
             Err(error) => Forwarded::Unknown(format!("outcomes that cannot be read: {error}")),
         },
@@ -88,7 +88,11 @@ mod tests {
         assert!(is_unknown(Ok(NodeReply::Unknown { why: why() })));
         assert!(is_unknown(Ok(NodeReply::ReadIndexAt { index: 1 })));
         assert!(is_unknown(Ok(NodeReply::Forwarded { outcomes: Blob(b"rubbish".to_vec().into()) })));
-        let none = encode(&Vec::<lease::Outcome>::new());
-        assert!(is_unknown(Ok(NodeReply::Forwarded { outcomes: Blob(none.into()) })));
+        let answered = |count| {
+            let outcomes = vec![lease::Outcome::Activated; count];
+            Ok(NodeReply::Forwarded { outcomes: Blob(encode(&outcomes).into()) })
+        };
+        assert!(is_unknown(answered(0)) && is_unknown(answered(2)));
+        assert_eq!(forwarded(answered(1), 3), Forwarded::Answered(vec![lease::Outcome::Activated]));
     }
 }

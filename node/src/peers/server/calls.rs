@@ -45,6 +45,7 @@ pub(super) async fn serve<S: Service>(
                 while let Some(Ok(done)) = answered {
                     if let Err(error) = writer.push(&done) {
                         let why = format!("the reply is too large: {error}");
+                        tracing::error!(from, "{why}");
                         writer.push(&Answered { sequence: done.sequence, reply: Reply::Failed { why } })?;
                     }
                     answered = if writer.is_full() { None } else { answering.try_join_next() };
