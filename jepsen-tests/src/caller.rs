@@ -12,6 +12,7 @@ use client::api::Code;
 use client::names::{ItemId, QueueName};
 use client::{Answer, Call, Client, Error};
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -19,6 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 /// How long callers wait for an answer: some less than an election takes, some more.
 const PATIENCE_MS: [u64; 5] = [800, 1_000, 1_500, 2_500, 5_000];
+/// No id is repeated later.
+const REPEATED_WITHIN: Micros = 120_000_000;
+/// Ids between two looks for those that are too old.
+const SENT_KEPT: usize = 1_024;
 /// One call in so many goes to another node although nothing is wrong with the last.
 const WANDERS: u64 = 16;
 
@@ -70,6 +75,8 @@ pub struct Caller {
     asked: u64,
     patience: Duration,
     manner: Manner,
+    /// When each id was first sent, as far as it may be repeated.
+    sent: BTreeMap<String, Micros>,
     log: Log,
     /// When its last operation ended.
     last: Micros,
@@ -96,6 +103,7 @@ impl Caller {
             asked: 0,
             patience,
             manner: Manner::default(),
+            sent: BTreeMap::new(),
             log: world.recorder.log(),
             last: 0,
         })
@@ -206,7 +214,18 @@ impl Caller {
         };
         let patience = manner.patience.unwrap_or(self.patience);
         let call = make(&self.clients[self.node]).key(&key).within(patience).attempt_within(patience);
-        let call = if is_repeat { call.repeated() } else { call };
+        let now = self.world.clock.now();
+        let call = match self.sent.get(&key) {
+            _ if !is_repeat => {
+                if self.sent.len().is_multiple_of(SENT_KEPT) {
+                    self.sent.retain(|_, at| *at + REPEATED_WITHIN > now);
+                }
+                self.sent.insert(key.clone(), now);
+                call
+            }
+            Some(first) => call.repeated(Duration::from_micros(now.saturating_sub(*first))),
+            None => call.repeated(Duration::MAX),
+        };
         let begun = self.log.begin(Operation {
             process: self.process,
             actor: self.actor.clone(),

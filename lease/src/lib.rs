@@ -42,7 +42,7 @@ mod state;
 
 pub use apply::{Applied, NextDeadlines, validate};
 pub use archive::{Archive, Records};
-pub use command::{Command, Entry, Request};
+pub use command::{Attempt, Command, Entry, Request};
 pub use event::Event;
 pub use hash::{Salt, StateHash};
 pub use outcome::Outcome;

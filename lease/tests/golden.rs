@@ -334,7 +334,7 @@ impl Book {
         }
         let mut request = names::request(caller, self.requests, command);
         request.space = SpaceName::new("acme").unwrap();
-        request.retry = self.requests.is_multiple_of(2);
+        request.attempt = if self.requests.is_multiple_of(2) { Attempt::Repeat } else { Attempt::First };
         request
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 pub type TokioNode = Node<OnTokio, RocksDisk, Peers>;
 
 /// Time that a forwarded command has here; its sender waits longer.
-const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
+pub(crate) const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
 /// A joining node asks again: no need to keep it waiting.
 const PROMOTE_WITHIN: Duration = Duration::from_secs(2);
 const PASSED_ON_WITHIN: Duration = Duration::from_secs(5);

@@ -22,7 +22,7 @@ use lease::changes::Changes;
 use lease::names::{ActorId, RequestId, SpaceName};
 use lease::numbers::{Epoch, Token, Wall};
 use lease::refusal::Refusal;
-use lease::{Command, Entry, Outcome, Request, State};
+use lease::{Attempt, Command, Entry, Outcome, Request, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -242,7 +242,7 @@ fn entry(cluster: u128, restored: &RestoredRecord, state: &State, wall: Wall) ->
         caller,
         // The backup may remember the restore before it: this one is another.
         request_id: RequestId::new(&format!("restore-{cluster:032x}")).expect("within the bounds of an id"),
-        retry: false,
+        attempt: Attempt::First,
         command: Command::BeginEpoch { token_floor: restored.token_floor },
     };
     Entry { at: state.now(), wall, commands: vec![request] }

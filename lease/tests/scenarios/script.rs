@@ -3,7 +3,7 @@
 use super::sentence::{Sentence, actor_id, item_id, span_of, wall_of};
 use super::verbs::command;
 use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
-use lease::command::{ClaimMany, Release};
+use lease::command::{Attempt, ClaimMany, Release};
 use lease::names::{ActorId, RequestId, SessionId, SpaceName};
 use lease::numbers::{Time, Wall};
 use lease::{Command, Request};
@@ -111,10 +111,10 @@ impl<'a> Script<'a> {
             return self.fill(&space, &caller, line.rest());
         }
         self.requests += 1;
-        let (id, retry) = line.request.take().unwrap_or((format!("line-{}", self.requests), false));
+        let (id, attempt) = line.request.take().unwrap_or((format!("line-{}", self.requests), Attempt::First));
         let command = command(&mut line);
         line.done();
-        vec![Request { space, caller, request_id: RequestId::new(&id).expect("a request id"), retry, command }]
+        vec![Request { space, caller, request_id: RequestId::new(&id).expect("a request id"), attempt, command }]
     }
 
     /// `mob@nowhere fills 4000 batches`: as many requests of a thousand entries each, all for nothing.
@@ -129,7 +129,7 @@ impl<'a> Script<'a> {
                     space: space.clone(),
                     caller: caller.clone(),
                     request_id: RequestId::new(&format!("fill-{}-{number}", self.requests)).expect("a request id"),
-                    retry: false,
+                    attempt: Attempt::First,
                     command: Command::ClaimMany(batch.clone()),
                 }
             })

@@ -32,7 +32,7 @@ async fn a_line_is_served_in_order_over_all_nodes_also_when_a_waiters_node_is_ki
     line_is(&edge, leader, 2).await;
     edge.world.kill(f);
     assert!(matches!(bobs.await.unwrap(), Sent::Lost), "his node is gone");
-    let again = edge.caller("bob").at(leader).key("bobs").with("tenure-retry", "true");
+    let again = edge.caller("bob").at(leader).key("bobs").with("tenure-retry", "1000");
     let bobs = tokio::spawn(again.post("/v1/items/a/claim", wait()).ok());
     edge.caller("ada").at(g).post("/v1/items/a/release", json!({})).ok().await;
     let bobs = bobs.await.unwrap();
