@@ -88,7 +88,7 @@ impl State {
             moved: BTreeMap::new(),
         };
         step.state.meta.now = step.state.meta.now.max(entry.at.min(TIME_MAX));
-        step.state.meta.newest_wall = step.state.meta.newest_wall.max(entry.wall);
+        step.state.meta.note_wall(entry.wall);
         step.forget_requests(entry.commands.len());
         step.work_off_due(&entry.commands);
         let outcomes = entry.commands.iter().map(|request| step.answer(request)).collect();
@@ -112,7 +112,7 @@ pub(crate) struct Step<'a> {
     state: &'a mut State,
     archive: &'a dyn Archive,
     wall: Wall,
-    /// The latest wall time that any entry before this one carried.
+    /// [`State::newest_wall`] before this entry.
     newest_wall_before: Wall,
     /// Whose command is being carried out.
     by: Option<Who>,
@@ -183,12 +183,13 @@ impl Step<'_> {
             Command::RegisterWorker(registration) => self.register_worker(ask, registration),
             Command::DrainWorker { worker } => self.drain_worker(ask, worker),
             Command::RemoveWorker { worker } => self.remove_worker(ask, worker),
-            Command::BeginEpoch { token_floor } => self.begin_epoch(ask, *token_floor),
+            Command::BeginEpoch { token_floor } => self.begin_epoch(ask, *token_floor, false),
             Command::Activate => self.activate(ask),
             Command::RaiseRules { version } => self.raise_rules(ask, *version),
         }
     }
 
+            Command::BeginEpochAcceptingClock { token_floor } => self.begin_epoch(ask, *token_floor, true),
     /// Writes every touched record once, as it is now, and closes the step.
     fn finish(mut self, outcomes: Vec<Outcome>) -> Applied {
         for key in std::mem::take(&mut self.touched) {

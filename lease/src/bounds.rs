@@ -92,6 +92,10 @@ pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
 /// Offered to callers who wait for something that has no deadline of its own.
 pub const RETRY_HINT: Span = Span::secs(1);
 
+/// An entry whose wall clock is this much earlier than that of an entry before it shows that the earlier one was wrong:
+/// leaders' clocks do not differ by so much.
+pub const WALL_SET_BACK: Span = Span::secs(3600);
+
 /// JSON readers keep integers exact below this.
 pub const TOKEN_LIMIT: u64 = 1 << 53;
 /// A restored epoch's counter starts at (seconds since 2026-01-01) × 2^20: a million grants a second fit between.
@@ -109,7 +113,7 @@ mod tests {
         let spans = [PLACE_LIFE, CANCEL_GRACE, REQUEST_MEMORY, REPEAT_WITHIN, WORKER_GONE_AFTER, RETRY_HINT];
         assert_eq!(spans.map(|span| span.0), [30_000, 30_000, 120_000, 100_000, 600_000, 1_000]);
         assert_eq!(WORKER_FORGOTTEN_AFTER, Span(86_400_000));
-        assert_eq!(SPAN_MAX, Span(316_224_000_000));
+        assert_eq!((SPAN_MAX, WALL_SET_BACK), (Span(316_224_000_000), Span(3_600_000)));
         assert_eq!((BODY_BYTES, TOKEN_LIMIT), (65_536, 9_007_199_254_740_992));
     }
 }

@@ -87,6 +87,7 @@ pub enum Command {
     BeginEpoch { token_floor: Option<Token> },
     Activate,
     RaiseRules { version: u32 },
+    BeginEpochAcceptingClock { token_floor: Option<Token> },
 }
 
 /// What a claim does when it cannot be granted now.
@@ -374,7 +375,8 @@ impl Command {
             | Self::RemoveWorker { .. }
             | Self::BeginEpoch { .. }
             | Self::Activate
-            | Self::RaiseRules { .. } => return None,
+            | Self::RaiseRules { .. }
+            | Self::BeginEpochAcceptingClock { .. } => return None,
         })
     }
 

@@ -11,7 +11,7 @@ pub(crate) mod ordered_set;
 pub(crate) mod ready;
 pub(crate) mod shared;
 
-use crate::bounds::{RULES_FIRST, RULES_VERSION};
+use crate::bounds::{RULES_FIRST, RULES_VERSION, WALL_SET_BACK};
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
 use crate::item::LabelSets;
@@ -20,6 +20,7 @@ use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, 
 use crate::queue::{Flow, Queue};
 use crate::request_memory::RequestMemory;
 use crate::space::Space;
+use crate::sabotage::{Broken, is_broken};
 use crate::standing::StateKind;
 use crate::worker::Worker;
 use deadlines::Deadlines;
@@ -67,7 +68,7 @@ pub(crate) struct Meta {
     pub(crate) rules_version: u32,
     pub(crate) salt: Salt,
     pub(crate) now: Time,
-    /// The latest wall time any entry carried.
+    /// The latest wall time that any entry carried since the wall clock was last set back: see [`Meta::note_wall`].
     pub(crate) newest_wall: Wall,
     pub(crate) epoch: Epoch,
     /// After a restore nothing is granted until an operator says so.
@@ -89,6 +90,16 @@ pub(crate) struct Meta {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wake {
     pub(crate) of: ItemNo,
+impl Meta {
+    /// An entry carries this wall time. One clock that was far ahead is believed until an entry comes from one that is not.
+    pub(crate) fn note_wall(&mut self, wall: Wall) {
+        let is_set_back = wall.0.saturating_add(WALL_SET_BACK.0) < self.newest_wall.0;
+        if is_set_back && !is_broken(Broken::WrongDate) || wall > self.newest_wall {
+            self.newest_wall = wall;
+        }
+    }
+}
+
     pub(crate) completed: bool,
     /// Whoever was created later waits for another end of it: it was reopened.
     pub(crate) up_to: ItemNo,
@@ -204,7 +215,7 @@ impl State {
         self.meta.epoch
     }
 
-    /// The latest wall time that any entry carried.
+    /// The latest wall time that any entry carried, without those from before the clock was set back by a lot.
     #[must_use]
     pub fn newest_wall(&self) -> Wall {
         self.meta.newest_wall

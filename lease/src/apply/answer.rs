@@ -251,6 +251,9 @@ impl IdentityPolicy {
 impl Command {
     /// Commands of the cluster's own life, taken also before activation.
     fn is_of_cluster(&self) -> bool {
-        matches!(self, Self::BeginEpoch { .. } | Self::Activate | Self::RaiseRules { .. })
+        matches!(
+            self,
+            Self::BeginEpoch { .. } | Self::BeginEpochAcceptingClock { .. } | Self::Activate | Self::RaiseRules { .. }
+        )
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Reach {
 }
 
 /// Every variant of `Command`.
-pub(crate) const COMMANDS: [&str; 36] = [
+pub(crate) const COMMANDS: [&str; 37] = [
     "create",
     "create_many",
     "claim",
@@ -68,6 +68,7 @@ pub(crate) const COMMANDS: [&str; 36] = [
     "raise_rules",
 ];
 
+    "begin_epoch_accepting_clock",
 fn name(command: &Command) -> &'static str {
     match command {
         Command::Create(_) => "create",
@@ -108,6 +109,7 @@ fn name(command: &Command) -> &'static str {
         Command::RaiseRules { .. } => "raise_rules",
     }
 }
+        Command::BeginEpochAcceptingClock { .. } => "begin_epoch_accepting_clock",
 
 /// Whether it did something: not refused, not empty, not refused in all its parts.
 fn was_accepted(outcome: &Outcome) -> bool {

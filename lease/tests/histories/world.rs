@@ -449,7 +449,11 @@ impl World {
                 }
             }
             Verb::BeginEpoch => {
-                Command::BeginEpoch { token_floor: self.random.maybe(10, |random| Token(random.between(1, 1 << 50))) }
+                let token_floor = self.random.maybe(10, |random| Token(random.between(1, 1 << 50)));
+                match self.random.percent(30) {
+                    true => Command::BeginEpochAcceptingClock { token_floor },
+                    false => Command::BeginEpoch { token_floor },
+                }
             }
             Verb::Activate => Command::Activate,
             Verb::RaiseRules => Command::RaiseRules { version: u32::from(self.random.percent(80)) },

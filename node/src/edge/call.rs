@@ -387,6 +387,7 @@ fn class_of(command: &Command) -> Class {
         | Command::DrainWorker { .. }
         | Command::RemoveWorker { .. }
         | Command::BeginEpoch { .. }
+        | Command::BeginEpochAcceptingClock { .. }
         | Command::Activate
         | Command::RaiseRules { .. } => Class::Work,
     }
