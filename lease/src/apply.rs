@@ -45,6 +45,7 @@ use crate::sabotage::goes_by_later_rules;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
 use crate::state::items::{Item, ItemKey, Touched};
+use crate::state::openings::Opening;
 use crate::state::{LiveQueue, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,8 @@ pub struct Applied {
     pub events: Vec<Event>,
     /// Every record that is another now, the events among them.
     pub changes: Changes,
+    /// Where callers of `next` who wait should look again. In no record: it matters only to those who wait now.
+    pub openings: Vec<Opening>,
 }
 
 /// When the leader should propose a tick if nothing else comes.
@@ -186,10 +189,10 @@ impl Step<'_> {
             Command::BeginEpoch { token_floor } => self.begin_epoch(ask, *token_floor, false),
             Command::Activate => self.activate(ask),
             Command::RaiseRules { version } => self.raise_rules(ask, *version),
+            Command::BeginEpochAcceptingClock { token_floor } => self.begin_epoch(ask, *token_floor, true),
         }
     }
 
-            Command::BeginEpochAcceptingClock { token_floor } => self.begin_epoch(ask, *token_floor, true),
     /// Writes every touched record once, as it is now, and closes the step.
     fn finish(mut self, outcomes: Vec<Outcome>) -> Applied {
         for key in std::mem::take(&mut self.touched) {
@@ -226,7 +229,8 @@ impl Step<'_> {
         if goes_by_later_rules(self.state.meta.rules_version, self.state.known_rules) {
             self.state.hash = self.state.hash.then(b"later rules");
         }
-        Applied { outcomes, events: self.events, changes: self.changes }
+        let openings = self.state.take_openings();
+        Applied { outcomes, events: self.events, changes: self.changes, openings }
     }
 
     fn now(&self) -> Time {

@@ -49,3 +49,4 @@ pub use outcome::Outcome;
 pub use refusal::{Code, Refusal};
 pub use state::State;
 pub use state::load::LoadError;
+pub use state::openings::Opening;

@@ -7,6 +7,7 @@ pub(crate) mod holdings;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
+pub(crate) mod openings;
 pub(crate) mod ordered_set;
 pub(crate) mod ready;
 pub(crate) mod shared;
@@ -19,13 +20,14 @@ use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
 use crate::queue::{Flow, Queue};
 use crate::request_memory::RequestMemory;
-use crate::space::Space;
 use crate::sabotage::{Broken, is_broken};
+use crate::space::Space;
 use crate::standing::StateKind;
 use crate::worker::Worker;
 use deadlines::Deadlines;
 use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
+use openings::Openings;
 use ordered_set::OrderedSet;
 use ready::Ready;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,8 @@ pub struct State {
     pub(crate) creators: Shared<ActorId>,
     /// Queues with lines to settle or to send away now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
+    /// What the step that is being applied gives `next` to hand out.
+    pub(crate) openings: Openings,
 }
 
 /// The counters and the clock of the state.
@@ -86,10 +90,6 @@ pub(crate) struct Meta {
     pub(crate) requests_cut_until: Time,
 }
 
-/// An ended item whose dependents are told, one a step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wake {
-    pub(crate) of: ItemNo,
 impl Meta {
     /// An entry carries this wall time. One clock that was far ahead is believed until an entry comes from one that is not.
     pub(crate) fn note_wall(&mut self, wall: Wall) {
@@ -100,6 +100,10 @@ impl Meta {
     }
 }
 
+/// An ended item whose dependents are told, one a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wake {
+    pub(crate) of: ItemNo,
     pub(crate) completed: bool,
     /// Whoever was created later waits for another end of it: it was reopened.
     pub(crate) up_to: ItemNo,
@@ -166,6 +170,7 @@ impl State {
             label_sets: Shared::default(),
             creators: Shared::default(),
             busy_queues: BTreeSet::new(),
+            openings: Openings::default(),
         }
     }
 

@@ -20,7 +20,7 @@ use disk::StateDisk;
 use lease::event::Event;
 use lease::numbers::{ItemNo, Time};
 use lease::record::{self, Key};
-use lease::{Archive, NextDeadlines, Salt, State, StateHash};
+use lease::{Archive, NextDeadlines, Opening, Salt, State, StateHash};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -44,6 +44,8 @@ pub struct AppliedChunk<'a> {
     pub progress: Progress,
     /// In order.
     pub events: &'a [Event],
+    /// In order.
+    pub openings: &'a [Opening],
     /// A snapshot was installed: what it skipped stands in the store and is not told here.
     pub is_jump: bool,
 }

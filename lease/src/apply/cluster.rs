@@ -89,7 +89,9 @@ impl Step<'_> {
 
     fn note_work_everywhere(&mut self) {
         for queue in 0..self.state.queues.len() {
-            self.state.note_work(QueueNo(u32::try_from(queue).expect("a queue number")));
+            let queue = QueueNo(u32::try_from(queue).expect("a queue number"));
+            self.state.note_work(queue);
+            self.state.openings.note_queue(queue);
         }
     }
 }

@@ -16,10 +16,11 @@ use lease::standing::Standing;
 use lease::{Applied, Code, Records, Refusal, Salt, State, StateHash};
 use std::collections::BTreeMap;
 
-const ALL: Watch = Watch { violations_every: 20, witness: true, oracle: true, trace: true, chunk: 17 };
+const ALL: Watch = Watch { violations_every: 20, witness: true, oracle: true, trace: true, parked: false, chunk: 17 };
 const WITNESS_ALONE: Watch = Watch { oracle: false, trace: false, ..ALL };
 const ORACLE_ALONE: Watch = Watch { witness: false, trace: false, ..ALL };
 const TRACE_ALONE: Watch = Watch { witness: false, oracle: false, ..ALL };
+const PARKED_ALONE: Watch = Watch { witness: false, oracle: false, trace: false, parked: true, ..ALL };
 
 /// What a lie may need to know of the history.
 #[derive(Debug, Default)]
@@ -534,6 +535,28 @@ fn a_batch_granted_in_part_is_caught() {
             claims[0] = Outcome::Refused(Refusal::NotFound);
         }
         is_all && is_new
+    });
+}
+
+#[test]
+fn a_caller_that_nobody_wakes_is_caught() {
+    struct Silent;
+    impl Liar for Silent {
+        fn falsify(&mut self, _: Name, _: &Entry, applied: &mut Applied) {
+            applied.openings.clear();
+        }
+    }
+    let failure = play(1, 400, PARKED_ALONE, &mut Silent, &mut Vec::new()).expect_err("somebody waited");
+    assert_eq!(failure.kind, "a parked caller is not woken", "{}", failure.why);
+}
+
+#[test]
+fn a_late_repeat_that_runs_is_caught() {
+    assert_caught(ORACLE_ALONE, "oracle I10", |_, _, applied| {
+        let forgotten = |outcome: &&mut Outcome| outcome.refusal() == Some(&Refusal::RequestForgotten);
+        let Some(outcome) = applied.outcomes.iter_mut().find(forgotten) else { return false };
+        *outcome = Outcome::Activated;
+        true
     });
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Reach {
     pub(crate) late_ends: u64,
     pub(crate) repeats: u64,
     pub(crate) polls: u64,
+    /// Callers who waited in `next` and were told of something.
+    pub(crate) woken: u64,
     /// Items that stand in a settle list.
     settling: BTreeSet<Vec<u8>>,
 }
@@ -66,9 +68,9 @@ pub(crate) const COMMANDS: [&str; 37] = [
     "begin_epoch",
     "activate",
     "raise_rules",
+    "begin_epoch_accepting_clock",
 ];
 
-    "begin_epoch_accepting_clock",
 fn name(command: &Command) -> &'static str {
     match command {
         Command::Create(_) => "create",
@@ -107,9 +109,9 @@ fn name(command: &Command) -> &'static str {
         Command::BeginEpoch { .. } => "begin_epoch",
         Command::Activate => "activate",
         Command::RaiseRules { .. } => "raise_rules",
+        Command::BeginEpochAcceptingClock { .. } => "begin_epoch_accepting_clock",
     }
 }
-        Command::BeginEpochAcceptingClock { .. } => "begin_epoch_accepting_clock",
 
 /// Whether it did something: not refused, not empty, not refused in all its parts.
 fn was_accepted(outcome: &Outcome) -> bool {
@@ -185,6 +187,7 @@ impl Reach {
         self.late_ends += other.late_ends;
         self.repeats += other.repeats;
         self.polls += other.polls;
+        self.woken += other.woken;
     }
 
     /// What no history has come to.
@@ -206,6 +209,7 @@ impl Reach {
             (self.late_ends, "nothing was ended late"),
             (self.repeats, "no request was repeated"),
             (self.polls, "no claim was polled"),
+            (self.woken, "nobody who waited in next was woken"),
         ];
         missing.extend(counts.into_iter().filter(|(count, _)| *count == 0).map(|(_, what)| what.to_owned()));
         missing

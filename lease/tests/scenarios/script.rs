@@ -23,6 +23,7 @@ pub(crate) struct Step {
 pub(crate) enum StepKind {
     Entry(Vec<Request>),
     Watch(Caller),
+    Wakes,
 }
 
 /// The steps of a script, in order; what setup lines say holds for the steps behind them.
@@ -154,6 +155,9 @@ impl Iterator for Script<'_> {
             let step = |kind| Step { line: text.to_owned(), time: time.to_owned(), at, wall, kind };
             if line.words.get(1) == Some(&"watches") {
                 return Some(step(StepKind::Watch(self.caller(line.word()).1)));
+            }
+            if line.says("wakes") {
+                return Some(step(StepKind::Wakes));
             }
             let mut requests = if line.says("tick") { Vec::new() } else { self.requests(line) };
             while let Some(more) = self.lines.front().and_then(|line| line.strip_prefix('&')) {
