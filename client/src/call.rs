@@ -38,7 +38,8 @@ pub(crate) struct Ask {
     pub(crate) body: Bytes,
     pub(crate) effect: Effect,
     pub(crate) key: Option<String>,
-    pub(crate) is_repeat: bool,
+    /// How long ago it was first sent, when nobody answered that.
+    pub(crate) repeat_after: Option<Duration>,
     pub(crate) read_at: Option<Number>,
     pub(crate) resume_after: Option<Number>,
     pub(crate) within: Option<Duration>,
@@ -89,7 +90,7 @@ impl<T> Call<T> {
             body,
             effect,
             key: None,
-            is_repeat: false,
+            repeat_after: None,
             read_at: None,
             resume_after: None,
             within: None,
@@ -132,10 +133,11 @@ impl<T> Call<T> {
         self.set(|ask| ask.key = Some(id.into()))
     }
 
-    /// It was sent under its key before and nobody answered. Should nodes have forgotten it, it is refused instead of
-    /// run twice.
-    pub fn repeated(self) -> Self {
-        self.set(|ask| ask.is_repeat = true)
+    /// It was first sent under its key this long ago, and nobody answered. If that is so long ago that nodes may have
+    /// forgotten it, they answer what they remember and otherwise refuse it: it is never run twice. Give
+    /// [`Duration::MAX`] if the time is not known.
+    pub fn repeated(self, after: Duration) -> Self {
+        self.set(|ask| ask.repeat_after = Some(after))
     }
 
     /// The revision that the caller has read: refused if the item changed since.

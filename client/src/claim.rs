@@ -10,6 +10,7 @@ pub use hold::Lost;
 use crate::call::Call;
 use crate::client::random_name;
 use crate::clock::Moment;
+use crate::retry::REPEAT_WITHIN;
 use crate::{Client, Error};
 use api::claim::{Grant, Snapshot};
 use api::hold::{Extend, Extended, Release, Released, Reserve, Reserved};
@@ -31,9 +32,16 @@ pub struct Claim {
     client: Client,
     hold: Arc<Hold>,
     grant: Grant,
-    /// A write that may have happened, and its id.
-    unanswered: Mutex<Option<(String, String)>>,
+    unanswered: Mutex<Option<Unanswered>>,
     _keeper: AbortOnDropHandle<()>,
+}
+
+/// A write that may have happened.
+#[derive(Clone, Debug)]
+struct Unanswered {
+    what: String,
+    key: String,
+    first_sent: Moment,
 }
 
 /// Who renews.
@@ -301,7 +309,8 @@ impl Claim {
         Ok(moved)
     }
 
-    /// The same write again after nobody answered it is a repeat, not a second one.
+    /// The same write again after nobody answered it is a repeat, not a second one, for as long as nodes are sure to know
+    /// what became of it.
     async fn written<T: serde::de::DeserializeOwned>(
         &self,
         verb: &str,
@@ -310,16 +319,21 @@ impl Claim {
     ) -> Result<T, Error> {
         let what = format!("{verb} {}", serde_json::to_string(body).unwrap_or_default());
         let before = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (key, call) = match before.filter(|(before, _)| *before == what) {
-            Some((_, key)) => (key.clone(), call.key(key).repeated()),
+        let age = |write: &Unanswered| write.first_sent.until(self.client.clock().now());
+        let (write, call) = match before.filter(|before| before.what == what) {
+            Some(before) => {
+                let call = call.key(&before.key).repeated(age(&before));
+                (before, call)
+            }
             None => {
-                let key = random_name()?;
-                (key.clone(), call.key(key))
+                let write = Unanswered { what, key: random_name()?, first_sent: self.client.clock().now() };
+                let call = call.key(&write.key);
+                (write, call)
             }
         };
         let answer = call.answered().await;
-        if matches!(answer, Err(Error::Unknown { .. })) {
-            *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some((what, key));
+        if matches!(answer, Err(Error::Unknown { .. })) && age(&write) < REPEAT_WITHIN {
+            *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(write);
         }
         answer.map(|answer| answer.value)
     }

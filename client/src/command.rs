@@ -100,6 +100,7 @@ enum Verb {
 }
 
 pub(crate) fn main() -> ExitCode {
+    failure::began();
     let matches = Cli::command().get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,

@@ -86,7 +86,7 @@ pub use fence::{FenceGuard, Fenced};
 pub use items::{IfClaimed, ItemsQuery, POLL_MAX};
 pub use lease::names;
 pub use lease::numbers::Token;
-pub use node::{Health, Node};
+pub use node::{Health, Node, Restore};
 pub use queues::PageQuery;
 pub use watch::{Ended, Watch};
 pub use worker::{Failure, Job, Stopped, Worker};

@@ -20,6 +20,15 @@ pub struct Node {
     endpoint: Endpoint,
 }
 
+/// How a backup is restored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restore {
+    /// Only tokens above this one are given out.
+    pub token_floor: Option<u64>,
+    /// Also if the node's clock is not later than the newest time in the backup: somebody has checked that it is right.
+    pub accept_clock: bool,
+}
+
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -104,12 +113,13 @@ impl Node {
     ///
     /// # Errors
     /// See [`Error`]: after `Unknown` the node itself says whether it still waits.
-    pub async fn restore<S>(&self, backup: S, token_floor: Option<u64>) -> Result<Restored, Error>
+    pub async fn restore<S>(&self, backup: S, how: Restore) -> Result<Restored, Error>
     where
         S: Stream<Item = io::Result<Bytes>> + Send + 'static,
     {
-        let path =
-            Path::new("/v1/cluster/restore").with(Query::default().say("token_floor", token_floor)).into_string();
+        let accept_clock = how.accept_clock.then_some(true);
+        let query = Query::default().say("token_floor", how.token_floor).say("accept_clock", accept_clock);
+        let path = Path::new("/v1/cluster/restore").with(query).into_string();
         let body = StreamBody::new(backup.map_ok(Frame::data)).boxed_unsync();
         let body = retry::upload(&self.client, &self.endpoint, &path, body).await?;
         serde_json::from_slice(&body).map_err(|error| {
@@ -137,11 +147,11 @@ mod tests {
         let client = fake.client(&["a", "b"]);
         let node = client.node(client.endpoints()[1].clone());
         let backup = stream::iter(["1", "23"].map(|piece| Ok(Bytes::from(piece))));
-        let restored = node.restore(backup, Some(7)).await;
+        let restored = node.restore(backup, Restore { token_floor: Some(7), accept_clock: true }).await;
         let asked = fake.log();
         if let Some(asked) = asked.first().filter(|asked| asked.what != "refused") {
             assert_eq!((asked.host.as_str(), asked.body.as_u64()), ("b", Some(123)));
-            assert_eq!(asked.what, "POST /v1/cluster/restore?token_floor=7");
+            assert_eq!(asked.what, "POST /v1/cluster/restore?token_floor=7&accept_clock=true");
         }
         (restored, asked.len())
     }

@@ -26,8 +26,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The first wait between rounds; each further one is up to twice as long.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// Nodes remember a request for two minutes: a repeat after that would be a second one.
-const REPEAT_WITHIN: Duration = Duration::from_secs(100);
+/// Nodes do not run a repeat that comes later: they may have forgotten the first attempt.
+pub(crate) const REPEAT_WITHIN: Duration = Duration::from_millis(lease::bounds::REPEAT_WITHIN.0);
 /// More than any page that a node sends.
 const BODY_MAX: usize = 64 * 1024 * 1024;
 
@@ -131,7 +131,8 @@ struct Attempts<'c> {
     client: &'c Client,
     ask: &'c Ask,
     key: String,
-    began: Instant,
+    /// Counted on the clock that counts sleep: nodes do not sleep with this machine.
+    began: Moment,
     deadline: Instant,
     /// Why an attempt may have happened.
     doubt: Option<String>,
@@ -145,10 +146,21 @@ impl<'c> Attempts<'c> {
             Some(key) => key.clone(),
             None => random_name()?,
         };
-        let began = Instant::now();
         let within = ask.within.unwrap_or(client.shared.within).saturating_add(ask.waits);
-        let doubt = ask.is_repeat.then(|| "the attempt before was not answered".to_owned());
-        Ok(Self { client, ask, key, began, deadline: began + within, doubt, failed: 0 })
+        let doubt = ask.repeat_after.map(|_| "the attempt before was not answered".to_owned());
+        let (began, deadline) = (client.shared.clock.now(), Instant::now() + within);
+        Ok(Self { client, ask, key, began, deadline, doubt, failed: 0 })
+    }
+
+    /// How long ago the first attempt was made.
+    fn age(&self) -> Duration {
+        self.ask.repeat_after.unwrap_or_default().saturating_add(self.began.until(self.client.shared.clock.now()))
+    }
+
+    /// How long a repeat may still be made; none: for as long as the call may take.
+    fn repeat_within(&self) -> Option<Duration> {
+        let is_limited = self.ask.effect == Effect::Once && self.doubt.is_some();
+        is_limited.then(|| REPEAT_WITHIN.saturating_sub(self.age()))
     }
 
     async fn run(mut self, reads: Reads) -> Result<Answered, Error> {
@@ -203,7 +215,7 @@ impl<'c> Attempts<'c> {
         if self.ask.effect != Effect::Nothing {
             headers.insert(IDEMPOTENCY_KEY, value(&self.key)?);
             if self.doubt.is_some() {
-                headers.insert(RETRY, HeaderValue::from_static("true"));
+                headers.insert(RETRY, u64::try_from(self.age().as_millis()).unwrap_or(u64::MAX).into());
             }
         }
         if let Some(revision) = self.ask.read_at {
@@ -237,10 +249,6 @@ impl<'c> Attempts<'c> {
 
     /// Waits for the next attempt; or says what the call came to.
     async fn pause(&self, why: String, after: Option<Duration>) -> Result<(), Error> {
-        let by = match (self.ask.effect, &self.doubt) {
-            (Effect::Once, Some(_)) => self.deadline.min(self.began + REPEAT_WITHIN),
-            _ => self.deadline,
-        };
         let nodes = if self.ask.only_at.is_some() { 1 } else { self.client.endpoints.all().len() };
         let round = self.failed / nodes;
         let wait = match after {
@@ -249,14 +257,18 @@ impl<'c> Attempts<'c> {
             None if !self.failed.is_multiple_of(nodes) => Duration::ZERO,
             None => jitter(BACKOFF.saturating_mul(1 << round.min(16)).min(BACKOFF_MAX)),
         };
-        if Instant::now() + wait >= by {
+        if Instant::now() + wait >= self.deadline || self.repeat_within().is_some_and(|left| left <= wait) {
             return Err(self.in_doubt().unwrap_or_else(|| Error::Unavailable {
                 why,
                 retry_after_ms: after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
             }));
         }
         sleep(wait).await;
-        Ok(())
+        // The machine may have slept much longer.
+        match self.in_doubt().filter(|_| self.repeat_within() == Some(Duration::ZERO)) {
+            Some(unknown) => Err(unknown),
+            None => Ok(()),
+        }
     }
 
     fn is_told(&self, status: StatusCode) -> bool {
@@ -396,7 +408,7 @@ mod tests {
 
     /// Whether each attempt said that it was a repeat.
     fn repeats(fake: &Fake) -> Vec<bool> {
-        fake.log().iter().map(|asked| asked.is_retry).collect()
+        fake.log().iter().map(|asked| asked.retry_ms.is_some()).collect()
     }
 
     fn one_key(fake: &Fake) -> bool {
@@ -439,10 +451,11 @@ mod tests {
         for _ in 0..2 {
             client.release(&item("disk"), &Release::default()).await.unwrap();
         }
-        client.release(&item("disk"), &Release::default()).key("mine").repeated().await.unwrap();
+        let repeated = client.release(&item("disk"), &Release::default()).key("mine").repeated(Duration::from_secs(7));
+        repeated.await.unwrap();
         let log = fake.log();
         assert_ne!(log[0].key, log[1].key);
-        assert_eq!((log[2].key.as_deref(), log[2].is_retry), (Some("mine"), true));
+        assert_eq!((log[2].key.as_deref(), log[2].retry_ms), (Some("mine"), Some(7_000)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -512,7 +525,64 @@ mod tests {
         let call = client.release(&item("disk"), &Release::default()).within(Duration::from_secs(3_600));
         assert!(matches!(call.await, Err(Error::Unknown { .. })));
         assert!(fake.log().last().unwrap().after < REPEAT_WITHIN);
-        assert!(REPEAT_WITHIN < Duration::from_secs(120));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repeat_says_how_long_ago_the_first_attempt_was_made() {
+        let fake = Fake::new([Says::Drops, Says::ProblemAfter(Code::Unknown, 5_000), Says::Drops, released()]);
+        assert!(release(&fake, &["a"]).await.unwrap().released);
+        let log = fake.log();
+        let said: Vec<_> = log.iter().map(|asked| asked.retry_ms.map(Duration::from_millis)).collect();
+        assert_eq!(said[0], None);
+        for (said, asked) in said.iter().zip(&log).skip(1) {
+            assert_eq!(said.unwrap().as_millis(), asked.after.as_millis());
+        }
+        assert!(said[2] > Some(Duration::from_secs(5)), "{said:?}");
+    }
+
+    /// The timer of a sleeping machine stands still; nodes go on, and forget.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_repeated_when_the_machine_slept_past_the_time_to_repeat() {
+        // While the answer is waited for, and between two attempts.
+        for first in [Says::Hangs, Says::ProblemAfter(Code::Unknown, 10_000)] {
+            let fake = Fake::new([first, released()]);
+            let asleep = fake.clone();
+            tokio::spawn(async move {
+                sleep(Duration::from_secs(1)).await;
+                asleep.sleep_machine(REPEAT_WITHIN);
+            });
+            let error = release(&fake, &["a", "b"]).await.unwrap_err();
+            assert!(matches!(error, Error::Unknown { .. }), "{error:?}");
+            assert_eq!(fake.log().len(), 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_certainly_did_not_happen_is_sent_however_long_the_machine_slept() {
+        let fake = Fake::new([Says::ProblemAfter(Code::Overloaded, 10_000), released()]);
+        let asleep = fake.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(1)).await;
+            asleep.sleep_machine(REPEAT_WITHIN);
+        });
+        assert!(release(&fake, &["a"]).await.unwrap().released);
+        assert_eq!(repeats(&fake), [false, false]);
+    }
+
+    /// It does no harm: nodes answer what they remember, and run nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_may_ask_about_a_request_of_any_age_once() {
+        let client = |fake: &Fake| fake.client(&["a"]);
+        let ask =
+            |fake: &Fake| client(fake).release(&item("disk"), &Release::default()).key("old").repeated(Duration::MAX);
+        let fake = Fake::new([released()]);
+        ask(&fake).await.unwrap();
+        assert_eq!(fake.log()[0].retry_ms, Some(u64::MAX));
+        for says in [Says::Drops, Says::Problem(Code::Unavailable), Says::Problem(Code::RequestForgotten)] {
+            let fake = Fake::new([says, released()]);
+            assert!(matches!(ask(&fake).await, Err(Error::Unknown { .. })));
+            assert_eq!(fake.log().len(), 1);
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -520,7 +590,7 @@ mod tests {
         let line = Says::Ok(json!({ "places": [] }));
         let fake = Fake::new([Says::Drops, Says::Problem(Code::Internal), line]);
         fake.client(&["a", "b"]).line(&item("disk")).await.unwrap();
-        assert!(fake.log().iter().all(|asked| asked.key.is_none() && !asked.is_retry));
+        assert!(fake.log().iter().all(|asked| asked.key.is_none() && asked.retry_ms.is_none()));
         let fake = Fake::with([], |_| Says::Drops);
         let error = fake.client(&["a"]).line(&item("disk")).await.unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");

@@ -11,7 +11,7 @@ pub use job::{Failure, Job};
 
 use crate::client::random_name;
 use crate::config::Session;
-use crate::retry::backoff;
+use crate::retry::{REPEAT_WITHIN, backoff};
 use crate::{Answer, Client, Error, Moment};
 use api::Code;
 use api::claim::{COUNT_MAX, Dispatched, Next};
@@ -285,7 +285,13 @@ impl Worker {
                 Err(error) => {
                     failed += 1;
                     tracing::warn!(queue = %self.queue, %error, "a worker was given nothing");
-                    open = asking.is_open.then_some(asking);
+                    if asking.is_late() {
+                        tokio::select! {
+                            () = shutdown.cancelled() => return Ok(Stopped::Shutdown),
+                            () = asking.give_up() => {}
+                        }
+                    }
+                    open = asking.open_since.is_some().then_some(asking);
                 }
             }
             if failed > 0 {
@@ -303,7 +309,7 @@ impl Worker {
             queue: self.queue.clone(),
             next: self.wish(free, cursor),
             key: random_name()?,
-            is_open: false,
+            open_since: None,
             is_alone: self.session == Session::Random,
         })
     }
@@ -330,7 +336,8 @@ struct Asking {
     queue: QueueName,
     next: Next,
     key: String,
-    is_open: bool,
+    /// When it was first sent, while nobody has answered.
+    open_since: Option<Moment>,
     /// Nothing else is held in the session.
     is_alone: bool,
 }
@@ -338,30 +345,53 @@ struct Asking {
 impl Asking {
     async fn ask(&mut self) -> Result<(Dispatched, Moment), Error> {
         let call = self.desk.client.next(&self.queue, &self.next).key(&self.key);
-        let call = if self.is_open { call.repeated() } else { call };
-        self.is_open = true;
+        let now = self.desk.client.clock().now();
+        let call = match self.open_since {
+            Some(since) => call.repeated(since.until(now)),
+            None => call,
+        };
+        self.open_since.get_or_insert(now);
         let answer = call.answered().await;
-        self.is_open = matches!(answer, Err(Error::Unknown { .. }));
+        if !matches!(answer, Err(Error::Unknown { .. })) {
+            self.open_since = None;
+        }
         answer.map(|Answer { value, sent_at, .. }| (value, sent_at))
+    }
+
+    /// Whether nodes may have forgotten what became of it: they will not say any more.
+    fn is_late(&self) -> bool {
+        let now = self.desk.client.clock().now();
+        self.open_since.is_some_and(|since| since.until(now) >= REPEAT_WITHIN)
+    }
+
+    /// Gives back what it may have been given, so that another question can be asked. Stays open if nobody can be asked.
+    async fn give_up(&mut self) {
+        if !self.is_alone || give_back(&self.desk).await {
+            self.open_since = None;
+        }
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.is_open && self.is_alone {
-            self.desk.client.shared.background.spawn_on(give_back(self.desk.clone()), &runtime);
+        if self.open_since.is_some() && self.is_alone {
+            let desk = self.desk.clone();
+            let giving_back = async move {
+                give_back(&desk).await;
+            };
+            self.desk.client.shared.background.spawn_on(giving_back, &runtime);
         }
     }
 }
 
-/// What the session holds and nobody works on. Looked up, for to ask again might take another item.
-async fn give_back(desk: Arc<Desk>) {
+/// What the session holds and nobody works on. Looked up, for to ask again might take another item. False: it could not be.
+async fn give_back(desk: &Desk) -> bool {
     let leased = match desk.client.carrying(Some(CARRIED)).await {
         Ok(carrying) => carrying.leased,
         Err(error) => {
             tracing::debug!(%error, "what a worker was given meanwhile could not be found out");
-            return;
+            return false;
         }
     };
     let own = leased.into_iter().filter_map(|item| Some((item.id, item.token?)));
@@ -369,8 +399,12 @@ async fn give_back(desk: Arc<Desk>) {
         let release = Release { token: Some(token), keep_assignment: false };
         if let Err(error) = desk.client.release(&item, &release).await {
             tracing::debug!(%item, %error, "an item that nobody works on could not be given back");
+            if !matches!(error, Error::Refused(_)) {
+                return false;
+            }
         }
     }
+    true
 }
 
 #[cfg(test)]

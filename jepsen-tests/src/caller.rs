@@ -206,7 +206,7 @@ impl Caller {
         };
         let patience = manner.patience.unwrap_or(self.patience);
         let call = make(&self.clients[self.node]).key(&key).within(patience).attempt_within(patience);
-        let call = if is_repeat { as_repeat(call, self.age(&key)) } else { call };
+        let call = if is_repeat { call.repeated(self.age(&key)) } else { call };
         let begun = self.log.begin(Operation {
             process: self.process,
             actor: self.actor.clone(),
@@ -372,11 +372,6 @@ impl Caller {
         self.log.end(begun, decided.at, outcome);
         decided.is_taken
     }
-}
-
-/// Marks a call as a repeat of one that was first sent so long ago. The only place that does.
-fn as_repeat<T>(call: Call<T>, _first_sent_ago: Duration) -> Call<T> {
-    call.repeated()
 }
 
 impl Held {

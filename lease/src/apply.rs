@@ -45,6 +45,7 @@ use crate::sabotage::goes_by_later_rules;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
 use crate::state::items::{Item, ItemKey, Touched};
+use crate::state::openings::Opening;
 use crate::state::{LiveQueue, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,8 @@ pub struct Applied {
     pub events: Vec<Event>,
     /// Every record that is another now, the events among them.
     pub changes: Changes,
+    /// Where callers of `next` who wait should look again. In no record: it matters only to those who wait now.
+    pub openings: Vec<Opening>,
 }
 
 /// When the leader should propose a tick if nothing else comes.
@@ -88,7 +91,7 @@ impl State {
             moved: BTreeMap::new(),
         };
         step.state.meta.now = step.state.meta.now.max(entry.at.min(TIME_MAX));
-        step.state.meta.newest_wall = step.state.meta.newest_wall.max(entry.wall);
+        step.state.meta.note_wall(entry.wall);
         step.forget_requests(entry.commands.len());
         step.work_off_due(&entry.commands);
         let outcomes = entry.commands.iter().map(|request| step.answer(request)).collect();
@@ -112,7 +115,7 @@ pub(crate) struct Step<'a> {
     state: &'a mut State,
     archive: &'a dyn Archive,
     wall: Wall,
-    /// The latest wall time that any entry before this one carried.
+    /// [`State::newest_wall`] before this entry.
     newest_wall_before: Wall,
     /// Whose command is being carried out.
     by: Option<Who>,
@@ -183,9 +186,10 @@ impl Step<'_> {
             Command::RegisterWorker(registration) => self.register_worker(ask, registration),
             Command::DrainWorker { worker } => self.drain_worker(ask, worker),
             Command::RemoveWorker { worker } => self.remove_worker(ask, worker),
-            Command::BeginEpoch { token_floor } => self.begin_epoch(ask, *token_floor),
+            Command::BeginEpoch { token_floor } => self.begin_epoch(ask, *token_floor, false),
             Command::Activate => self.activate(ask),
             Command::RaiseRules { version } => self.raise_rules(ask, *version),
+            Command::BeginEpochAcceptingClock { token_floor } => self.begin_epoch(ask, *token_floor, true),
         }
     }
 
@@ -225,7 +229,8 @@ impl Step<'_> {
         if goes_by_later_rules(self.state.meta.rules_version, self.state.known_rules) {
             self.state.hash = self.state.hash.then(b"later rules");
         }
-        Applied { outcomes, events: self.events, changes: self.changes }
+        let openings = self.state.take_openings();
+        Applied { outcomes, events: self.events, changes: self.changes, openings }
     }
 
     fn now(&self) -> Time {

@@ -69,8 +69,12 @@ pub const EXAMINED_PER_NEXT: u32 = 1_000;
 pub const PLACE_LIFE: Span = Span::secs(30);
 /// A holder that was shown `cancel_requested` has this long to wind down.
 pub const CANCEL_GRACE: Span = Span::secs(30);
-/// How long a request id is remembered, in cluster time: longer than any client retries.
+/// How long a request id is remembered, in cluster time.
 pub const REQUEST_MEMORY: Span = Span::secs(120);
+/// A request that is repeated within this time of its first attempt, as its sender counts it, finds the answer of that
+/// attempt. [`REQUEST_MEMORY`] is 20 s longer: clocks may differ by 1 %, which leaves 18 s for a repeat to wait on its way
+/// from the sender into the log.
+pub const REPEAT_WITHIN: Span = Span::secs(100);
 /// How many are remembered at most; the oldest go first.
 pub const REQUESTS_MAX: u64 = 4_000_000;
 /// An answer of so many bytes counts as one remembered request, so that long answers do not fill the memory.
@@ -88,6 +92,10 @@ pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
 /// Offered to callers who wait for something that has no deadline of its own.
 pub const RETRY_HINT: Span = Span::secs(1);
 
+/// An entry whose wall clock is this much earlier than that of an entry before it shows that the earlier one was wrong:
+/// leaders' clocks do not differ by so much.
+pub const WALL_SET_BACK: Span = Span::secs(3600);
+
 /// JSON readers keep integers exact below this.
 pub const TOKEN_LIMIT: u64 = 1 << 53;
 /// A restored epoch's counter starts at (seconds since 2026-01-01) × 2^20: a million grants a second fit between.
@@ -102,10 +110,10 @@ mod tests {
     /// They are part of the rules: who changes one makes a new version.
     #[test]
     fn bounds_in_time_are_what_the_rules_say() {
-        let spans = [PLACE_LIFE, CANCEL_GRACE, REQUEST_MEMORY, WORKER_GONE_AFTER, RETRY_HINT];
-        assert_eq!(spans.map(|span| span.0), [30_000, 30_000, 120_000, 600_000, 1_000]);
+        let spans = [PLACE_LIFE, CANCEL_GRACE, REQUEST_MEMORY, REPEAT_WITHIN, WORKER_GONE_AFTER, RETRY_HINT];
+        assert_eq!(spans.map(|span| span.0), [30_000, 30_000, 120_000, 100_000, 600_000, 1_000]);
         assert_eq!(WORKER_FORGOTTEN_AFTER, Span(86_400_000));
-        assert_eq!(SPAN_MAX, Span(316_224_000_000));
+        assert_eq!((SPAN_MAX, WALL_SET_BACK), (Span(316_224_000_000), Span(3_600_000)));
         assert_eq!((BODY_BYTES, TOKEN_LIMIT), (65_536, 9_007_199_254_740_992));
     }
 }

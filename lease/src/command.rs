@@ -1,6 +1,7 @@
 //! The commands: what callers may ask for. Imperative, and complete in themselves: everything a command means is in
 //! it, in the caller, and in the state.
 
+use crate::bounds::REPEAT_WITHIN;
 use crate::caller::{Caller, Holder};
 use crate::item::{ActivityKind, Edit, NewItem, RunsIn};
 use crate::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
@@ -25,9 +26,27 @@ pub struct Request {
     pub space: SpaceName,
     pub caller: Caller,
     pub request_id: RequestId,
-    /// The sender has sent this id before and got no answer.
-    pub retry: bool,
+    pub attempt: Attempt,
     pub command: Command,
+}
+
+/// Whether the sender has sent this id before and got no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Attempt {
+    #[default]
+    First,
+    /// Sent before, so recently that the answer is remembered if there was one.
+    Repeat,
+    /// Sent before, so long ago that an answer may be forgotten by now.
+    LateRepeat,
+}
+
+impl Attempt {
+    /// The repeat of a request that was first sent this long ago.
+    #[must_use]
+    pub fn repeat_after(age: Span) -> Self {
+        if age < REPEAT_WITHIN { Self::Repeat } else { Self::LateRepeat }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +87,7 @@ pub enum Command {
     BeginEpoch { token_floor: Option<Token> },
     Activate,
     RaiseRules { version: u32 },
+    BeginEpochAcceptingClock { token_floor: Option<Token> },
 }
 
 /// What a claim does when it cannot be granted now.
@@ -355,7 +375,8 @@ impl Command {
             | Self::RemoveWorker { .. }
             | Self::BeginEpoch { .. }
             | Self::Activate
-            | Self::RaiseRules { .. } => return None,
+            | Self::RaiseRules { .. }
+            | Self::BeginEpochAcceptingClock { .. } => return None,
         })
     }
 

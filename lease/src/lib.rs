@@ -43,10 +43,11 @@ mod state;
 
 pub use apply::{Applied, NextDeadlines, validate};
 pub use archive::{Archive, Records};
-pub use command::{Command, Entry, Request};
+pub use command::{Attempt, Command, Entry, Request};
 pub use event::Event;
 pub use hash::{Salt, StateHash};
 pub use outcome::Outcome;
 pub use refusal::{Code, Refusal};
 pub use state::State;
 pub use state::load::LoadError;
+pub use state::openings::Opening;

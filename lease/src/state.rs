@@ -7,11 +7,12 @@ pub(crate) mod holdings;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
+pub(crate) mod openings;
 pub(crate) mod ordered_set;
 pub(crate) mod ready;
 pub(crate) mod shared;
 
-use crate::bounds::{RULES_FIRST, RULES_VERSION};
+use crate::bounds::{RULES_FIRST, RULES_VERSION, WALL_SET_BACK};
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
 use crate::item::LabelSets;
@@ -19,12 +20,14 @@ use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
 use crate::queue::{Flow, Queue};
 use crate::request_memory::RequestMemory;
+use crate::sabotage::{Broken, is_broken};
 use crate::space::Space;
 use crate::standing::StateKind;
 use crate::worker::Worker;
 use deadlines::Deadlines;
 use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
+use openings::Openings;
 use ordered_set::OrderedSet;
 use ready::Ready;
 use serde::{Deserialize, Serialize};
@@ -59,6 +62,8 @@ pub struct State {
     pub(crate) creators: Shared<ActorId>,
     /// Queues with lines to settle or to send away now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
+    /// What the step that is being applied gives `next` to hand out.
+    pub(crate) openings: Openings,
 }
 
 /// The counters and the clock of the state.
@@ -67,7 +72,7 @@ pub(crate) struct Meta {
     pub(crate) rules_version: u32,
     pub(crate) salt: Salt,
     pub(crate) now: Time,
-    /// The latest wall time any entry carried.
+    /// The latest wall time that any entry carried since the wall clock was last set back: see [`Meta::note_wall`].
     pub(crate) newest_wall: Wall,
     pub(crate) epoch: Epoch,
     /// After a restore nothing is granted until an operator says so.
@@ -83,6 +88,16 @@ pub(crate) struct Meta {
     pub(crate) purged_to: (Time, ItemNo),
     /// Until when a repeat of an unknown request may be one that the cap pushed out.
     pub(crate) requests_cut_until: Time,
+}
+
+impl Meta {
+    /// An entry carries this wall time. One clock that was far ahead is believed until an entry comes from one that is not.
+    pub(crate) fn note_wall(&mut self, wall: Wall) {
+        let is_set_back = wall.0.saturating_add(WALL_SET_BACK.0) < self.newest_wall.0;
+        if is_set_back && !is_broken(Broken::WrongDate) || wall > self.newest_wall {
+            self.newest_wall = wall;
+        }
+    }
 }
 
 /// An ended item whose dependents are told, one a step.
@@ -155,6 +170,7 @@ impl State {
             label_sets: Shared::default(),
             creators: Shared::default(),
             busy_queues: BTreeSet::new(),
+            openings: Openings::default(),
         }
     }
 
@@ -204,7 +220,7 @@ impl State {
         self.meta.epoch
     }
 
-    /// The latest wall time that any entry carried.
+    /// The latest wall time that any entry carried, without those from before the clock was set back by a lot.
     #[must_use]
     pub fn newest_wall(&self) -> Wall {
         self.meta.newest_wall

@@ -10,6 +10,8 @@
 mod controls;
 #[path = "histories/oracle.rs"]
 mod oracle;
+#[path = "histories/parked.rs"]
+mod parked;
 #[path = "histories/random.rs"]
 mod random;
 #[path = "histories/reach.rs"]

@@ -30,6 +30,7 @@ mod scenarios {
     mod rights;
     mod spaces;
     mod traps;
+    mod waking;
     mod workers;
     mod write;
 
@@ -54,6 +55,7 @@ mod scenarios {
         rights::SCRIPTS,
         spaces::SCRIPTS,
         traps::SCRIPTS,
+        waking::SCRIPTS,
         workers::SCRIPTS,
         write::SCRIPTS,
     ];

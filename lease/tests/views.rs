@@ -213,8 +213,11 @@ fn a_state_says_its_epoch_its_newest_date_and_the_numbers_of_its_spaces() {
     assert_eq!(number(&SpaceName::new("nowhere").unwrap()), None);
     let later = lease::bounds::EPOCH_ORIGIN_MS + 7_000;
     story.at(later, &caller("root", &[Role::Admin]), Command::BeginEpoch { token_floor: None });
-    story.at(5, &dee(), Command::Activate);
+    story.at(later - 5, &dee(), Command::Activate);
     assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(7), Wall(later)));
+    // By so much a clock is only ever set back.
+    story.at(5, &dee(), Command::Activate);
+    assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(7), Wall(5)));
 }
 
 #[test]

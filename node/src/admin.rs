@@ -12,7 +12,7 @@ use crate::service::TokioNode;
 use lease::caller::Caller;
 use lease::encoding::{decode, encode};
 use lease::names::{RequestId, SpaceName};
-use lease::{Command, Outcome, Request};
+use lease::{Attempt, Command, Outcome, Request};
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::log::LogMonitor;
@@ -112,7 +112,7 @@ impl Admin {
         request_id: RequestId,
     ) -> Result<Outcome, ChangeError> {
         let command = Command::RaiseRules { version };
-        let request = Request { space: SpaceName::fallback(), caller, request_id, retry: false, command };
+        let request = Request { space: SpaceName::fallback(), caller, request_id, attempt: Attempt::First, command };
         match self.change(Change::RaiseRules { request: Blob(encode(&request).into()) }).await? {
             Made::Answered(outcome) => Ok(outcome),
             Made::Led(_) => Err(ChangeError::Unknown("an answer to another question".into())),

@@ -332,7 +332,8 @@ async fn await_backup(settings: &Settings) -> Result<(), DaemonError> {
         return Ok(());
     }
     let Some(edge) = &settings.edge else { return Err(DaemonError::NothingToStart(settings.directory.clone())) };
-    let target = Target { directory: settings.directory.clone(), node: settings.node, token_floor: None };
+    let target =
+        Target { directory: settings.directory.clone(), node: settings.node, token_floor: None, accept_clock: false };
     let waiting = awaiting::backup_has_come(edge, target).await;
     waiting.map_err(doing(format!("cannot listen at {}", edge.listen)))
 }

@@ -9,6 +9,7 @@ pub mod document;
 pub mod extract;
 pub mod front;
 pub mod gate;
+pub mod repeat;
 pub mod rest;
 pub mod server;
 pub mod tls;

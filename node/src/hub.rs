@@ -1,6 +1,7 @@
 //! Where what was applied is told: how far the state is, and who waited for this very event.
 
 use crate::followers::{Follower, Followers, Interest};
+use lease::Opening;
 use lease::caller::Holder;
 use lease::event::{Event, What};
 use lease::names::{ItemId, QueueName, SpaceName};
@@ -20,7 +21,7 @@ pub enum Topic {
     Place(SpaceName, ItemId, Holder),
     /// Anything about an item.
     Item(SpaceName, ItemId),
-    /// Something that `next` could hand out may be there: one is woken, and wakes another if it was not for him.
+    /// Something that `next` could hand out may be there: one is woken for each, and wakes another if it was not for him.
     Ready(SpaceName, QueueName),
 }
 
@@ -157,78 +158,23 @@ impl Waiters {
     }
 
     fn tell(&mut self, event: &Event) {
+        let Some(item) = event.item.as_ref().filter(|_| !self.by_topic.is_empty()) else { return };
+        self.wake_all(&Topic::Item(event.space.clone(), item.clone()));
+        if let What::Granted { holder, .. } | What::LeftLine { holder, .. } = &event.what {
+            self.wake_all(&Topic::Place(event.space.clone(), item.clone(), holder.clone()));
+        }
+    }
+
+    /// As many as may find something, longest waiting first.
+    fn open(&mut self, opening: &Opening) {
         if self.by_topic.is_empty() {
             return;
         }
-        match &event.queue {
-            Some(queue) if may_make_ready(&event.what) => {
-                self.wake_one(&Topic::Ready(event.space.clone(), queue.clone()), self.last);
-            }
-            None if event.what == What::Activated => {
-                let is_here = |topic: &&Topic| matches!(topic, Topic::Ready(space, _) if *space == event.space);
-                for topic in self.by_topic.keys().filter(is_here).cloned().collect::<Vec<_>>() {
-                    self.wake_all(&topic);
-                }
-            }
-            _ => {}
+        let topic = Topic::Ready(opening.space.clone(), opening.queue.clone());
+        let waiting = self.by_topic.get(&topic).map_or(0, BTreeMap::len);
+        for _ in 0..waiting.min(opening.callers as usize) {
+            self.wake_one(&topic, self.last);
         }
-        if let Some(item) = &event.item {
-            self.wake_all(&Topic::Item(event.space.clone(), item.clone()));
-            if let What::Granted { holder, .. } | What::LeftLine { holder, .. } = &event.what {
-                self.wake_all(&Topic::Place(event.space.clone(), item.clone(), holder.clone()));
-            }
-        }
-    }
-}
-
-/// Whether an item may be there to be handed out, or room for one, that was not before.
-fn may_make_ready(what: &What) -> bool {
-    match what {
-        What::Created
-        | What::Updated { .. }
-        | What::Queued
-        | What::NotPickedUp { .. }
-        | What::Released { .. }
-        | What::Expired { .. }
-        | What::Revoked { .. }
-        | What::Voided { .. }
-        | What::Reserved { .. }
-        | What::ReservationEnded { .. }
-        | What::LeftLine { .. }
-        | What::Unassigned { .. }
-        | What::HandedOn { .. }
-        | What::Completed { .. }
-        | What::Failed { .. }
-        | What::Cancelled { .. }
-        | What::Reopened
-        | What::Retried
-        | What::Mirrored { .. }
-        | What::PolicyChanged { .. }
-        | What::Unpaused => true,
-        What::Granted { .. }
-        | What::PickedUp { .. }
-        | What::Extended { .. }
-        | What::TakenOver { .. }
-        | What::Joined { .. }
-        | What::Reordered { .. }
-        | What::Assigned { .. }
-        | What::ActivityRecorded { .. }
-        | What::AwaitedInput { .. }
-        | What::Resumed { .. }
-        | What::Blocked { .. }
-        | What::CancelRequested { .. }
-        | What::Purged { .. }
-        | What::MirrorSkipped { .. }
-        | What::Paused
-        | What::DrainStarted
-        | What::Drained
-        | What::SpacePolicyChanged { .. }
-        | What::WorkerRegistered { .. }
-        | What::WorkerDrained { .. }
-        | What::WorkerGone { .. }
-        | What::WorkerRemoved { .. }
-        | What::EpochBegun { .. }
-        | What::Activated => false,
     }
 }
 
@@ -248,6 +194,9 @@ impl Observer for Hub {
             let mut waiters = self.lock();
             for event in chunk.events {
                 waiters.tell(event);
+            }
+            for opening in chunk.openings {
+                waiters.open(opening);
             }
             if chunk.events.is_empty() && chunk.is_jump {
                 // A snapshot skipped what happened: everyone looks for himself.
@@ -353,7 +302,17 @@ mod tests {
     }
 
     fn tell(hub: &Hub, events: &[Event], is_jump: bool) {
-        hub.applied(&AppliedChunk { progress: Progress::default(), events, is_jump });
+        hub.applied(&AppliedChunk { progress: Progress::default(), events, openings: &[], is_jump });
+    }
+
+    fn open(hub: &Hub, queues: &[(&str, u32)]) {
+        let opening = |(queue, callers): &(&str, u32)| Opening {
+            space: SpaceName::fallback(),
+            queue: QueueName::new(queue).unwrap(),
+            callers: *callers,
+        };
+        let openings: Vec<_> = queues.iter().map(opening).collect();
+        hub.applied(&AppliedChunk { progress: Progress::default(), events: &[], openings: &openings, is_jump: false });
     }
 
     async fn is_woken(waiter: Waiter) -> bool {
@@ -400,10 +359,6 @@ mod tests {
         hub.wait_for(Topic::Ready(SpaceName::fallback(), QueueName::new("ops").unwrap()))
     }
 
-    fn created(id: &str) -> Event {
-        Event { queue: Some(QueueName::new("ops").unwrap()), ..event(id, What::Created) }
-    }
-
     async fn woken(waiter: Waiter) -> Option<Woken> {
         waiter.woken_within::<OnTokio>(Duration::from_millis(1)).await
     }
@@ -411,26 +366,28 @@ mod tests {
     #[tokio::test]
     async fn one_is_woken_for_each_item_in_the_order_in_which_they_wait() {
         let hub = Hub::new(Progress::default());
-        let (first, second, third) = (ready(&hub), ready(&hub), ready(&hub));
-        tell(&hub, &[created("a"), created("b")], false);
+        let (first, second, third, fourth) = (ready(&hub), ready(&hub), ready(&hub), ready(&hub));
+        open(&hub, &[("ops", 2), ("home", 7)]);
         for waiter in [first, second] {
             woken(waiter).await.unwrap().used();
         }
         assert!(woken(third).await.is_none());
+        open(&hub, &[("ops", u32::MAX)]);
+        woken(fourth).await.unwrap().used();
     }
 
     #[tokio::test]
     async fn who_was_woken_in_vain_wakes_the_next_one_and_nobody_twice() {
         let hub = Hub::new(Progress::default());
         let (first, second) = (ready(&hub), ready(&hub));
-        tell(&hub, &[created("a")], false);
+        open(&hub, &[("ops", 1)]);
         let in_vain = woken(first).await.unwrap();
         let again = ready(&hub);
         drop(in_vain);
         drop(woken(second).await.unwrap());
         assert!(woken(again).await.is_none(), "it has looked since");
         let (gone, left) = (ready(&hub), ready(&hub));
-        tell(&hub, &[created("b")], false);
+        open(&hub, &[("ops", 1)]);
         drop(gone);
         assert!(woken(left).await.is_some(), "a wake that nobody heard is not lost");
         assert_eq!(hub.waiting(), 0);

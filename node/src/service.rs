@@ -26,7 +26,7 @@ use std::time::Duration;
 pub type TokioNode = Node<OnTokio, RocksDisk, Peers>;
 
 /// Time that a forwarded command has here; its sender waits longer.
-const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
+pub(crate) const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
 /// What stands before the outcomes in their encoding.
 const LENGTH_BYTES: usize = 16;
 /// And around it in a frame.

@@ -22,7 +22,7 @@ use lease::changes::Changes;
 use lease::names::{ActorId, RequestId, SpaceName};
 use lease::numbers::{Epoch, Token, Wall};
 use lease::refusal::Refusal;
-use lease::{Command, Entry, Outcome, Request, State};
+use lease::{Attempt, Command, Entry, Outcome, Request, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -42,6 +42,8 @@ pub struct Target {
     pub node: NodeId,
     /// The new cluster's tokens lie above it.
     pub token_floor: Option<Token>,
+    /// Begin the epoch also when the wall clock is not later than the newest time in the backup.
+    pub accept_clock: bool,
 }
 
 /// What was made.
@@ -167,7 +169,7 @@ fn prepare(made: Directory, backup: &BackupHeaderRecord, target: &Target, wall: 
         return Err(RestoreError::NoState(format!("{}; and {more} more", faults.join("; "))));
     }
     // A trial: who restores hears at once what would be refused at the start.
-    let restored = RestoredRecord { token_floor: target.token_floor };
+    let restored = RestoredRecord { token_floor: target.token_floor, accept_clock: target.accept_clock };
     begin(&mut state, &state_disk, &restored, wall)?;
     // In the term before the first: the log goes on from here as it would from its very first entry.
     let last = LogIdRecord { term: 0, node: target.node, index: found.last.map_or(0, |last| last.index) };
@@ -218,10 +220,10 @@ fn begin(
             Ok((Begun { epoch: *epoch, tokens_above: *tokens_above }, applied.changes))
         }
         [Outcome::Refused(Refusal::RestoreRefused { why })] => Err(RestoreError::Refused(format!(
-            "the restored cluster does not begin: {why}. Its tokens would not be sure to lie above all that were ever \
-             given. If this machine's clock is wrong, set it right and do it again; if the backup's last times lie in the \
-             future, wait until they have passed; if it is about tokens, restore the backup again with another --token-floor \
-             (the backup's last token is {})",
+            "the restored cluster does not begin: {why}. It might give out tokens that the old cluster gave out before. If \
+             this machine's clock is wrong, set it and restore the backup again. If this clock is right and the backup's newest \
+             time is wrong, restore the backup again with --accept-clock. If it is about tokens, restore it with another \
+             --token-floor (the backup's last token is {})",
             state.last_token()
         ))),
         other => Err(RestoreError::Refused(format!("the restored cluster does not begin: {other:?}"))),
@@ -238,13 +240,18 @@ fn entry(cluster: u128, restored: &RestoredRecord, state: &State, wall: Wall) ->
         verified: Verified::Checked,
         rights: vec![Right { role: Role::Admin, queues: QueuePrefix::default() }],
     };
+    let token_floor = restored.token_floor;
+    let command = match restored.accept_clock {
+        true => Command::BeginEpochAcceptingClock { token_floor },
+        false => Command::BeginEpoch { token_floor },
+    };
     let request = Request {
         space: SpaceName::fallback(),
         caller,
         // The backup may remember the restore before it: this one is another.
         request_id: RequestId::new(&format!("restore-{cluster:032x}")).expect("within the bounds of an id"),
-        retry: false,
-        command: Command::BeginEpoch { token_floor: restored.token_floor },
+        attempt: Attempt::First,
+        command,
     };
     Entry { at: state.now(), wall, commands: vec![request] }
 }

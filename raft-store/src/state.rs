@@ -21,7 +21,7 @@ use lease::event::Event;
 use lease::numbers::{ItemNo, Time};
 use lease::record::{self, Key};
 use lease::sabotage::{Broken, is_broken};
-use lease::{Archive, NextDeadlines, Salt, State, StateHash};
+use lease::{Archive, NextDeadlines, Opening, Salt, State, StateHash};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -45,6 +45,8 @@ pub struct AppliedChunk<'a> {
     pub progress: Progress,
     /// In order.
     pub events: &'a [Event],
+    /// In order.
+    pub openings: &'a [Opening],
     /// A snapshot was installed: what it skipped stands in the store and is not told here.
     pub is_jump: bool,
 }

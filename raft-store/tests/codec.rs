@@ -106,7 +106,11 @@ fn every_record_of_a_backup_has_its_bytes() {
         &BackupTrailerRecord { bytes: 300, crc: 0x1234_5678 },
         expect!["546e010109000800000029061075fb2c01fc78563412"],
     );
-    stays(&RestoredRecord { token_floor: Some(Token(9)) }, expect!["546e01010a00020000001dda3fd50109"]);
+    let floor = RestoredFloorRecord { token_floor: Some(Token(9)) };
+    stays(&floor, expect!["546e01010a00020000001dda3fd50109"]);
+    let restored = RestoredRecord { token_floor: Some(Token(9)), accept_clock: true };
+    stays(&restored, expect!["546e01010c0003000000ae50e854010901"]);
+    assert_eq!(RestoredRecord::from(floor), RestoredRecord { accept_clock: false, ..restored });
     stays(
         &EventsGoneRecord { upto: EventNumber { epoch: Epoch(2), seq: 300 } },
         expect!["546e01010b00040000003fcb0d6002fb2c01"],

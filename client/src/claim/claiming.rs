@@ -3,7 +3,7 @@
 use super::Claim;
 use crate::client::random_name;
 use crate::retry::backoff;
-use crate::{Answer, Client, Error};
+use crate::{Answer, Client, Error, Moment};
 use api::claim::{Claim as Wish, Claimed, Grant, OnConflict};
 use api::hold::Release;
 use api::words::Transition;
@@ -149,15 +149,17 @@ struct Pending {
     wish: Wish,
     key: String,
     is_open: bool,
+    asked_at: Moment,
 }
 
 impl Pending {
     fn new(client: &Client, item: &ItemId, wish: &Wish) -> Result<Self, Error> {
-        Ok(Self { client: client.clone(), item: item.clone(), wish: wish.clone(), key: random_name()?, is_open: false })
+        let (client, asked_at) = (client.clone(), client.clock().now());
+        Ok(Self { client, item: item.clone(), wish: wish.clone(), key: random_name()?, is_open: false, asked_at })
     }
 
     async fn ask(&mut self, within: Option<Duration>) -> Result<Answer<Claimed>, Error> {
-        self.is_open = true;
+        (self.is_open, self.asked_at) = (true, self.client.clock().now());
         let mut call = self.client.request_claim(&self.item, &self.wish).key(&self.key);
         if let Some(within) = within {
             call = call.within(within);
@@ -183,14 +185,15 @@ impl Drop for Pending {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_open {
-            let undo = undo(self.client.clone(), self.item.clone(), self.wish.clone(), self.key.clone());
+            let age = self.asked_at.until(self.client.clock().now());
+            let undo = undo(self.client.clone(), self.item.clone(), self.wish.clone(), self.key.clone(), age);
             self.client.shared.background.spawn_on(undo, &runtime);
         }
     }
 }
 
 /// Asks what became of the request, and gives it back.
-async fn undo(client: Client, item: ItemId, mut wish: Wish, key: String) {
+async fn undo(client: Client, item: ItemId, mut wish: Wish, key: String, age: Duration) {
     if wish.on_conflict == OnConflict::Wait {
         wish.poll_ms = Some(1);
     }
@@ -198,7 +201,7 @@ async fn undo(client: Client, item: ItemId, mut wish: Wish, key: String) {
         let release = Release { token: Some(grant.token), keep_assignment: false };
         client.release(&grant.item, &release)
     };
-    let undone = match client.request_claim(&item, &wish).key(key).repeated().await {
+    let undone = match client.request_claim(&item, &wish).key(key).repeated(age).await {
         Ok(Claimed::Granted(grant)) => release(*grant).await.map(|_| ()),
         Ok(Claimed::Waiting(_)) => client.withdraw(&item).await.map(|_| ()),
         Ok(Claimed::Refused { .. }) => Ok(()),

@@ -246,6 +246,21 @@ async fn an_ending_that_nobody_answered_is_repeated_and_not_done_twice() {
     assert_eq!(fake.log().len(), 2, "nothing is left to give back");
 }
 
+/// The token keeps a second one out; under the id that nodes have forgotten it would be refused for ever.
+#[tokio::test(start_paused = true)]
+async fn an_ending_whose_id_nodes_may_have_forgotten_is_told_under_another_one() {
+    let fake = Fake::new([granted(3_600_000), Says::Drops, Says::Ok(moved())]);
+    let claim = held(&fake).await;
+    let asleep = fake.clone();
+    tokio::spawn(async move { asleep.sleep_machine(Duration::from_secs(600)) });
+    assert!(matches!(claim.complete(None).await, Err(Error::Unknown { .. })));
+    claim.complete(None).await.unwrap();
+    let log = fake.log();
+    let told: Vec<_> = log.iter().filter(|asked| asked.what.ends_with("/complete")).collect();
+    assert_eq!((told[0].retry_ms, told[1].retry_ms), (None, None));
+    assert_ne!(told[0].key, told[1].key);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_was_learned_too_late_is_claimed_again_under_another_id() {
     let fake = Fake::with([Says::Drops, granted(0), granted(30_000)], |_| released());

@@ -130,6 +130,14 @@ pub(crate) struct Restore {
     /// Let tokens begin above this one; may only raise where they begin anyway
     #[arg(long, value_name = "N")]
     token_floor: Option<u64>,
+    /// Restore although the node's clock is not later than the newest time in the backup; if the clock is behind,
+    /// tokens may be repeated
+    ///
+    /// Only after you have checked that this clock is right, and that the backup's newest time is wrong. If this clock is
+    /// behind, tokens that the old cluster gave out after the backup may be given out again, unless --token-floor is above
+    /// them. Epoch and tokens always rise above those in the backup.
+    #[arg(long)]
+    accept_clock: bool,
 }
 
 impl Restore {
@@ -140,7 +148,8 @@ impl Restore {
         let size = file.metadata().map_err(failed)?.len();
         let unread: Arc<Mutex<Option<io::Error>>> = Arc::default();
         let upload = upload(file, size, unread.clone());
-        let restored = node.restore(upload, self.token_floor).await;
+        let how = client::Restore { token_floor: self.token_floor, accept_clock: self.accept_clock };
+        let restored = node.restore(upload, how).await;
         // A file that could not be read is the reason, not the request that broke off.
         if let Some(error) = unread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(failed(error));

@@ -8,8 +8,9 @@ use super::span::{Span, when};
 use api::claim::{Claim as Wish, Claimed, Grant, OnConflict};
 use api::hold::{Release, Renew};
 use clap::Args;
-use client::Error;
 use client::names::ItemId;
+use client::{Error, Moment};
+use std::cell::Cell;
 use std::time::Duration;
 
 const FIRST_POLL_MS: u64 = 200;
@@ -69,29 +70,39 @@ impl Claim {
 /// Until it is granted. Its place is given up when the user does.
 async fn in_line(context: &Context, item: &ItemId, wish: Wish) -> Result<Grant, Failure> {
     let key = context.request_id()?;
-    let polling = poll(context, item, &wish, &key);
+    let asked_at = Cell::new(context.client.clock().now());
+    let polling = poll(context, item, &wish, &key, &asked_at);
     tokio::select! {
         grant = polling => return grant,
         () = interrupted() => {}
     }
     say("giving the place in line up");
     tokio::select! {
-        given_up = give_up(context, item, wish, &key) => given_up?,
+        given_up = give_up(context, item, wish, &key, asked_at.get()) => given_up?,
         // Twice means at once: the place ends by itself when nobody polls it.
         () = interrupted() => {}
     }
     Err(Failure::Interrupted)
 }
 
-async fn poll(context: &Context, item: &ItemId, wish: &Wish, key: &str) -> Result<Grant, Failure> {
+async fn poll(
+    context: &Context,
+    item: &ItemId,
+    wish: &Wish,
+    key: &str,
+    asked_at: &Cell<Moment>,
+) -> Result<Grant, Failure> {
     let mut place = None;
-    let mut is_repeat = context.is_repeat();
+    let mut repeat_after = context.repeat_after();
     // Whoever waits hears soon where in line; after that it is a matter of patience.
     let mut wish = Wish { poll_ms: Some(FIRST_POLL_MS), ..wish.clone() };
     loop {
         let call = context.client.request_claim(item, &wish).key(key);
-        let claimed = if is_repeat { call.repeated().await } else { call.await };
-        is_repeat = false;
+        asked_at.set(context.client.clock().now());
+        let claimed = match repeat_after.take() {
+            Some(age) => call.repeated(age).await,
+            None => call.await,
+        };
         match claimed {
             Ok(Claimed::Granted(grant)) => return picked_up(context, *grant).await,
             Ok(Claimed::Waiting(waiting)) => {
@@ -130,9 +141,10 @@ async fn picked_up(context: &Context, mut grant: Grant) -> Result<Grant, Failure
 }
 
 /// Leaves the line, and gives back what was granted meanwhile.
-async fn give_up(context: &Context, item: &ItemId, mut wish: Wish, key: &str) -> Result<(), Failure> {
+async fn give_up(context: &Context, item: &ItemId, mut wish: Wish, key: &str, asked_at: Moment) -> Result<(), Failure> {
     wish.poll_ms = Some(1);
-    match context.client.request_claim(item, &wish).key(key).repeated().await {
+    let age = asked_at.until(context.client.clock().now());
+    match context.client.request_claim(item, &wish).key(key).repeated(age).await {
         Ok(Claimed::Granted(grant)) => {
             let release = Release { token: Some(grant.token), keep_assignment: false };
             context.client.release(item, &release).await?;

@@ -2,12 +2,14 @@
 //! they can do next.
 
 use super::out::{Out, clean, say, wants_colour};
-use super::span::{Span, when};
+use super::span::{Span, wall_now, when};
+use api::dates::Date;
 use api::{Code, Problem};
 use client::Error;
 use serde::Serialize;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -312,9 +314,17 @@ fn of_refusal(code: Code) -> &'static str {
     }
 }
 
+static BEGAN: OnceLock<Date> = OnceLock::new();
+
+/// When this process began, before it sent anything.
+pub(crate) fn began() -> Date {
+    *BEGAN.get_or_init(|| Date(wall_now()))
+}
+
 /// The same command again, under the id of the request that nobody answered.
 fn again(request_id: &str) -> String {
     let mut words = vec!["tenure".to_owned()];
+    let mut repeat = format!("--repeat={}", began());
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -324,13 +334,14 @@ fn again(request_id: &str) -> String {
                 args.next();
                 words.extend(["--token".into(), "…".into()]);
             }
-            "--repeat" => {}
+            // When it was first sent stays as it is.
+            text if text == "--repeat" || text.starts_with("--repeat=") => repeat = text.to_owned(),
             text if text.starts_with("--request-id=") => {}
             text if text.starts_with("--token=") => words.push("--token=…".into()),
             text => words.push(quoted(text)),
         }
     }
-    words.splice(1..1, ["--request-id".to_owned(), quoted(request_id), "--repeat".to_owned()]);
+    words.splice(1..1, ["--request-id".to_owned(), quoted(request_id), quoted(&repeat)]);
     words.join(" ")
 }
 

@@ -4,7 +4,8 @@ use super::failure::Failure;
 use super::out::{Out, say};
 use super::parse;
 use super::profile::{self, Profile};
-use super::span::Span;
+use super::span::{Span, wall_now};
+use api::dates::Date;
 use api::words::ActorKind;
 use clap::Args;
 use client::names::{ActorId, SessionId, SpaceName};
@@ -15,6 +16,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const ENDPOINT: &str = "http://127.0.0.1:7400";
 
@@ -51,9 +53,10 @@ pub(crate) struct Global {
     /// The id of the request; one is made up unless said
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) request_id: Option<String>,
-    /// It was sent under its --request-id before and nobody answered: never run it twice
-    #[arg(long, global = true, requires = "request_id")]
-    pub(crate) repeat: bool,
+    /// It was first sent under its --request-id at this time and nobody answered: never run it twice. After 100 s, or without
+    /// a time, it is only asked for its answer
+    #[arg(long, global = true, requires = "request_id", value_name = "TIME", num_args = 0..=1, require_equals = true)]
+    pub(crate) repeat: Option<Option<Date>>,
     /// Certificates (PEM) to trust beside those of the machine
     #[arg(long, global = true, env = "TENURE_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
@@ -79,7 +82,7 @@ pub(crate) struct Context {
     pub(crate) environment: Vec<(&'static str, OsString)>,
     config: Config,
     request_id: Option<String>,
-    repeat: bool,
+    repeat: Option<Option<Date>>,
 }
 
 impl Context {
@@ -120,8 +123,10 @@ impl Context {
     pub(crate) fn named<T>(&self, call: Call<T>) -> Call<T> {
         match &self.request_id {
             None => call,
-            Some(id) if self.repeat => call.key(id).repeated(),
-            Some(id) => call.key(id),
+            Some(id) => match self.repeat_after() {
+                Some(age) => call.key(id).repeated(age),
+                None => call.key(id),
+            },
         }
     }
 
@@ -153,8 +158,12 @@ impl Context {
         }
     }
 
-    pub(crate) fn is_repeat(&self) -> bool {
-        self.repeat
+    /// How long ago the request was first sent, if it was.
+    pub(crate) fn repeat_after(&self) -> Option<Duration> {
+        let first_sent = self.repeat?;
+        // A clock that was set back tells nothing.
+        let age = first_sent.and_then(|date| wall_now().0.checked_sub(date.0.0));
+        Some(age.map_or(Duration::MAX, Duration::from_millis))
     }
 }
 

@@ -12,7 +12,8 @@ use api::hold::Release;
 use api::words::{Order, RunsIn};
 use clap::Args;
 use client::names::{ItemId, Label, Phase, QueueName};
-use client::{Consistency, POLL_MAX, PeekQuery};
+use client::{Consistency, Moment, POLL_MAX, PeekQuery};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 #[derive(Args, Clone, Debug)]
@@ -105,12 +106,13 @@ impl Next {
             Some(Some(span)) => Some(Instant::now() + span.0),
         };
         let key = context.request_id()?;
+        let sent_at = Cell::new(context.client.clock().now());
         let dispatched = tokio::select! {
-            dispatched = until(context, &self.queue, &mut wish, &key, by) => Some(dispatched?),
+            dispatched = until(context, &self.queue, &mut wish, &key, by, &sent_at) => Some(dispatched?),
             () = interrupted() => None,
         };
         let Some(dispatched) = dispatched else {
-            give_back(context, &self.queue, wish, &key).await?;
+            give_back(context, &self.queue, wish, &key, sent_at.get()).await?;
             return Err(Failure::Interrupted);
         };
         match &dispatched {
@@ -140,16 +142,20 @@ async fn until(
     wish: &mut Wish,
     key: &str,
     by: Option<Instant>,
+    sent_at: &Cell<Moment>,
 ) -> Result<Dispatched, Failure> {
-    let mut is_repeat = context.is_repeat();
+    let mut repeat_after = context.repeat_after();
     loop {
         let left = by.map_or(POLL_MAX, |by| by.saturating_duration_since(Instant::now()).min(POLL_MAX));
         wish.wait_ms = u64::try_from(left.as_millis()).ok().filter(|ms| *ms > 0);
         let asked_at = Instant::now();
         // That there was nothing is not remembered under the id: the same one asks again.
         let call = context.client.next(queue, wish).key(key);
-        let dispatched = if is_repeat { call.repeated().await? } else { call.await? };
-        is_repeat = false;
+        sent_at.set(context.client.clock().now());
+        let dispatched = match repeat_after.take() {
+            Some(age) => call.repeated(age).await?,
+            None => call.await?,
+        };
         match &dispatched {
             Dispatched::Granted { .. } => return Ok(dispatched),
             Dispatched::Empty { cursor: Some(cursor), .. } => wish.cursor = Some(*cursor),
@@ -168,9 +174,16 @@ async fn until(
 }
 
 /// What was granted to a question whose answer nobody waited for.
-async fn give_back(context: &Context, queue: &QueueName, mut wish: Wish, key: &str) -> Result<(), Failure> {
+async fn give_back(
+    context: &Context,
+    queue: &QueueName,
+    mut wish: Wish,
+    key: &str,
+    sent_at: Moment,
+) -> Result<(), Failure> {
     wish.wait_ms = None;
-    if let Dispatched::Granted { grants } = context.client.next(queue, &wish).key(key).repeated().await? {
+    let age = sent_at.until(context.client.clock().now());
+    if let Dispatched::Granted { grants } = context.client.next(queue, &wish).key(key).repeated(age).await? {
         for grant in grants {
             let release = Release { token: Some(grant.token), keep_assignment: false };
             context.client.release(&grant.item, &release).await?;

@@ -1,6 +1,7 @@
 //! Durations and dates, as people write and read them.
 
 use api::dates::Date;
+use lease::numbers::Wall;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -73,11 +74,15 @@ impl fmt::Display for Span {
     }
 }
 
+/// This machine's clock.
+pub(crate) fn wall_now() -> Wall {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Wall(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// A date to the second, and how far it is from now by this machine's clock.
 pub(crate) fn when(date: Date) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    let at = date.0.0;
+    let (now, at) = (wall_now().0, date.0.0);
     let away = if at >= now { format!("in {}", rounded(at - now)) } else { format!("{} ago", rounded(now - at)) };
     format!("{}, {away}", day(date))
 }

@@ -95,6 +95,54 @@ async fn what_becomes_of_the_work_is_told() {
     assert_eq!(failed("item%2D3"), json!({ "token": 4, "error": "the work panicked: oh no", "final": false }));
 }
 
+/// Nobody will ever say what became of the question: what it may have been given is given back, and another one is asked.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nodes_may_have_forgotten_is_given_up() {
+    let slept = Arc::new(Mutex::new(None::<Fake>));
+    let asked_before = AtomicUsize::new(0);
+    let asleep = slept.clone();
+    let fake = Fake::with([], move |asked| {
+        let verb = asked.what.rsplit('/').next().unwrap_or_default();
+        match verb.split('?').next().unwrap_or_default() {
+            "self" => Says::Ok(json!({ "alive_for_ms": 60_000, "draining": false })),
+            "next" if asked_before.fetch_add(1, Ordering::SeqCst) == 0 => {
+                asleep.lock().unwrap().as_ref().unwrap().sleep_machine(Duration::from_secs(600));
+                Says::Drops
+            }
+            "next" => Says::Ok(json!({ "outcome": "granted", "grants": [grant("item-1", 2)] })),
+            "carrying" => {
+                let date = "2026-01-01T00:00:00Z";
+                let item = json!({
+                    "id": "item-0", "queue": "ops", "state": "active", "revision": "0.1", "attempts": 0, "since_ms": 1,
+                    "since": date, "claimed": true, "token": 1, "line_length": 0, "cancel_requested": false, "title": "",
+                    "priority": 5, "labels": [], "needs": [], "mode": "any", "created_by": "ada", "created_at_ms": 1,
+                    "created_at": date,
+                });
+                Says::Ok(json!({ "assigned": [], "leased": [item], "reserved": [] }))
+            }
+            "renewals" => Says::Ok(fine(asked)),
+            "release" => Says::Ok(json!({ "item": "item-0", "released": true, "unassigned": true })),
+            "complete" => Says::Ok(json!({ "item": "item-1", "state": "complete", "revision": "0.9" })),
+            _ => Says::Problem(Code::NotFound),
+        }
+    });
+    *slept.lock().unwrap() = Some(fake.clone());
+    let shutdown = CancellationToken::new();
+    let over = shutdown.clone();
+    let worker = Worker::new(&fake.client(&["a"]), &queue());
+    let stopped = worker.run_until(shutdown, move |_| {
+        over.cancel();
+        async { Ok(None) }
+    });
+    assert_eq!(stopped.await.unwrap(), Stopped::Shutdown);
+    let log = fake.log();
+    let asked: Vec<_> = of(&log, "/next").collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert_ne!(asked[0].key, asked[1].key);
+    assert!(asked.iter().all(|asked| asked.retry_ms.is_none()));
+    assert_eq!(of(&log, "item%2D0/release").count(), 1, "{log:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_heartbeat_renews_all_and_what_is_lost_is_stopped_alone() {
     let fake = node(2, |asked| {

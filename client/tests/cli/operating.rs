@@ -7,7 +7,9 @@ use api::words::Flow;
 use api::worker::{Draining, Registered, Removed, WorkerPage};
 use client::api;
 use expect_test::expect;
+use lease::numbers::Wall;
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[tokio::test]
 async fn queues_are_listed_shown_paused_and_drained() {
@@ -176,6 +178,23 @@ async fn a_repeated_request_has_one_effect() {
                 take another --request-id, or none
     "#]]);
     world.tenure(["claim", "disk", "--repeat"]).said().ends_with(2);
+    world.tenure(["claim", "disk", "--request-id", "once", "--repeat=soon"]).said().ends_with(2);
+}
+
+#[tokio::test]
+async fn a_request_that_may_be_forgotten_is_asked_for_its_answer_and_not_run() {
+    let world = World::start().await;
+    world.adds("disk");
+    for repeat in ["--repeat", "--repeat=2026-01-01T00:00:00Z", "--repeat=9999-01-01T00:00:00Z"] {
+        let said = world.tenure(["claim", "disk", "--request-id", "never-sent", repeat]).said().ends_with(7);
+        assert!(said.err.contains("request_forgotten"), "{said:?}");
+    }
+    assert_eq!(world.state("disk"), "queued");
+    // One that was sent just now, and never arrived, runs.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let now = api::dates::Date(Wall(u64::try_from(now).unwrap()));
+    world.says(&format!("claim disk --request-id just-sent --repeat={now}"));
+    assert_eq!(world.state("disk"), "active");
 }
 
 #[tokio::test]
@@ -195,8 +214,16 @@ async fn nobody_there_is_told_from_nobody_answering() {
     let said = Tenure::new(home.path(), words).said().ends_with(7);
     let id = said.err.split("--request-id ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert_eq!(id.len(), 32);
-    let again =
-        format!("tenure --request-id {id} --repeat --endpoint {endpoint} --timeout 300ms --token … claim 'it'\\''s'");
+    let first_sent = said.err.split("--repeat=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(first_sent.parse::<api::dates::Date>().is_ok(), "{first_sent}");
+    let again = format!(
+        "tenure --request-id {id} --repeat={first_sent} --endpoint {endpoint} --timeout 300ms --token … claim 'it'\\''s'"
+    );
+    assert!(said.err.contains(&again), "{said:?}");
+    // Asked again, it was still first sent then.
+    let words = ["--request-id", id, &format!("--repeat={first_sent}"), "--endpoint", &endpoint, "--timeout", "300ms"];
+    let words = words.into_iter().chain(["--token", "secret", "claim", "it's"]);
+    let said = Tenure::new(home.path(), words).said().ends_with(7);
     assert!(said.err.contains(&again), "{said:?}");
     assert!(!said.err.contains("secret"), "{said:?}");
 }

@@ -144,6 +144,31 @@ async fn hold(address: &str) {
     say(format!("stopped: {why}\n"));
 }
 
+/// Nodes may have forgotten the request when its machine wakes: sent again it could take a second item.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_was_not_answered_before_its_machine_slept_is_not_sent_again() {
+    let world = World::development().await;
+    world.adds("disk");
+    world.adds("tape");
+    let machine = Arc::new(Machine::new());
+    let sleeps = machine.clone();
+    let proxy = Proxy::start(world.daemon().address, move |first| {
+        if !first.contains("/next") {
+            return Fate::Passes;
+        }
+        sleeps.sleeps();
+        Fate::LosesItsAnswer
+    })
+    .await;
+    let next = world.tenure(["next", "ops"]).env("TENURE_ENDPOINT", format!("http://{}", proxy.address));
+    let said = ended(machine.runs(next).begins()).await.ends_with(7);
+    let sent = proxy.requests().into_iter().filter(|(first, _)| first.contains("/next")).count();
+    assert_eq!(sent, 1, "{said:?}");
+    let mut states = [world.state("disk"), world.state("tape")];
+    states.sort();
+    assert_eq!(states, ["active", "queued"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_slept_gives_back_what_it_no_longer_works_on() {
     let (world, proxy) = way().await;

@@ -7,7 +7,7 @@ use lease::item::{NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, QueueName, RequestId, SessionId, SpaceName};
 use lease::numbers::{Span, Time, Token, Wall};
 use lease::record::Key;
-use lease::{Applied, Command, Entry, Outcome, Records, Request, Salt, State, encoding};
+use lease::{Applied, Attempt, Command, Entry, Outcome, Records, Request, Salt, State, encoding};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -157,7 +157,7 @@ impl World {
             rights: if is_of_dispatcher { dispatcher.to_vec() } else { rights },
         };
         let request_id = RequestId::new(&uuid(1 << 40 | self.requests)).expect("a name");
-        Request { space: SpaceName::fallback(), caller, request_id, retry: false, command }
+        Request { space: SpaceName::fallback(), caller, request_id, attempt: Attempt::First, command }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Ask, Step};
 use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, STEPS_PER_ENTRY};
 use crate::caller::{Caller, Verified};
-use crate::command::{Command, Request};
+use crate::command::{Attempt, Command, Request};
 use crate::disclose;
 use crate::encoding::{decode, encode_into};
 use crate::event::Who;
@@ -43,7 +43,7 @@ impl Step<'_> {
                 }
                 Answer::Waiting => is_poll = true,
             }
-        } else if request.retry && !request.command.is_renewal() && self.now() < self.state.meta.requests_cut_until {
+        } else if self.may_have_forgotten(request.attempt) && !request.command.is_renewal() {
             return Outcome::Refused(Refusal::RequestForgotten);
         }
         if !self.state.meta.activated && !request.command.is_of_cluster() {
@@ -58,6 +58,16 @@ impl Step<'_> {
             self.remember(key, body, request.command.weight(), &mut outcome);
         }
         outcome
+    }
+
+    /// Whether an attempt before this one, of which nothing is remembered, may have had an answer.
+    fn may_have_forgotten(&self, attempt: Attempt) -> bool {
+        let is_cut = self.now() < self.state.meta.requests_cut_until;
+        match attempt {
+            Attempt::First => false,
+            Attempt::Repeat => is_cut,
+            Attempt::LateRepeat => is_cut || !is_broken(Broken::LateRepeat),
+        }
     }
 
     fn request_key(&mut self, space: &SpaceName, caller: &Caller, request: &Request) -> RequestKey {
@@ -241,6 +251,9 @@ impl IdentityPolicy {
 impl Command {
     /// Commands of the cluster's own life, taken also before activation.
     fn is_of_cluster(&self) -> bool {
-        matches!(self, Self::BeginEpoch { .. } | Self::Activate | Self::RaiseRules { .. })
+        matches!(
+            self,
+            Self::BeginEpoch { .. } | Self::BeginEpochAcceptingClock { .. } | Self::Activate | Self::RaiseRules { .. }
+        )
     }
 }

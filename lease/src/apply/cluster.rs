@@ -9,22 +9,34 @@ use crate::outcome::Outcome;
 use crate::refusal::{NotReady, Refusal};
 
 impl Step<'_> {
-    /// The first entry of a restored backup. The same backup restored twice never repeats a token, because the
-    /// counter starts at the time of the restore.
-    pub(super) fn begin_epoch(&mut self, ask: Ask<'_>, floor: Option<Token>) -> Result<Outcome, Refusal> {
+    /// The first entry of a restored backup. Its tokens must lie above all that the backup's cluster gave out, also after
+    /// the backup. A clock says so: that of a cluster with a right clock gives out fewer than a million a second, and this
+    /// one starts at the time of the restore. So the same backup restored twice never repeats a token.
+    ///
+    /// A clock that is not later than the backup's newest time is wrong, or the backup's was: `accepts_clock` is an
+    /// operator's word that this one is right. Tokens then rise above those in the backup as well.
+    pub(super) fn begin_epoch(
+        &mut self,
+        ask: Ask<'_>,
+        floor: Option<Token>,
+        accepts_clock: bool,
+    ) -> Result<Outcome, Refusal> {
         check_admin(ask)?;
         let refused = |why: &str| Err(Refusal::RestoreRefused { why: why.into() });
         let seconds = self.wall.0.saturating_sub(EPOCH_ORIGIN_MS) / 1_000;
-        let Ok(epoch) = u32::try_from(seconds).map(Epoch) else {
+        let Ok(mut epoch) = u32::try_from(seconds).map(Epoch) else {
             return refused("the wall clock is too far in the future");
         };
-        if self.wall <= self.newest_wall_before {
+        if self.wall <= self.newest_wall_before && !accepts_clock {
             return refused("the wall clock is not later than the newest time in the backup");
         }
         if epoch <= self.state.meta.epoch {
-            return refused("an epoch of this second or a later one has begun already");
+            let Some(next) = self.state.meta.epoch.0.checked_add(1).filter(|_| accepts_clock) else {
+                return refused("an epoch of this second or a later one has begun already");
+            };
+            epoch = Epoch(next);
         }
-        let tokens_above = Token((u64::from(epoch.0) << EPOCH_SHIFT).max(floor.map_or(0, |floor| floor.0)));
+        let tokens_above = Token((seconds << EPOCH_SHIFT).max(floor.map_or(0, |floor| floor.0)));
         if tokens_above <= self.state.meta.last_token {
             return refused("the token counter would not rise: give a higher token floor");
         }
@@ -32,6 +44,7 @@ impl Step<'_> {
             return refused("the token floor leaves too few tokens");
         }
         self.state.meta.epoch = epoch;
+        self.state.meta.newest_wall = self.wall;
         self.state.meta.last_token = tokens_above;
         self.state.meta.activated = false;
         self.state.meta.voiding = Some((QueueNo(0), ItemNo(0)));
@@ -76,7 +89,9 @@ impl Step<'_> {
 
     fn note_work_everywhere(&mut self) {
         for queue in 0..self.state.queues.len() {
-            self.state.note_work(QueueNo(u32::try_from(queue).expect("a queue number")));
+            let queue = QueueNo(u32::try_from(queue).expect("a queue number"));
+            self.state.note_work(queue);
+            self.state.openings.note_queue(queue);
         }
     }
 }

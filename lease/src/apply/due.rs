@@ -5,6 +5,7 @@ use crate::command::{Command, Request};
 use crate::event::What;
 use crate::numbers::Time;
 use crate::refusal::Refusal;
+use crate::sabotage::{Broken, is_broken};
 use crate::standing::ItemState;
 use crate::state::deadlines::Due;
 use crate::state::items::ItemKey;
@@ -129,6 +130,9 @@ impl Step<'_> {
                         past.delay = None;
                     }
                 });
+                if is_broken(Broken::SilentDelay) {
+                    self.state.openings.forget(key);
+                }
                 self.settle(key);
             }
         }

@@ -28,6 +28,7 @@ impl Step<'_> {
         let version = queue.version;
         self.touched_queues.insert(no);
         self.state.note_work(no);
+        self.state.openings.note_queue(no);
         self.emit_of_queue(no, What::PolicyChanged { version });
         Ok(Outcome::PolicySet { queue: set.queue.clone(), version })
     }
@@ -44,6 +45,7 @@ impl Step<'_> {
             self.touched_queues.insert(no);
             self.state.queue_mut(no).queue.flow = flow;
             self.state.note_work(no);
+            self.state.openings.note_queue(no);
             let what = match flow {
                 Flow::Open => What::Unpaused,
                 Flow::Paused => What::Paused,

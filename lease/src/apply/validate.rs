@@ -84,7 +84,9 @@ fn command(command: &Command) -> Checked {
             crate::policy::Policy::check_settings(&set.settings)
         }
         Command::RegisterWorker(registration) => self::registration(registration),
-        Command::BeginEpoch { token_floor } => token("token_floor", *token_floor),
+        Command::BeginEpoch { token_floor } | Command::BeginEpochAcceptingClock { token_floor } => {
+            token("token_floor", *token_floor)
+        }
         Command::Withdraw { .. }
         | Command::Assign { .. }
         | Command::Unassign { .. }

@@ -97,6 +97,11 @@ impl Item {
     pub(crate) fn has_line(&self) -> bool {
         self.line.is_some()
     }
+
+    /// Whether nobody holds it, waits for it, or is yet to do something that it waits for.
+    pub(crate) fn is_free(&self) -> bool {
+        self.standing.state.is_claimable() && self.standing.lease.is_none() && !self.has_line()
+    }
 }
 
 /// Items in a page of 64 KiB: a size that allocators have without a rest.
@@ -138,12 +143,14 @@ impl Items {
         self.slot_mut(key.slot).as_mut().expect("a key of a live item")
     }
 
-    /// Whether the key's item is still there.
+    /// The key's item, if it is still there.
+    pub(crate) fn get_live(&self, key: ItemKey) -> Option<&Item> {
+        let page = self.pages.get(key.slot as usize / PAGE)?;
+        page.get(key.slot as usize % PAGE)?.as_ref().filter(|item| item.no == key.no)
+    }
+
     pub(crate) fn is_live(&self, key: ItemKey) -> bool {
-        self.pages
-            .get(key.slot as usize / PAGE)
-            .and_then(|page| page.get(key.slot as usize % PAGE))
-            .is_some_and(|item| item.as_ref().is_some_and(|item| item.no == key.no))
+        self.get_live(key).is_some()
     }
 
     fn name_hash(&self, space: SpaceNo, id: &ItemId) -> u64 {

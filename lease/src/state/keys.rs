@@ -28,7 +28,7 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) fn of(item: &Item) -> Self {
         let standing = &item.standing;
-        let is_free = standing.state.is_claimable() && standing.lease.is_none() && !item.has_line();
+        let is_free = item.is_free();
         let delayed_for = standing.delay().map(|(actor, _)| actor);
         let assigned = standing.assignment.as_ref().map(|assignment| &assignment.actor);
         let holder = standing.lease.as_ref().map(|lease| &lease.holder.actor);
@@ -69,6 +69,7 @@ impl State {
         let result = change(item);
         let after = Keys::of(item);
         self.move_keys(key, &before, &after);
+        self.note_opening(key, &before, &after);
         self.keep_due(key);
         result
     }
@@ -76,8 +77,12 @@ impl State {
     /// Changes what an item says: its class and priority may be others afterwards.
     pub(crate) fn change_content(&mut self, key: ItemKey, change: impl FnOnce(&mut Content)) {
         self.unindex(key);
+        let parent = self.items.get(key).content.parent().cloned();
         change(Arc::make_mut(&mut self.items.get_mut(key).content));
         self.index(key);
+        if self.items.get(key).content.parent() != parent.as_ref() {
+            self.note_family(key);
+        }
     }
 
     /// A new or loaded item enters every index.
@@ -96,7 +101,9 @@ impl State {
         live_queue.counts[after.state as usize] += 1;
         live_queue.items.insert(key);
         self.items.get_mut(key).class = class;
-        self.move_keys(key, &Keys::none(after.state), &after);
+        let before = Keys::none(after.state);
+        self.move_keys(key, &before, &after);
+        self.note_opening(key, &before, &after);
         self.keep_due(key);
     }
 

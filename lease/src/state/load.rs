@@ -11,6 +11,7 @@ use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time};
 use crate::record::{Key, StoredContent};
 use crate::standing::Standing;
 use crate::state::items::{Item, ItemKey, Touched};
+use crate::state::openings::Openings;
 use crate::state::{LiveQueue, Meta, State};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -150,6 +151,8 @@ impl State {
         for queue in 0..state.queues.len() {
             state.note_work(QueueNo(u32::try_from(queue).expect("a queue number")));
         }
+        // Nobody waited for what was there before.
+        state.openings = Openings::default();
         state.hash = hash;
         Ok(state)
     }

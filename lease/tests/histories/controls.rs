@@ -16,10 +16,11 @@ use lease::standing::Standing;
 use lease::{Applied, Code, Records, Refusal, Salt, State, StateHash};
 use std::collections::BTreeMap;
 
-const ALL: Watch = Watch { violations_every: 20, witness: true, oracle: true, trace: true, chunk: 17 };
+const ALL: Watch = Watch { violations_every: 20, witness: true, oracle: true, trace: true, parked: false, chunk: 17 };
 const WITNESS_ALONE: Watch = Watch { oracle: false, trace: false, ..ALL };
 const ORACLE_ALONE: Watch = Watch { witness: false, trace: false, ..ALL };
 const TRACE_ALONE: Watch = Watch { witness: false, oracle: false, ..ALL };
+const PARKED_ALONE: Watch = Watch { witness: false, oracle: false, trace: false, parked: true, ..ALL };
 
 /// What a lie may need to know of the history.
 #[derive(Debug, Default)]
@@ -538,6 +539,28 @@ fn a_batch_granted_in_part_is_caught() {
 }
 
 #[test]
+fn a_caller_that_nobody_wakes_is_caught() {
+    struct Silent;
+    impl Liar for Silent {
+        fn falsify(&mut self, _: Name, _: &Entry, applied: &mut Applied) {
+            applied.openings.clear();
+        }
+    }
+    let failure = play(1, 400, PARKED_ALONE, &mut Silent, &mut Vec::new()).expect_err("somebody waited");
+    assert_eq!(failure.kind, "a parked caller is not woken", "{}", failure.why);
+}
+
+#[test]
+fn a_late_repeat_that_runs_is_caught() {
+    assert_caught(ORACLE_ALONE, "oracle I10", |_, _, applied| {
+        let forgotten = |outcome: &&mut Outcome| outcome.refusal() == Some(&Refusal::RequestForgotten);
+        let Some(outcome) = applied.outcomes.iter_mut().find(forgotten) else { return false };
+        *outcome = Outcome::Activated;
+        true
+    });
+}
+
+#[test]
 fn growing_over_a_cap_is_caught() {
     assert_caught_once(ORACLE_ALONE, "oracle I21", |_, entry, applied| {
         // The oracle is told of a cap that nobody set: the next grants break it.
@@ -568,9 +591,12 @@ fn a_dependent_that_does_not_wait_is_caught() {
                 })
             {
                 let like = applied.events[index].clone();
-                let waits_still = !applied.events[index..].iter().any(|event| event.what == What::Queued);
+                if index + 1 < applied.events.len() {
+                    // What it waits for may have ended in this very entry.
+                    return false;
+                }
                 add_event(applied, &like, What::Queued, None);
-                return waits_still;
+                return true;
             }
         }
         false

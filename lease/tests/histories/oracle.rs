@@ -3,7 +3,7 @@
 
 use lease::bounds::{CANCEL_GRACE, PLACE_LIFE, REQUEST_MEMORY};
 use lease::caller::Holder;
-use lease::command::{Command, Entry, Request};
+use lease::command::{Attempt, Command, Entry, Request};
 use lease::event::{Event, What};
 use lease::item::NewItem;
 use lease::names::{ActorId, ItemId, QueueName, RequestId, SessionId, SpaceName};
@@ -154,6 +154,9 @@ impl Oracle {
         let mut caps = self.caps.clone();
         for (request, outcome) in entry.commands.iter().zip(&applied.outcomes) {
             let how = self.remember(request, outcome)?;
+            if how != Asked::Again && passed_through_a_line(request, outcome, &applied.events) {
+                effective.insert(&request.caller.actor);
+            }
             if how != Asked::Again && outcome.refusal().is_none() {
                 effective.insert(&request.caller.actor);
                 self.note_polls(request, outcome);
@@ -184,7 +187,6 @@ impl Oracle {
     /// I10: classifies a request by what was answered to its name before.
     fn remember(&mut self, request: &Request, outcome: &Outcome) -> Result<Asked, (&'static str, String)> {
         let code = code_of(outcome);
-        must(code != Some(Code::RequestForgotten), "I10", || "forgotten, far below the cap".into())?;
         if matches!(code, Some(Code::Invalid | Code::RejectedByPolicy | Code::NotActivated)) {
             // `invalid` may also come from a verb; such an answer is not remembered either.
             return Ok(Asked::Unheard);
@@ -196,6 +198,16 @@ impl Oracle {
             request.request_id.clone(),
         );
         let known = self.requests.get(&name).filter(|known| known.at.after(REQUEST_MEMORY) > self.now);
+        // One that waited was answered later than it was last heard of, and so is remembered longer: nobody knows how long.
+        let is_gone =
+            known.is_none() && self.requests.get(&name).is_none_or(|known| known.is_exact && known.answer.is_some());
+        let is_renewal = matches!(request.command, Command::Renew(_) | Command::RenewAll(_));
+        let is_late = request.attempt == Attempt::LateRepeat && !is_renewal;
+        if code == Some(Code::RequestForgotten) {
+            must(is_late && known.is_none(), "I10", || format!("forgotten, far below the cap: {request:?}"))?;
+            return Ok(Asked::Unheard);
+        }
+        must(!(is_late && is_gone), "I10", || format!("a repeat of what is forgotten has run: {request:?}"))?;
         let mut how = Asked::Anew;
         let mut at = self.now;
         if let Some(known) = known {
@@ -227,7 +239,6 @@ impl Oracle {
             return Ok(Asked::Anew);
         }
         let is_exact = at == self.now;
-        let is_renewal = matches!(request.command, Command::Renew(_) | Command::RenewAll(_));
         if !is_renewal && !matches!(outcome, Outcome::Empty { .. }) {
             let answer = (!matches!(outcome, Outcome::Waiting { .. })).then(|| Essence::of(outcome));
             self.requests.insert(name, Remembered { command: request.command.clone(), at, answer, is_exact });
@@ -667,6 +678,16 @@ impl Oracle {
 
 fn code_of(outcome: &Outcome) -> Option<Code> {
     outcome.refusal().map(Refusal::code)
+}
+
+/// Whether a refused claim joined a line and left it in the same step: those before it left, and then a bar of its own
+/// answered it.
+fn passed_through_a_line(request: &Request, outcome: &Outcome, events: &[Event]) -> bool {
+    let holder = request.caller.holder();
+    let has = |is_it: &dyn Fn(&What) -> bool| events.iter().any(|event| is_it(&event.what));
+    outcome.refusal().is_some()
+        && has(&|what| matches!(what, What::Joined { holder: who, .. } if *who == holder))
+        && has(&|what| matches!(what, What::LeftLine { holder: who, .. } if *who == holder))
 }
 
 fn note_created(request: &Request, outcome: &Outcome, created: &mut VecDeque<(SpaceName, NewItem)>) {

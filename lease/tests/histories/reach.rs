@@ -24,12 +24,14 @@ pub(crate) struct Reach {
     pub(crate) late_ends: u64,
     pub(crate) repeats: u64,
     pub(crate) polls: u64,
+    /// Callers who waited in `next` and were told of something.
+    pub(crate) woken: u64,
     /// Items that stand in a settle list.
     settling: BTreeSet<Vec<u8>>,
 }
 
 /// Every variant of `Command`.
-pub(crate) const COMMANDS: [&str; 36] = [
+pub(crate) const COMMANDS: [&str; 37] = [
     "create",
     "create_many",
     "claim",
@@ -66,6 +68,7 @@ pub(crate) const COMMANDS: [&str; 36] = [
     "begin_epoch",
     "activate",
     "raise_rules",
+    "begin_epoch_accepting_clock",
 ];
 
 fn name(command: &Command) -> &'static str {
@@ -106,6 +109,7 @@ fn name(command: &Command) -> &'static str {
         Command::BeginEpoch { .. } => "begin_epoch",
         Command::Activate => "activate",
         Command::RaiseRules { .. } => "raise_rules",
+        Command::BeginEpochAcceptingClock { .. } => "begin_epoch_accepting_clock",
     }
 }
 
@@ -183,6 +187,7 @@ impl Reach {
         self.late_ends += other.late_ends;
         self.repeats += other.repeats;
         self.polls += other.polls;
+        self.woken += other.woken;
     }
 
     /// What no history has come to.
@@ -192,9 +197,9 @@ impl Reach {
         missing.extend(commands.map(|name| format!("no {name} was accepted")));
         let events = What::KINDS.into_iter().filter(|kind| !self.events.contains_key(kind));
         missing.extend(events.map(|kind| format!("nothing was {kind}")));
-        // 4,000,000 requests and 1,000 dependents are beyond a history of 50 items.
-        let beyond = [Code::RequestForgotten, Code::TooManyDependents];
-        let codes = Code::ALL.into_iter().filter(|code| !beyond.contains(code) && !self.refused.contains_key(code));
+        // 1,000 dependents are beyond a history of 50 items.
+        let beyond = Code::TooManyDependents;
+        let codes = Code::ALL.into_iter().filter(|code| *code != beyond && !self.refused.contains_key(code));
         missing.extend(codes.map(|code| format!("nothing was refused with {code}")));
         let counts = [
             (self.evictions, "no lease made room for another"),
@@ -204,6 +209,7 @@ impl Reach {
             (self.late_ends, "nothing was ended late"),
             (self.repeats, "no request was repeated"),
             (self.polls, "no claim was polled"),
+            (self.woken, "nobody who waited in next was woken"),
         ];
         missing.extend(counts.into_iter().filter(|(count, _)| *count == 0).map(|(_, what)| what.to_owned()));
         missing

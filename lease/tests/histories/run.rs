@@ -1,6 +1,7 @@
 //! Two replicas and everybody who watches them.
 
 use crate::oracle::Oracle;
+use crate::parked::Parked;
 use crate::random::Random;
 use crate::reach::Reach;
 use crate::store::Store;
@@ -21,7 +22,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn new(kind: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: impl Into<String>, why: impl Into<String>) -> Self {
         Self { kind: kind.into(), why: why.into() }
     }
 }
@@ -59,6 +60,8 @@ pub(crate) struct Watch {
     pub(crate) oracle: bool,
     /// Compares with the entry without what was refused at the door.
     pub(crate) trace: bool,
+    /// Whether callers who wait in `next` are woken.
+    pub(crate) parked: bool,
     /// Entries per chunk of replica B: at most so many.
     pub(crate) chunk: u64,
 }
@@ -67,7 +70,8 @@ impl Watch {
     pub(crate) fn of(seed: u64) -> Self {
         let chunk = if seed.is_multiple_of(5) { 1_000 } else { 17 };
         let violations_every = if seed.is_multiple_of(3) { 1 } else { 5 };
-        Self { violations_every, witness: true, oracle: true, trace: true, chunk }
+        let parked = seed.is_multiple_of(4);
+        Self { violations_every, witness: true, oracle: true, trace: true, parked, chunk }
     }
 }
 
@@ -89,6 +93,7 @@ pub(crate) struct Run<'l> {
     watch: Watch,
     witness: Witness,
     pub(crate) oracle: Oracle,
+    parked: Parked,
     pub(crate) reach: Reach,
     liar: &'l mut dyn Liar,
     random: Random,
@@ -106,6 +111,7 @@ impl<'l> Run<'l> {
             watch,
             witness: Witness::default(),
             oracle: Oracle::default(),
+            parked: Parked::default(),
             reach: Reach::default(),
             liar,
             random: Random::new(!seed),
@@ -120,6 +126,7 @@ impl<'l> Run<'l> {
     pub(crate) fn step(&mut self, entry: &Entry) -> Result<Applied, Failure> {
         self.entries += 1;
         self.commands += entry.commands.len();
+        let before = self.watch.parked.then(|| (self.a.state.clone(), self.a.store.clone()));
         let mut applied = self.a.state.apply(entry, &self.a.store);
         self.reach.note(entry, &applied);
         self.liar.falsify(Name::A, entry, &mut applied);
@@ -154,6 +161,9 @@ impl<'l> Run<'l> {
                 return Err(Failure::new("oracle I19", format!("{live} live items, {told} by the events")));
             }
         }
+        if let Some((state, store)) = before {
+            self.parked.observe((&state, &store), (&self.a.state, &self.a.store), entry, &applied)?;
+        }
         if self.entries.is_multiple_of(self.watch.violations_every) {
             self.check_violations()?;
         }
@@ -170,6 +180,7 @@ impl<'l> Run<'l> {
         self.check_records()?;
         self.reach.repeats += self.oracle.repeats;
         self.reach.polls += self.oracle.polls;
+        self.reach.woken += self.parked.woken;
         Ok(())
     }
 
@@ -180,6 +191,9 @@ impl<'l> Run<'l> {
         }
         if a.events != b.events {
             return Err(Failure::new("replicas: events", difference(&a.events, &b.events)));
+        }
+        if a.openings != b.openings {
+            return Err(Failure::new("replicas: openings", difference(&a.openings, &b.openings)));
         }
         if a.changes != b.changes {
             let list = |changes: &Changes| changes.iter().map(|change| format!("{change:?}")).collect::<Vec<_>>();

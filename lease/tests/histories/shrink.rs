@@ -165,8 +165,9 @@ pub(crate) fn show(history: &[Entry]) -> String {
         for request in &entry.commands {
             let session = request.caller.session.as_ref().map_or("-", |session| session.as_str());
             let (who, verified, id) = (&request.caller.actor, request.caller.verified, &request.request_id);
-            let retry = if request.retry { " again" } else { "" };
-            let line = format!("{} {who}/{session} {verified:?} {id}{retry}: {:?}", request.space, request.command);
+            let attempt = request.attempt;
+            let line =
+                format!("{} {who}/{session} {verified:?} {id} {attempt:?}: {:?}", request.space, request.command);
             writeln!(text, "    {line}").expect("text");
         }
     }

@@ -4,8 +4,9 @@
 use crate::random::Random;
 use lease::caller::{ActorKind, Caller, Holder, QueuePrefix, Right, Role, Verified};
 use lease::command::{
-    Activity, AwaitInput, Cancel, Claim, ClaimMany, Command, Complete, Entry, Extend, Fail, Filter, HandOn, Next,
-    OnConflict, Order, Registration, Release, Renew, RenewAll, Request, Reserve, Revoke, SetPolicy, Update, Write,
+    Activity, Attempt, AwaitInput, Cancel, Claim, ClaimMany, Command, Complete, Entry, Extend, Fail, Filter, HandOn,
+    Next, OnConflict, Order, Registration, Release, Renew, RenewAll, Request, Reserve, Revoke, SetPolicy, Update,
+    Write,
 };
 use lease::event::What;
 use lease::item::{ActivityKind, Edit, Mode, NewItem, Part, RunsIn};
@@ -285,20 +286,28 @@ impl World {
     fn fresh(&mut self, space: SpaceName, caller: Caller, command: Command) -> Request {
         self.requests += 1;
         let request_id = RequestId::new(&format!("r{}", self.requests)).expect("a name");
-        Request { space, caller, request_id, retry: self.random.percent(3), command }
+        Request { space, caller, request_id, attempt: self.attempt(3), command }
+    }
+
+    /// A repeat, in so many of a hundred cases.
+    fn attempt(&mut self, percent: u64) -> Attempt {
+        if !self.random.percent(percent) {
+            return Attempt::First;
+        }
+        if self.random.percent(30) { Attempt::LateRepeat } else { Attempt::Repeat }
     }
 
     fn request(&mut self, earlier: &[Request]) -> Request {
         if !self.waiting.is_empty() && self.random.percent(14) {
             let mut poll = self.random.pick(&self.waiting).clone();
-            poll.retry = self.random.percent(30);
+            poll.attempt = self.attempt(30);
             return poll;
         }
         if self.random.percent(6) {
             let of = if earlier.is_empty() || self.random.percent(80) { &self.recent[..] } else { earlier };
             if !of.is_empty() {
                 let mut repeat = self.random.pick(of).clone();
-                repeat.retry = self.random.percent(50);
+                repeat.attempt = self.attempt(50);
                 if self.random.percent(10) {
                     // Another session's request of the same name is another request.
                     repeat.caller.session = self.random.pick(&self.sessions).clone();
@@ -440,7 +449,11 @@ impl World {
                 }
             }
             Verb::BeginEpoch => {
-                Command::BeginEpoch { token_floor: self.random.maybe(10, |random| Token(random.between(1, 1 << 50))) }
+                let token_floor = self.random.maybe(10, |random| Token(random.between(1, 1 << 50)));
+                match self.random.percent(30) {
+                    true => Command::BeginEpochAcceptingClock { token_floor },
+                    false => Command::BeginEpoch { token_floor },
+                }
             }
             Verb::Activate => Command::Activate,
             Verb::RaiseRules => Command::RaiseRules { version: u32::from(self.random.percent(80)) },

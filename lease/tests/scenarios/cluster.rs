@@ -63,6 +63,78 @@ scenarios! {
          3s   epoch 5140860, tokens above 5390582415360; epoch_begun: 5140860 in default, event 5140860.2
      "#]];
 
+    /// A leader whose clock was ten years ahead until somebody set it.
+    one_entry_with_a_wrong_date_does_not_keep_later_backups_from_being_restored:
+    "0s   wall 12:00 ada creates disk in ops
+     1s   wall 2036-03-01T12:00 ada creates tape in ops
+     2s   wall 12:01 ada creates saw in ops
+     3s   wall 12:02 root begins an epoch" => expect![[r#"
+         0s   created: disk r1, queued
+         1s   created: tape r2, queued
+         2s   created: saw r3, queued
+         3s   epoch 5140920, tokens above 5390645329920; epoch_begun: 5140920 in default, event 5140920.4
+     "#]];
+
+    /// What the last leader said is all there is to go by.
+    a_backup_whose_newest_time_is_wrong_is_restored_when_an_operator_accepts_the_clock:
+    "0s   wall 12:00 ada creates disk in ops
+     0s   wall 2036-03-01T12:00 ada claims disk
+     1s   wall 12:01 root begins an epoch
+     1s   wall 2036-03-01T12:00 ada creates tape in ops
+     2s   wall 12:02 root begins an epoch, accepting the clock
+     3s   wall 12:03 root activates
+     4s   wall 12:04 ada claims disk
+     5s   wall 12:05 root begins an epoch" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 15m
+         1s   refused: restore_refused: the wall clock is not later than the newest time in the backup
+         1s   created: tape r3, queued
+         2s   epoch 5140920, tokens above 5390645329920; epoch_begun: 5140920 in default, event 5140920.4; voided: ada's disk, token 1
+         3s   active; activated: default
+         4s   granted: ada holds disk, token 5390645329921, until 904s, first at 0s
+         5s   epoch 5141100, tokens above 5390834073600; epoch_begun: 5141100 in default, event 5141100.8; voided: ada's disk, token 5390645329921
+     "#]];
+
+    /// As do the leaders of one cluster.
+    clocks_may_differ_a_little:
+    "0s   wall 12:00 ada creates disk in ops
+     1s   wall 11:01 ada creates tape in ops
+     2s   wall 11:59 root begins an epoch
+     3s   wall 10:59 ada creates saw in ops
+     4s   wall 11:00 root begins an epoch" => expect![[r#"
+         0s   created: disk r1, queued
+         1s   created: tape r2, queued
+         2s   refused: restore_refused: the wall clock is not later than the newest time in the backup
+         3s   created: saw r3, queued
+         4s   epoch 5137200, tokens above 5386744627200; epoch_begun: 5137200 in default, event 5137200.4
+     "#]];
+
+    /// An epoch that began by a clock ten years ahead: its tokens are ahead as well.
+    an_epoch_and_tokens_rise_above_the_backups_also_when_the_clock_is_accepted:
+    "0s   wall 2036-03-01T12:00 ada creates disk in ops
+     1s   wall 2036-03-01T12:01 root begins an epoch
+     2s   wall 2036-03-01T12:02 root activates
+     3s   wall 2036-03-01T12:03 ada claims disk
+     4s   wall 12:04 root begins an epoch
+     5s   wall 12:05 root begins an epoch
+     6s   wall 12:06 root begins an epoch, accepting the clock
+     7s   wall 12:07 root begins an epoch, accepting the clock, tokens above 336341300674561
+     8s   wall 12:08 root begins an epoch, accepting the clock, tokens above 336341300674562
+     9s   wall 12:09 root activates
+     10s  wall 12:10 ada claims disk" => expect![[r#"
+         0s   created: disk r1, queued
+         1s   epoch 320760060, tokens above 336341300674560; epoch_begun: 320760060 in default, event 320760060.2
+         2s   active; activated: default
+         3s   granted: ada holds disk, token 336341300674561, until 903s
+         4s   refused: restore_refused: the wall clock is not later than the newest time in the backup
+         5s   refused: restore_refused: an epoch of this second or a later one has begun already
+         6s   refused: restore_refused: the token counter would not rise: give a higher token floor
+         7s   refused: restore_refused: the token counter would not rise: give a higher token floor
+         8s   epoch 320760061, tokens above 336341300674562; epoch_begun: 320760061 in default, event 320760061.5; voided: ada's disk, token 336341300674561
+         9s   active; activated: default
+         10s  granted: ada holds disk, token 336341300674563, until 910s, first at 3s
+     "#]];
+
     the_same_second_begins_no_second_epoch:
     "1s   root begins an epoch
      1500ms root begins an epoch
@@ -219,7 +291,9 @@ scenarios! {
     "0s   op begins an epoch
      0s   op activates
      0s   op raises rules to 1
-     0s   ada begins an epoch" => expect![[r#"
+     0s   ada begins an epoch
+     0s   op begins an epoch, accepting the clock" => expect![[r#"
+         0s   refused: forbidden, needs admin
          0s   refused: forbidden, needs admin
          0s   refused: forbidden, needs admin
          0s   refused: forbidden, needs admin

@@ -10,7 +10,7 @@ use lease::outcome::{EmptyReason, Grant, Renewal, RenewalOfAll};
 use lease::queue::Flow;
 use lease::refusal::{HolderView, NotReady};
 use lease::standing::{BlockedBy, StateKind, Transition};
-use lease::{Event, Outcome, Refusal, Request};
+use lease::{Attempt, Event, Outcome, Refusal, Request};
 
 /// One step, and what it came to.
 pub(crate) struct Tale<'a> {
@@ -98,7 +98,7 @@ impl Teller<'_, '_> {
             }
             Outcome::Renewed(answer) => renewal(answer),
             Outcome::RenewedAll(answer) => renewal_of_all(answer),
-            Outcome::Extended { item, expires_in, .. } if self.request.retry => {
+            Outcome::Extended { item, expires_in, .. } if self.request.attempt != Attempt::First => {
                 format!("again extended: {item}, {} left", span(*expires_in))
             }
             Outcome::Extended { item, expires_at, expires_in, capped_to, cancel_requested, .. } => {

@@ -223,6 +223,55 @@ scenarios! {
          122s renewed: ada holds disk, token 1, until 722s
      "#]];
 
+    /// A sender that slept sends its request again: it must not be handed a second item.
+    a_repeat_of_an_id_that_is_forgotten_by_age_is_refused_and_never_run_again:
+    "0s   ada creates many in ops: a; b
+     1s   bob takes next of ops as r1
+     101s bob takes next of ops as r1 again after 99s
+     119s bob takes next of ops as r1 again after 10m
+     121s bob takes next of ops as r1 again after 120s
+     122s bob takes next of ops as never-sent again after 100s
+     123s bob takes next of ops as not-so-late again after 99s" => expect![[r#"
+         0s   created: a r1, queued, created: b r2, queued
+         1s   granted: bob holds a, token 1, until 901s
+         101s again granted: bob holds a, token 1, until 901s, 800s left
+         119s again granted: bob holds a, token 1, until 901s, 782s left
+         121s refused: request_forgotten
+         122s refused: request_forgotten
+         123s granted: bob holds b, token 2, until 1023s
+     "#]];
+
+    a_late_repeat_of_a_renewal_is_as_good_as_any:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 10m
+     5m   ada renews disk with token 1 as r1 again after 4m
+     6m   ada renews all as r2 again after 5m" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 10m
+         5m   renewed: disk until 15m, renew after 200s
+         6m   renewed all: 1, 10m left, renew after 200s
+     "#]];
+
+    /// Each poll is remembered anew, so one who waits for longer than that is still known.
+    a_late_repeat_of_a_claim_that_still_waits_is_a_poll:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 10m
+     0s   bob claims disk, waiting as r1
+     29s  bob claims disk, waiting as r1
+     58s  bob claims disk, waiting as r1
+     87s  bob claims disk, waiting as r1
+     110s bob claims disk, waiting as r1 again after 110s
+     5m   bob claims disk, waiting as r1 again after 5m" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 10m
+         0s   waiting: place 0 of 1
+         29s  still waiting: place 0 of 1
+         58s  still waiting: place 0 of 1
+         87s  still waiting: place 0 of 1
+         110s still waiting: place 0 of 1
+         5m   refused: request_forgotten; left_line: bob (wait_timeout)
+     "#]];
+
     two_commands_with_one_id_in_one_entry_have_one_effect:
     "0s   ada creates disk in ops
      1s   ada claims disk for 60s as r1

@@ -3,7 +3,7 @@
 use super::sentence::{Sentence, actor_id, item_id, span_of, wall_of};
 use super::verbs::command;
 use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
-use lease::command::{ClaimMany, Release};
+use lease::command::{Attempt, ClaimMany, Release};
 use lease::names::{ActorId, RequestId, SessionId, SpaceName};
 use lease::numbers::{Time, Wall};
 use lease::{Command, Request};
@@ -23,6 +23,7 @@ pub(crate) struct Step {
 pub(crate) enum StepKind {
     Entry(Vec<Request>),
     Watch(Caller),
+    Wakes,
 }
 
 /// The steps of a script, in order; what setup lines say holds for the steps behind them.
@@ -111,10 +112,10 @@ impl<'a> Script<'a> {
             return self.fill(&space, &caller, line.rest());
         }
         self.requests += 1;
-        let (id, retry) = line.request.take().unwrap_or((format!("line-{}", self.requests), false));
+        let (id, attempt) = line.request.take().unwrap_or((format!("line-{}", self.requests), Attempt::First));
         let command = command(&mut line);
         line.done();
-        vec![Request { space, caller, request_id: RequestId::new(&id).expect("a request id"), retry, command }]
+        vec![Request { space, caller, request_id: RequestId::new(&id).expect("a request id"), attempt, command }]
     }
 
     /// `mob@nowhere fills 4000 batches`: as many requests of a thousand entries each, all for nothing.
@@ -129,7 +130,7 @@ impl<'a> Script<'a> {
                     space: space.clone(),
                     caller: caller.clone(),
                     request_id: RequestId::new(&format!("fill-{}-{number}", self.requests)).expect("a request id"),
-                    retry: false,
+                    attempt: Attempt::First,
                     command: Command::ClaimMany(batch.clone()),
                 }
             })
@@ -154,6 +155,9 @@ impl Iterator for Script<'_> {
             let step = |kind| Step { line: text.to_owned(), time: time.to_owned(), at, wall, kind };
             if line.words.get(1) == Some(&"watches") {
                 return Some(step(StepKind::Watch(self.caller(line.word()).1)));
+            }
+            if line.says("wakes") {
+                return Some(step(StepKind::Wakes));
             }
             let mut requests = if line.says("tick") { Vec::new() } else { self.requests(line) };
             while let Some(more) = self.lines.front().and_then(|line| line.strip_prefix('&')) {

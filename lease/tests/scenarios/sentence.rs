@@ -1,7 +1,7 @@
 //! One sentence of a script, word by word, and the words that mean a name, a number or a time.
 
 use lease::caller::Holder;
-use lease::command::Write;
+use lease::command::{Attempt, Write};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId};
 use lease::numbers::{Epoch, EventNumber, Span, Token, Wall};
 use lease::standing::{Mirrors, Transition};
@@ -15,17 +15,27 @@ pub(super) struct Sentence<'a> {
     pub(super) words: VecDeque<&'a str>,
     pub(super) options: Vec<&'a str>,
     pub(super) entries: Option<&'a str>,
-    /// The request's id, and whether it is a repeat.
-    pub(super) request: Option<(String, bool)>,
+    /// The request's id, and which attempt of it this is.
+    pub(super) request: Option<(String, Attempt)>,
+}
+
+/// ` after 90s`: so long after the first attempt.
+fn repeat_after(text: &str) -> Attempt {
+    let age = text.strip_prefix(" after ").and_then(span_of);
+    Attempt::repeat_after(age.unwrap_or_else(|| panic!("no time after which it is repeated: {text}")))
 }
 
 impl<'a> Sentence<'a> {
     pub(super) fn new(whole: &'a str, text: &'a str) -> Self {
         let (text, request) = match text.rsplit_once(" as ") {
-            Some((text, id)) => match id.strip_suffix(" again") {
-                Some(id) => (text, Some((id.to_owned(), true))),
-                None => (text, Some((id.to_owned(), false))),
-            },
+            Some((text, id)) => {
+                let (id, attempt) = match id.split_once(" again") {
+                    None => (id, Attempt::First),
+                    Some((id, "")) => (id, Attempt::Repeat),
+                    Some((id, after)) => (id, repeat_after(after)),
+                };
+                (text, Some((id.to_owned(), attempt)))
+            }
             None => (text, None),
         };
         let (text, entries) = text.split_once(": ").map_or((text, None), |(text, entries)| (text, Some(entries)));

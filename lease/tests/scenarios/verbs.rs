@@ -102,7 +102,11 @@ pub(super) fn command(line: &mut Sentence<'_>) -> Command {
         "begins" => {
             line.must("an");
             line.must("epoch");
-            Command::BeginEpoch { token_floor: line.option("tokens above").map(|text| Token(line.number(text))) }
+            let token_floor = line.option("tokens above").map(|text| Token(line.number(text)));
+            if line.flag("accepting the clock") {
+                return Command::BeginEpochAcceptingClock { token_floor };
+            }
+            Command::BeginEpoch { token_floor }
         }
         "activates" => Command::Activate,
         "raises" => {

@@ -12,7 +12,7 @@ use lease::names::{ItemId, QueueName, SpaceName};
 use lease::numbers::{EventNumber, Time};
 use lease::queue::Queue;
 use lease::record::{self, Key};
-use lease::{Entry, Event, Outcome, Records, Request, Salt, State};
+use lease::{Entry, Event, Opening, Outcome, Records, Request, Salt, State};
 use std::collections::BTreeMap;
 
 pub(crate) struct World {
@@ -21,6 +21,8 @@ pub(crate) struct World {
     /// What the other replica is loaded from before every step.
     records: Records,
     events: Vec<Event>,
+    /// Of the last entry.
+    openings: Vec<Opening>,
     witness: Witness,
     last_event: BTreeMap<SpaceName, EventNumber>,
     /// The revision each item was created with.
@@ -37,6 +39,7 @@ impl World {
             state,
             records,
             events: Vec::new(),
+            openings: Vec::new(),
             witness: Witness::default(),
             last_event: BTreeMap::new(),
             created: BTreeMap::new(),
@@ -59,6 +62,7 @@ impl World {
         let applied = self.state.apply(&entry, &self.records);
         assert_eq!(again.outcomes, applied.outcomes, "two replicas differ in outcomes: {line}");
         assert_eq!(again.events, applied.events, "two replicas differ in events: {line}");
+        assert_eq!(again.openings, applied.openings, "two replicas wake different callers: {line}");
         assert_eq!(reloaded.hash(), self.state.hash(), "two replicas differ in their hash: {line}");
 
         self.records.write(&applied.changes);
@@ -71,6 +75,7 @@ impl World {
 
         self.witness.observe(&self.state, &entry, &applied).unwrap_or_else(|why| panic!("{why}: {line}"));
         self.take_events(step, &applied.events);
+        self.openings.clone_from(&applied.openings);
         let happened_by_itself = requests.is_empty() && !applied.events.is_empty();
         let was_due = deadlines.time.is_some_and(|time| time <= self.now())
             || deadlines.wall.is_some_and(|wall| wall <= step.wall);
@@ -115,6 +120,16 @@ impl World {
             _ => return,
         };
         parts.into_iter().for_each(|part| self.note_codes(part));
+    }
+
+    /// How many callers the last entry tells to look again.
+    pub(crate) fn wakes(&self) -> String {
+        let of = |opening: &Opening| match opening.callers {
+            u32::MAX => format!("all of {}", opening.queue),
+            callers => format!("{callers} of {}", opening.queue),
+        };
+        let told: Vec<_> = self.openings.iter().map(of).collect();
+        if told.is_empty() { "nobody".into() } else { told.join(", ") }
     }
 
     /// All events so far, as this viewer may see them.

@@ -4,7 +4,7 @@
 
 use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
-use lease::{Command, Request};
+use lease::{Attempt, Command, Request};
 
 pub(crate) fn item(id: &str) -> ItemId {
     ItemId::new(id).unwrap()
@@ -43,7 +43,7 @@ pub(crate) fn request(caller: Caller, number: u32, command: Command) -> Request 
         space: SpaceName::fallback(),
         caller,
         request_id: RequestId::new(&format!("r-{number}")).unwrap(),
-        retry: false,
+        attempt: Attempt::First,
         command,
     }
 }

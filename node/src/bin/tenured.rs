@@ -59,6 +59,14 @@ struct Restore {
     /// Give only tokens above this one: when others than the backup's cluster gave some, or its clock was ahead
     #[arg(long, value_name = "TOKEN")]
     token_floor: Option<u64>,
+    /// Restore although this machine's clock is not later than the newest time in the backup; if the clock is behind,
+    /// tokens may be repeated
+    ///
+    /// Only after you have checked that this clock is right, and that the backup's newest time is wrong. If this clock is
+    /// behind, tokens that the old cluster gave out after the backup may be given out again, unless --token-floor is above
+    /// them. Epoch and tokens always rise above those in the backup.
+    #[arg(long)]
+    accept_clock: bool,
 }
 
 #[derive(Args)]
@@ -182,6 +190,7 @@ fn restore(asked: &Restore) -> ExitCode {
         directory: asked.data.clone(),
         node: asked.node_id,
         token_floor: asked.token_floor.map(lease::numbers::Token),
+        accept_clock: asked.accept_clock,
     };
     let restored = if asked.from.as_os_str() == "-" {
         node::restore::from_reader(std::io::stdin().lock(), &target)

@@ -83,7 +83,8 @@ async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -
     if *awaiting.is_restored.borrow() {
         return Err(Problem::new(Code::ChangeRefused).with_detail("this node has been restored already").into());
     }
-    let target = Target { token_floor: asked.token_floor.map(Token), ..awaiting.target.clone() };
+    let token_floor = asked.token_floor.map(Token);
+    let target = Target { token_floor, accept_clock: asked.accept_clock, ..awaiting.target.clone() };
     let node = target.node;
     let restored = restore::from_stream(body.into_data_stream(), target).await.map_err(not_restored)?;
     awaiting.is_restored.send_replace(true);

@@ -4,6 +4,7 @@ use crate::edge::Edge;
 use crate::edge::answer::{Age, Failure, Viewed};
 use crate::edge::extract::Asking;
 use crate::edge::gate::{Admitted, Class, Cost, Parked, Parking, Shed};
+use crate::edge::repeat::Repeat;
 use crate::edge::server::Stopping;
 use crate::hub::{Waiter, Woken};
 use crate::propose::NoOutcome;
@@ -20,7 +21,7 @@ use lease::names::{ActorId, ItemId};
 use lease::numbers::{ItemNo, Revision};
 use lease::outcome::{Grant as CoreGrant, Snapshot};
 use lease::views::IfClaimed;
-use lease::{Archive, Command, Outcome, Refusal, Request, State};
+use lease::{Archive, Attempt, Command, Outcome, Refusal, Request, State};
 use raft_store::types::OnTokio;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
@@ -32,6 +33,9 @@ pub(super) const CALL_WITHIN: Duration = Duration::from_secs(10);
 pub const POLL_MAX: Duration = Duration::from_secs(20);
 /// For one last look at its place in line.
 const PLACE_WITHIN: Duration = Duration::from_millis(500);
+/// A repeat that waits longer to be taken is submitted again, older by then: it must not be on its way while the answer to
+/// its first attempt is forgotten.
+pub(super) const REPEAT_TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// Between two attempts to learn what became of a command.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -119,7 +123,7 @@ impl Call {
             space: self.asking.space.clone(),
             caller: self.caller.clone(),
             request_id: self.asking.request_id.clone(),
-            retry: self.asking.is_retry,
+            attempt: self.asking.repeat.map_or(Attempt::First, Repeat::attempt),
             command,
         }
     }
@@ -160,13 +164,19 @@ impl Call {
         let poll_by = Instant::now() + poll;
         let by = Instant::now() + poll.max(CALL_WITHIN);
         // An earlier attempt may have happened: what a later one says of itself does not tell.
-        let mut doubt = self.asking.is_retry.then(|| String::from("nobody could be asked about the attempt before"));
+        let (mut repeat, begun) = (self.asking.repeat, Repeat::after(Duration::ZERO));
+        let mut doubt = repeat.map(|_| String::from("nobody could be asked about the attempt before"));
         loop {
             let left = by.saturating_duration_since(Instant::now());
-            match self.outcome(&request, left, poll_by.saturating_duration_since(Instant::now())).await {
+            let within = if repeat.is_some() { left.min(REPEAT_TAKEN_WITHIN) } else { left };
+            request.attempt = repeat.map_or(Attempt::First, Repeat::attempt);
+            match self.outcome(&request, within, poll_by.saturating_duration_since(Instant::now())).await {
                 Ok(Outcome::Refused(refusal)) => return Err(self.refused(refusal)),
                 Ok(outcome) => return Ok(outcome),
-                Err(NoOutcome::Unknown(why)) => doubt = Some(why),
+                Err(NoOutcome::Unknown(why)) => {
+                    doubt = Some(why);
+                    repeat.get_or_insert(begun);
+                }
                 Err(NoOutcome::Unavailable(why)) if doubt.is_none() => {
                     return Err(Problem::new(Code::Unavailable).with_detail(why).into());
                 }
@@ -179,7 +189,6 @@ impl Call {
             if left <= ASK_AGAIN {
                 return Err(Problem::new(Code::Unknown).with_detail(doubt.unwrap_or_default()).into());
             }
-            request.retry = true;
             tokio::time::sleep(ASK_AGAIN).await;
         }
     }
@@ -209,7 +218,7 @@ impl Call {
 
     /// A repeated command that was sent away did nothing; the attempt before it may have.
     fn in_doubt(&self, Failure(sent_away): Failure) -> Failure {
-        if !self.asking.is_retry {
+        if self.asking.repeat.is_none() {
             return Failure(sent_away);
         }
         let mut problem = Problem::new(Code::Unknown);
@@ -378,6 +387,7 @@ fn class_of(command: &Command) -> Class {
         | Command::DrainWorker { .. }
         | Command::RemoveWorker { .. }
         | Command::BeginEpoch { .. }
+        | Command::BeginEpochAcceptingClock { .. }
         | Command::Activate
         | Command::RaiseRules { .. } => Class::Work,
     }

@@ -2,6 +2,7 @@
 
 use crate::edge::Edge;
 use crate::edge::answer::Failure;
+use crate::edge::repeat::Repeat;
 use crate::edge::server::Peer;
 use crate::identity::{Authenticator, Identity, TokenHash};
 use crate::trace::TraceContext;
@@ -16,6 +17,7 @@ use lease::names::{ActorId, BadName, ItemId, QueueName, RequestId, SessionId, Sp
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub const SPACE: HeaderName = HeaderName::from_static("tenure-space");
@@ -89,7 +91,7 @@ pub struct Asking {
     pub session: Option<SessionId>,
     pub request_id: RequestId,
     /// The caller has sent this id before and got no answer.
-    pub is_retry: bool,
+    pub repeat: Option<Repeat>,
     /// The revision that the caller has read.
     pub if_match: Option<Number>,
 }
@@ -114,10 +116,14 @@ impl FromRequestParts<Edge> for Asking {
             let why = "must be 1 to 64 bytes of visible ASCII";
             return Err(Problem::invalid(title(&IDEMPOTENCY_KEY), why).into());
         };
-        let is_retry = match header(headers, &RETRY)? {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => return Err(Problem::invalid(title(&RETRY), "must be true or false").into()),
+        let repeat = match header(headers, &RETRY)? {
+            None => None,
+            Some(text) => {
+                let millis = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+                let wrong =
+                    || Problem::invalid(title(&RETRY), "must be the milliseconds since the first attempt, like 1500");
+                Some(Repeat::after(Duration::from_millis(millis.ok_or_else(wrong)?)))
+            }
         };
         let if_match = match header(headers, &header::IF_MATCH)? {
             None => None,
@@ -128,7 +134,7 @@ impl FromRequestParts<Edge> for Asking {
                 Some(number.ok_or_else(wrong)?)
             }
         };
-        Ok(Self { identity, token, space, session, request_id, is_retry, if_match })
+        Ok(Self { identity, token, space, session, request_id, repeat, if_match })
     }
 }
 

@@ -75,7 +75,7 @@ pub fn name(command: &Command) -> &'static str {
         Command::RegisterWorker(_) => "register_worker",
         Command::DrainWorker { .. } => "drain_worker",
         Command::RemoveWorker { .. } => "remove_worker",
-        Command::BeginEpoch { .. } => "begin_epoch",
+        Command::BeginEpoch { .. } | Command::BeginEpochAcceptingClock { .. } => "begin_epoch",
         Command::Activate => "activate",
         Command::RaiseRules { .. } => "raise_rules",
     }

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// For all that is needed before the first frame can be sent: name, TCP, TLS, hello.
-const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// An idle connection to a machine that is gone ends after 10 + 3 × 5 seconds.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);

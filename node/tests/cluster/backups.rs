@@ -42,7 +42,7 @@ async fn restored(backup: &[u8]) -> World {
 }
 
 async fn restore_into(world: &World, backup: &[u8]) -> Result<(), RestoreError> {
-    let target = Target { directory: world.directory(1), node: 1, token_floor: None };
+    let target = Target { directory: world.directory(1), node: 1, token_floor: None, accept_clock: false };
     within("it is restored", node::restore::from_stream(arriving(backup), target)).await.map(|_| ())
 }
 
@@ -241,7 +241,7 @@ async fn a_stream_that_stops_coming_restores_nothing() {
     let world = World::of(1).await;
     world.ask(1, "ada", create("a")).await;
     let backup = backup_of(world.node(1)).await;
-    let target = Target { directory: world.directory(7), node: 7, token_floor: None };
+    let target = Target { directory: world.directory(7), node: 7, token_floor: None, accept_clock: false };
     let half = backup[..backup.len() / 2].to_vec();
     let broken = arriving(&half).chain(futures_util::stream::iter([Err(io::Error::other("the line is dead"))]));
     let refused = node::restore::from_stream(broken, target.clone()).await.unwrap_err().to_string();

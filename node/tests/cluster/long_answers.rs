@@ -28,7 +28,7 @@ async fn answered(node: TokioNode, mut asked: Request) -> (usize, Outcome) {
         if let Ok(mut outcomes) = node.submit(vec![asked.clone()], Duration::from_secs(10)).await {
             return (attempt, outcomes.pop().unwrap());
         }
-        asked.retry = true;
+        asked.attempt = lease::Attempt::Repeat;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     unreachable!("it asks until there is an answer")

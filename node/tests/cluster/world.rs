@@ -4,7 +4,7 @@ use crate::fleet;
 use crate::gate::Gate;
 use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
-use lease::{Command, Outcome, Request};
+use lease::{Attempt, Command, Outcome, Request};
 use node::admin::Admin;
 use node::daemon::{Daemon, DaemonError, Settings, Start};
 use node::node::RaftSettings;
@@ -329,7 +329,7 @@ pub(crate) async fn ask(node: &TokioNode, mut request: Request) -> Outcome {
                 Err(no_outcome @ (NoOutcome::Unavailable(_) | NoOutcome::Unknown(_))) => last = Some(no_outcome),
                 Err(error @ NoOutcome::TooLarge { .. }) => panic!("{error}"),
             }
-            request.retry = true;
+            request.attempt = Attempt::Repeat;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

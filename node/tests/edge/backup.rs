@@ -6,11 +6,18 @@ use crate::http::{Caller, Sent};
 use crate::people::{Edge, usual};
 use crate::world::World;
 use bytes::Bytes;
+use lease::numbers::Wall;
+use raft_store::directory::{Directory, Found};
+use raft_store::restore::{Target, begin_epoch, restore};
+use raft_store::state::StateStore;
+use raft_store::state::rocks::RocksDisk;
+use raft_store::types::Group;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const WRITERS: usize = 64;
 
@@ -117,8 +124,8 @@ impl Edge {
     }
 }
 
-/// To a node that waits for it, as an operator would.
-async fn send_backup(world: &mut World, backup: &Bytes) {
+/// A node that waits for a backup, and somebody who is not known there.
+async fn awaiting(world: &mut World) -> Caller {
     world.first = "--await-restore";
     world.start(1);
     let addresses = BTreeMap::from([(1, world.edge_address(1))]);
@@ -128,6 +135,12 @@ async fn send_backup(world: &mut World, backup: &Bytes) {
         matches!(nobody.get("/readyz").send().await, Sent::Answered(answer) if answer.raw().contains("waits for a backup"))
     })
     .await;
+    nobody
+}
+
+/// To a node that waits for it, as an operator would.
+async fn send_backup(world: &mut World, backup: &Bytes) {
+    let nobody = awaiting(world).await;
     let (root, ada) = (nobody.with_token("root"), nobody.with_token("ada"));
     let path = "/v1/cluster/restore";
     nobody.upload(path, backup.clone()).refused("unauthenticated").await;
@@ -143,6 +156,83 @@ async fn send_backup(world: &mut World, backup: &Bytes) {
     let restored = root.upload(path, backup.clone()).ok().await;
     assert_eq!(restored["node"], 1, "{restored}");
     world.has_vote(1).await;
+}
+
+/// A backup of a cluster that was made of this one on a machine whose clock was ten years ahead, and its last token.
+fn ten_years_ahead(backup: &[u8]) -> (Bytes, u64) {
+    const TEN_YEARS_MS: u64 = 10 * 365 * 24 * 3_600_000;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let ahead = Wall(u64::try_from(now).unwrap() + TEN_YEARS_MS);
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("node");
+    let target = Target { directory: directory.clone(), node: 1, token_floor: None, accept_clock: false };
+    restore(backup, &target, ahead).unwrap();
+    let Found::Used(directory) = Directory::find(&directory).unwrap() else { panic!("it was restored") };
+    let salt = directory.identity().salt;
+    let disk = RocksDisk::open(directory, Group::default()).unwrap();
+    begin_epoch(&disk, ahead).unwrap();
+    let store = StateStore::open(disk, salt).unwrap();
+    let last_token = store.read(|state, _| state.last_token().0).unwrap();
+    let mut backup = store.backup(ahead).unwrap();
+    let chunks = std::iter::from_fn(|| backup.next_chunk().unwrap());
+    (chunks.flatten().collect(), last_token)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_from_the_future_is_refused_until_its_operator_accepts_the_clock() {
+    let edge = Edge::start(&usual()).await;
+    edge.caller("root").post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
+    let backup = edge.caller("root").get("/v1/cluster/backup").answer().await.bytes;
+    drop(edge);
+    let (backup, last_token) = ten_years_ahead(&backup);
+    let floor = last_token + 1;
+    let refused = [
+        ("", vec![], "--accept-clock"),
+        // Nor are its tokens where a right clock would have them.
+        ("?accept_clock=true", vec!["--accept-clock"], "--token-floor"),
+    ];
+    for over_http in [false, true] {
+        let new = Edge::begun(&usual(), async |world| {
+            if over_http {
+                let root = awaiting(world).await.with_token("root");
+                for (query, _, words) in &refused {
+                    let path = format!("/v1/cluster/restore{query}");
+                    let why = root.upload(path, backup.clone()).refused("restore_refused").await;
+                    assert!(why["detail"].as_str().is_some_and(|why| why.contains(words)), "{why}");
+                }
+                root.upload("/v1/cluster/restore?accept_clock=1", backup.clone()).refused("invalid").await;
+                let path = format!("/v1/cluster/restore?accept_clock=true&token_floor={floor}");
+                root.upload(path, backup.clone()).ok().await;
+            } else {
+                let file = world.folder().join("backup");
+                fs::write(&file, &backup).unwrap();
+                let restore = |more: &[&str]| {
+                    let mut command = world.command();
+                    command
+                        .args(["restore", "--node-id", "1"])
+                        .arg("--data")
+                        .arg(world.data(1))
+                        .arg("--from")
+                        .arg(&file);
+                    command.args(more).output().unwrap()
+                };
+                for (_, more, words) in &refused {
+                    let output = restore(more);
+                    let said = String::from_utf8(output.stderr).unwrap();
+                    assert!(output.status.code() == Some(1) && said.contains(words), "{said}");
+                }
+                let output = restore(&["--accept-clock", "--token-floor", &floor.to_string()]);
+                assert!(output.status.success(), "{output:?}");
+                world.start(1);
+            }
+            world.has_vote(1).await;
+        })
+        .await;
+        let root = new.caller("root");
+        root.post("/v1/cluster/activate", json!({})).ok().await;
+        let token = root.post("/v1/items/a/claim", json!({})).ok().await["token"].as_u64().unwrap();
+        assert_eq!(token, floor + 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,34 @@ use std::path::PathBuf;
 const FRAME: u64 = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_that_comes_too_late_to_be_remembered_is_not_run() {
+    let mut edge = Edge::start(&usual()).await;
+    let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
+    let root = edge.caller("root");
+    for item in ["a", "b"] {
+        root.post("/v1/items", json!({"id": item, "queue": "q"})).ok().await;
+    }
+    let take = |node: u64, key: &str, age_ms: &str| {
+        let caller = edge.caller("ada").at(node).key(key).with("tenure-retry", age_ms);
+        caller.post("/v1/queues/q/next", json!({}))
+    };
+    for (node, age_ms) in [(leader, "100000"), (follower, "18446744073709551615")] {
+        let problem = take(node, "never-sent", age_ms).refused("request_forgotten").await;
+        assert_eq!(problem["took_effect"], "unknown", "{problem}");
+    }
+    // It is not too late while it is remembered, whatever its age.
+    let first = take(follower, "sent", "1000").ok().await;
+    let again = take(leader, "sent", "100000").ok().await;
+    assert_eq!(again["grants"][0]["token"], first["grants"][0]["token"], "{again}");
+    let seen = root.get("/v1/queues/q/peek?count=2").ok().await;
+    assert_eq!(seen["items"].as_array().unwrap().len(), 1, "one was given, once: {seen}");
+    for wrong in ["true", "-1", "+1", "1.5", "", "18446744073709551616"] {
+        let problem = take(leader, "wrong", wrong).refused("invalid").await;
+        assert_eq!(problem["field"], "Tenure-Retry", "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
     let mut edge = Edge::start(&usual()).await;
     let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
@@ -26,7 +54,7 @@ async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
     let first = ada.key("first");
     let token = first.post("/v1/items/a/claim", json!({"lease_for_ms": 600_000})).ok().await["token"].clone();
     let again = |node: u64, key: &str| {
-        let caller = edge.caller("ada").at(node).key(key).with("tenure-retry", "true");
+        let caller = edge.caller("ada").at(node).key(key).with("tenure-retry", "1000");
         caller.post("/v1/items/a/claim", json!({"lease_for_ms": 600_000}))
     };
     assert_eq!(again(leader, "first").ok().await["token"], token, "it is remembered");

@@ -33,7 +33,7 @@ async fn insist(caller: &Caller, met: &Met, key: &str, path: &str, body: &Value)
         assert!(began.elapsed() < LIMIT, "never an answer to {path}");
         let mut caller = caller.at(1 + turn % 3).key(key);
         if is_retry {
-            caller = caller.with("tenure-retry", "true");
+            caller = caller.with("tenure-retry", "1000");
         }
         let count = match caller.post(path, body.clone()).send().await {
             Sent::Unreached => &met.unreached,
@@ -176,7 +176,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
         .map(|ask| tokio::spawn(async move { ask.answer().await.json()["code"].clone() }))
         .collect();
     let mut asked: BTreeMap<String, String> = BTreeMap::new();
-    let repeated = said(&ada.with("tenure-retry", "true"), "repeated", one("repeated")).await;
+    let repeated = said(&ada.with("tenure-retry", "1000"), "repeated", one("repeated")).await;
     assert_eq!(repeated, "unknown", "the attempt before may have happened");
     asked.insert("repeated".into(), repeated);
     // Sooner or later it knows that nobody follows, and takes nothing.
@@ -227,7 +227,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
             assert_eq!(seen.status, 404, "{id} was said not to have happened");
         }
         // Asked again under its key it happens, if it has not: once.
-        let again = ada.key(&id).with("tenure-retry", "true").post("/v1/items", one(&id)).ok().await;
+        let again = ada.key(&id).with("tenure-retry", "1000").post("/v1/items", one(&id)).ok().await;
         assert_eq!(again["created"], true, "{id}: {again}");
         let twice = ada.key(&format!("{id}-another")).post("/v1/items", one(&id)).ok().await;
         assert_eq!(twice["created"], false, "{id}: {twice}");

@@ -355,7 +355,7 @@ async fn insist(ready: Ready, run: &Run, key: String) -> Done {
         let node = 1 + turn % 3;
         let mut caller = ready.caller.at(node).key(&key);
         if is_retry {
-            caller = caller.with("tenure-retry", "true");
+            caller = caller.with("tenure-retry", "1000");
         }
         let kills = run.kills.load(Ordering::SeqCst);
         let sent = ready.ask(&caller).await;
@@ -412,7 +412,7 @@ async fn check(done: &Done, node: u64) {
         Effect::Answer | Effect::Refused => {}
         Effect::Event(kind) => {
             assert_eq!(events(&ready.caller.at(node), kind).await, ready.before + 1, "{kind}: {of}");
-            let again = ready.caller.at(node).key(key).with("tenure-retry", "true");
+            let again = ready.caller.at(node).key(key).with("tenure-retry", "1000");
             let Sent::Answered(again) = ready.ask(&again).await else { panic!("{of}") };
             assert_eq!(again.status, 200, "{again:?} after {of}");
             assert_eq!(again.json().get("token"), answer.json().get("token"), "{again:?} after {of}");

@@ -15,7 +15,7 @@ async fn taskorch151_a_request_id_is_its_actors_own() {
     create(&edge, "a").await;
     create(&edge, "b").await;
     let first = ada.at(1).post("/v1/items/a/claim", json!({})).ok().await;
-    let again = ada.at(2).with("tenure-retry", "true").post("/v1/items/a/claim", json!({})).ok().await;
+    let again = ada.at(2).with("tenure-retry", "1000").post("/v1/items/a/claim", json!({})).ok().await;
     assert_eq!(first["token"], again["token"], "one effect, one answer");
     ada.at(3).post("/v1/items/b/claim", json!({})).refused("request_id_reused").await;
     ada.at(3).post("/v1/items/a/claim", json!({"action": "x"})).refused("request_id_reused").await;

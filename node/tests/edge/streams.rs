@@ -146,7 +146,7 @@ async fn a_node_that_stops_tells_its_readers_and_their_waiting_calls() {
     assert_eq!(next.await.unwrap()["outcome"], "empty");
     // His place is where it was.
     let other = if node == 1 { 2 } else { 1 };
-    let again = bob.at(other).key("w").with("tenure-retry", "true");
+    let again = bob.at(other).key("w").with("tenure-retry", "1000");
     let again = tokio::spawn(again.post("/v1/items/a/claim", wait).ok());
     until("she gives it back", async || {
         matches!(ada.at(other).post("/v1/items/a/release", json!({})).send().await, Sent::Answered(answer) if answer.status == 200)

@@ -3,6 +3,7 @@
 use crate::client::until;
 use crate::http::Sent;
 use crate::people::{Edge, usual};
+use futures_util::future::select_all;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -32,7 +33,7 @@ async fn a_line_is_served_in_order_over_all_nodes_also_when_a_waiters_node_is_ki
     line_is(&edge, leader, 2).await;
     edge.world.kill(f);
     assert!(matches!(bobs.await.unwrap(), Sent::Lost), "his node is gone");
-    let again = edge.caller("bob").at(leader).key("bobs").with("tenure-retry", "true");
+    let again = edge.caller("bob").at(leader).key("bobs").with("tenure-retry", "1000");
     let bobs = tokio::spawn(again.post("/v1/items/a/claim", wait()).ok());
     edge.caller("ada").at(g).post("/v1/items/a/release", json!({})).ok().await;
     let bobs = bobs.await.unwrap();
@@ -113,4 +114,65 @@ async fn a_read_waits_until_nobody_holds_the_item() {
         let seen = waiting.await.unwrap();
         assert_eq!((&seen["state"], &seen["title"]), (&json!("queued"), &json!("after")), "{seen}");
     }
+}
+
+/// When the last event of this kind happened to an item, in cluster time.
+async fn last(edge: &Edge, item: &str, kind: &str) -> u64 {
+    let seen = edge.caller("root").get(format!("/v1/events?item={item}&limit=100")).ok().await;
+    let events = seen["events"].as_array().unwrap();
+    let of_kind = events.iter().rfind(|event| event["kind"] == kind);
+    of_kind.and_then(|event| event["at_ms"].as_u64()).unwrap_or_else(|| panic!("no {kind}: {seen}"))
+}
+
+/// Far below the `wait_ms` of the calls that are parked here: a call that nothing wakes is answered when that is over.
+const WOKEN_WITHIN_MS: u64 = 8_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_lock_delay_wakes_a_caller_of_next() {
+    const LOCK_DELAY_MS: u64 = 3_000;
+    let edge = Edge::start(&usual()).await;
+    let root = edge.caller("root");
+    root.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
+    root.patch("/v1/queues/q/policy", json!({"lock_delay_ms": LOCK_DELAY_MS})).ok().await;
+    edge.caller("ada").post("/v1/items/a/claim", json!({"lease_for_ms": 1_000})).ok().await;
+    // One on each node: whichever node leads, two of them are followers.
+    let waiting = [("bob", 1), ("bob", 2), ("cy", 3)]
+        .map(|(actor, node)| edge.caller(actor).session(&format!("s-{node}")).at(node))
+        .map(|caller| tokio::spawn(caller.post("/v1/queues/q/next", json!({"wait_ms": 20_000})).ok()));
+    let (first, _, _) = select_all(waiting).await;
+    assert_eq!(first.unwrap()["outcome"], "granted");
+    let free_at = last(&edge, "a", "expired").await + LOCK_DELAY_MS;
+    let granted_at = last(&edge, "a", "granted").await;
+    assert!((free_at..free_at + WOKEN_WITHIN_MS).contains(&granted_at), "free at {free_at}, granted at {granted_at}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_lease_wakes_a_caller_of_next_who_waits_for_a_descendant_in_another_queue() {
+    let edge = Edge::start(&usual()).await;
+    let root = edge.caller("root");
+    for (id, queue, parent) in [("epic", "plans", None), ("story", "plans", Some("epic")), ("task", "q", Some("story"))]
+    {
+        root.post("/v1/items", json!({"id": id, "queue": queue, "parent": parent})).ok().await;
+    }
+    let ada = edge.caller("ada");
+    let token = ada.post("/v1/items/epic/claim", json!({})).ok().await["token"].clone();
+    let waiting = tokio::spawn(edge.caller("bob").at(2).post("/v1/queues/q/next", json!({"wait_ms": 20_000})).ok());
+    let empty = edge.caller("bob").post("/v1/queues/q/next", json!({})).ok().await;
+    assert_eq!(empty["reason"], "nothing_eligible", "{empty}");
+    is_parked(&edge, 2).await;
+    ada.post("/v1/items/epic/release", json!({"token": token})).ok().await;
+    let granted = waiting.await.unwrap();
+    assert_eq!(granted["grants"][0]["item"], "task", "{granted}");
+    let (free_at, granted_at) = (last(&edge, "epic", "released").await, last(&edge, "task", "granted").await);
+    assert!((free_at..free_at + WOKEN_WITHIN_MS).contains(&granted_at), "free at {free_at}, granted at {granted_at}");
+}
+
+/// Somebody waits on this node.
+async fn is_parked(edge: &Edge, node: u64) {
+    let nobody = edge.nobody().at(node);
+    until("somebody waits", async || {
+        let text = String::from_utf8(nobody.get("/metrics").answer().await.bytes.to_vec()).unwrap();
+        number_of(&text, "tenure_waiters") > 0
+    })
+    .await;
 }

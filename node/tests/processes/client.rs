@@ -4,7 +4,7 @@ use crate::fleet;
 use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::refusal::Refusal;
-use lease::{Command, Outcome, Request};
+use lease::{Attempt, Command, Outcome, Request};
 use node::peers::connection::Peers;
 use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
 use node::peers::{Identity, PeerError};
@@ -100,7 +100,7 @@ impl Client {
                     Submitted::Answered(outcome) => return outcome,
                     Submitted::NotTaken(leader) => leader.filter(|leader| *leader != asked),
                     Submitted::Unknown => {
-                        request.retry = true;
+                        request.attempt = Attempt::Repeat;
                         None
                     }
                 };

@@ -270,6 +270,20 @@ pub struct BackupTrailerRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredRecord {
     pub token_floor: Option<Token>,
+    /// An operator has checked that the wall clock is right, whatever the backup says.
+    pub accept_clock: bool,
+}
+
+/// The same as builds wrote it that accepted no clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredFloorRecord {
+    pub token_floor: Option<Token>,
+}
+
+impl From<RestoredFloorRecord> for RestoredRecord {
+    fn from(record: RestoredFloorRecord) -> Self {
+        Self { token_floor: record.token_floor, accept_clock: false }
+    }
 }
 
 /// Events of a space up to this number are deleted here.
@@ -289,6 +303,7 @@ crate::kinds! {
     BackupHeaderRecord = 7,
     BackupChunkRecord = 8,
     BackupTrailerRecord = 9,
-    RestoredRecord = 10,
+    RestoredFloorRecord = 10,
     EventsGoneRecord = 11,
+    RestoredRecord = 12,
 }

@@ -46,7 +46,7 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
             steps.push((entry.log_id, open(entry.payload, self.store.known_rules)?, responder));
         }
         let mut answers = Vec::with_capacity(steps.len());
-        let mut events = Vec::new();
+        let (mut events, mut openings) = (Vec::new(), Vec::new());
         let progress = {
             let mut live = self.store.live.write().map_err(is_poisoned)?;
             let live = &mut *live;
@@ -69,6 +69,7 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
                         lookups.note(&applied.changes);
                         chunk.changes.push(applied.changes);
                         events.extend(applied.events);
+                        openings.extend(applied.openings);
                         Answer { outcomes: applied.outcomes }
                     }
                 };
@@ -79,7 +80,7 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
             self.store.disk.write(&chunk, &live.applied)?;
             self.store.progress_of(live)
         };
-        self.observer.applied(&AppliedChunk { progress, events: &events, is_jump: false });
+        self.observer.applied(&AppliedChunk { progress, events: &events, openings: &openings, is_jump: false });
         for (responder, answer) in answers {
             if let Some(responder) = responder {
                 responder.send(answer);
@@ -182,7 +183,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
             Ok(store.progress_of(&live))
         })
         .await?;
-        self.observer.applied(&AppliedChunk { progress, events: &[], is_jump: true });
+        self.observer.applied(&AppliedChunk { progress, events: &[], openings: &[], is_jump: true });
         Ok(())
     }
 

@@ -5,8 +5,10 @@
 //! only when it is loaded: they are gathered unsorted, and sorted when they are flushed. All others are read while it runs.
 
 use crate::backup::Places;
-use crate::codec;
-use crate::codec::records::{AppliedRecord, EventsGoneRecord, IdentityRecord, RestoredRecord, SnapshotMetaRecord};
+use crate::codec::records::{
+    AppliedRecord, EventsGoneRecord, IdentityRecord, RestoredFloorRecord, RestoredRecord, SnapshotMetaRecord,
+};
+use crate::codec::{self, CodecError};
 use crate::directory::{Directory, sync_folder};
 use crate::log::BeforeWrite;
 use crate::snapshot::{self, SnapshotDir};
@@ -141,7 +143,11 @@ impl RocksDisk {
     /// What a restore left here to be done, if its epoch has not begun.
     pub(crate) fn restored(&self) -> io::Result<Option<RestoredRecord>> {
         let found = self.db().get(self.key(&[RESTORED])).map_err(failed)?;
-        found.map(|bytes| Ok(codec::decode(&bytes)?)).transpose()
+        let read = |bytes: Vec<u8>| match codec::decode(&bytes) {
+            Err(CodecError::Kind { .. }) => Ok(codec::decode::<RestoredFloorRecord>(&bytes)?.into()),
+            other => Ok(other?),
+        };
+        found.map(read).transpose()
     }
 
     /// Makes the state another cluster's first, whose epoch has to begin before anything else.

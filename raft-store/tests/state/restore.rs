@@ -25,7 +25,7 @@ async fn backup() -> Vec<u8> {
 }
 
 fn target(folder: &TempDir) -> Target {
-    Target { directory: folder.path().join("node"), node: 4, token_floor: None }
+    Target { directory: folder.path().join("node"), node: 4, token_floor: None, accept_clock: false }
 }
 
 fn found(root: &Path) -> Directory {
@@ -154,7 +154,8 @@ async fn an_epoch_that_must_not_begin_is_refused_with_what_to_do() {
     let backup = backup().await;
     let folder = TempDir::new().unwrap();
     let early = restore(&backup[..], &target(&folder), Wall(1_800_000_000_000)).unwrap_err().to_string();
-    assert!(early.contains("the wall clock is not later") && early.contains("set it right"), "{early}");
+    let says = ["the wall clock is not later", "set it and restore", "--accept-clock"];
+    assert!(says.iter().all(|words| early.contains(words)), "{early}");
     let low = Target { token_floor: Some(Token(1 << 52)), ..target(&folder) };
     let high = restore(&backup[..], &low, LATER).unwrap_err().to_string();
     assert!(high.contains("leaves too few tokens") && high.contains("--token-floor"), "{high}");
@@ -167,6 +168,31 @@ async fn an_epoch_that_must_not_begin_is_refused_with_what_to_do() {
     assert!(matches!(&refused, RestoreError::Refused(why) if why.contains("not later")), "{refused}");
     let begun = begin(&folder, LATER).unwrap().unwrap();
     assert_eq!(begun.tokens_above, Token(1 << 48), "the floor was remembered");
+}
+
+/// Its clock was ahead, and is right by now.
+#[tokio::test]
+async fn a_backup_from_the_future_is_restored_when_an_operator_accepts_the_clock() {
+    let (_folder, replica) = with_history(31, 300).await;
+    let (epoch, last_token) = replica.store.read(|state, _| (state.epoch(), state.last_token())).unwrap();
+    let backup = bytes(replica.store.backup(Wall(7)).unwrap());
+    let folder = TempDir::new().unwrap();
+    let right = Wall(1_800_000_000_000);
+    assert!(matches!(restore(&backup[..], &target(&folder), right), Err(RestoreError::Refused(_))));
+    let accepting = Target { accept_clock: true, ..target(&folder) };
+    restore(&backup[..], &accepting, right).unwrap();
+    // As was said when it was restored, also if the clock was set back since.
+    let begun = begin(&folder, Wall(right.0 - 60_000)).unwrap().unwrap();
+    assert!(begun.epoch > epoch && begun.tokens_above > last_token, "{begun:?}");
+    assert_eq!(begin(&folder, right).unwrap(), None, "it has begun");
+
+    // The accepted clock is what the next restore goes by.
+    let again = reopen(&folder);
+    let second_backup = bytes(again.store.backup(right).unwrap());
+    let second = TempDir::new().unwrap();
+    restore(&second_backup[..], &target(&second), right).unwrap();
+    let begun_again = begin(&second, right).unwrap().unwrap();
+    assert!(begun_again.epoch > begun.epoch && begun_again.tokens_above > begun.tokens_above);
 }
 
 #[tokio::test]

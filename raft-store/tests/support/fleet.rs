@@ -7,7 +7,7 @@ use lease::item::{ActivityKind, NewItem, Part};
 use lease::names::{ActorId, ItemId, QueueName, RequestId, SessionId, SpaceName};
 use lease::numbers::{Span, Time, Token, Wall};
 use lease::policy::Setting;
-use lease::{Command, Entry, Request};
+use lease::{Attempt, Command, Entry, Request};
 
 pub(crate) fn queue() -> QueueName {
     QueueName::new("work").unwrap()
@@ -35,7 +35,7 @@ pub(crate) fn request(actor: &str, id: &str, command: Command) -> Request {
         space: SpaceName::fallback(),
         caller: caller(actor),
         request_id: RequestId::new(id).unwrap(),
-        retry: false,
+        attempt: Attempt::First,
         command,
     }
 }

@@ -98,7 +98,7 @@ fn problem(call: &Call, refusal: Refusal) -> Box<Problem> {
 #[utoipa::path(post, path = "/v1/queues/{queue}/next", operation_id = "next", tag = "claiming",
     params(("queue" = api::names::QueueName, Path)), request_body = Next,
     responses((status = 200, body = Dispatched)))]
-pub async fn next(call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next>) -> Reply<Dispatched> {
+pub async fn next(mut call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next>) -> Reply<Dispatched> {
     let wait = match next.wait_ms {
         None => Duration::ZERO,
         asked => poll("wait_ms", asked)?,
@@ -122,6 +122,8 @@ pub async fn next(call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next
         };
         // What this one was woken for is another's.
         drop(woken.take());
+        // It was answered: whatever the caller asked before, asking on is no repeat of it.
+        call.asking.repeat = None;
         let left = by.saturating_duration_since(Instant::now());
         let Some(waiter) = waiter.filter(|_| !left.is_zero() && cursor.is_none() && !call.is_stopping()) else {
             let cursor = cursor.map(api::names::Cursor);

@@ -133,6 +133,10 @@ pub async fn backup(call: Call) -> Result<Response, Failure> {
 pub struct RestoreQuery {
     /// Give only tokens above this one: when others than the backup's cluster gave some, or its clock was ahead.
     pub(crate) token_floor: Option<u64>,
+    /// Restore although this machine's clock is not later than the newest time in the backup. Only after you have checked
+    /// that this clock is right: tokens that the old cluster gave out after the backup may otherwise be given out again.
+    #[serde(default)]
+    pub(crate) accept_clock: bool,
 }
 
 /// Restore a backup
