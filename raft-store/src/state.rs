@@ -10,8 +10,10 @@ pub mod memory;
 pub mod rocks;
 
 mod machine;
+mod marks;
 
 pub use machine::{Builder, Machine};
+pub use marks::HASH_MARK_EVERY;
 
 use crate::codec::records::{AppliedRecord, HashMark};
 use crate::types::{LogId, NodeId, StoredMembership};
@@ -25,11 +27,6 @@ use lease::{Archive, NextDeadlines, Opening, Salt, State, StateHash};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
-
-/// Nodes compare their hashes at indexes that this divides.
-pub const HASH_MARK_EVERY: u64 = 1_024;
-/// How many of them are kept: a node that far behind is compared later.
-const HASH_MARKS_KEPT: usize = 16;
 
 /// Told of every chunk after it is written, before anyone is answered. Must not block.
 pub trait Observer: Send + Sync + 'static {
@@ -212,12 +209,7 @@ impl Live {
     fn note_applied(&mut self, last: LogId) {
         self.applied.last = Some(last.into());
         self.applied.hash = self.state.hash();
-        if last.index.is_multiple_of(HASH_MARK_EVERY) {
-            let marks = &mut self.applied.marks;
-            marks.push(HashMark { index: last.index, hash: self.state.hash() });
-            let surplus = marks.len().saturating_sub(HASH_MARKS_KEPT);
-            marks.drain(..surplus);
-        }
+        marks::note(&mut self.applied.marks, HashMark { index: last.index, hash: self.applied.hash });
     }
 }
 

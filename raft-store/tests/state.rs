@@ -18,6 +18,7 @@ mod snapshots;
 
 use fleet::history;
 use futures_util::stream;
+use lease::numbers::Time;
 use lease::record::{ARCHIVED, BODY};
 use lease::{Entry, Salt, StateHash};
 use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
@@ -434,11 +435,32 @@ async fn hashes_are_kept_at_the_compared_indexes() {
 }
 
 #[tokio::test]
+async fn a_node_far_behind_has_hashes_to_compare_with_the_others() {
+    let (mut ahead, mut behind) = (Replica::open(MemoryDisk::default()), Replica::open(MemoryDisk::default()));
+    let ticks: Vec<Entry> = (0..100 * 1_024).map(|n| Entry { at: Time(n), ..Entry::default() }).collect();
+    ahead.apply(&ticks, 1_000).await.unwrap();
+    behind.apply(&ticks[..70 * 1_024], 1_000).await.unwrap();
+    let marks = ahead.store.hash_marks();
+    let common: Vec<u64> = behind
+        .store
+        .hash_marks()
+        .iter()
+        .filter_map(|own| marks.iter().find(|mark| mark.index == own.index).map(|mark| (own, mark)))
+        .map(|(own, mark)| {
+            assert_eq!(own.hash, mark.hash);
+            own.index
+        })
+        .collect();
+    assert!(common.iter().any(|index| *index > 40 * 1_024), "compared at {common:?}");
+    assert!(marks.len() < 32, "{} are kept", marks.len());
+}
+
+#[tokio::test]
 async fn a_claim_writes_a_few_records_and_never_the_whole_state() {
     let mut replica = Replica::open(MemoryDisk::default());
     replica.apply(&history(7, 10), 1).await.unwrap();
     let claim = Entry {
-        at: lease::numbers::Time(1_000_000),
+        at: Time(1_000_000),
         commands: vec![
             fleet::request("ada", "x1", fleet::create("new")),
             fleet::request("ada", "x2", fleet::claim("new", lease::numbers::Span::secs(30))),

@@ -111,13 +111,14 @@ fn report(said: &ReportReply, hashes_at: Option<u64>, last: Option<u64>) -> Memb
     }
 }
 
-/// One that is far behind does not keep the others from being compared.
+/// Where some differ, else where most can be compared. One that is far behind does not hide that others differ.
 fn compared_at(marks: &[&[HashMark]]) -> Option<u64> {
     let mut nodes_at: BTreeMap<u64, usize> = BTreeMap::new();
     for mark in marks.iter().copied().flatten() {
         *nodes_at.entry(mark.index).or_default() += 1;
     }
-    nodes_at.into_iter().max_by_key(|(index, nodes)| (*nodes, *index)).map(|(index, _)| index)
+    let differ = |index| agree_at(index, marks) == Some(false);
+    nodes_at.into_iter().max_by_key(|(index, nodes)| (differ(*index), *nodes, *index)).map(|(index, _)| index)
 }
 
 fn agree_at(index: u64, marks: &[&[HashMark]]) -> Option<bool> {
@@ -165,5 +166,7 @@ mod tests {
         assert_eq!(compared(&[others, others, &[(1_024, 5)]]), (Some(9_216), Some(true)));
         assert_eq!(compared(&[others, &[]]), (Some(9_216), None), "one alone agrees with nobody");
         assert_eq!(compared(&[&[], &[]]), (None, None));
+        let (one, other) = (&[(4_096, 5), (9_216, 8)], &[(4_096, 5), (9_216, 6)]);
+        assert_eq!(compared(&[one, other, &[(4_096, 5)]]), (Some(9_216), Some(false)));
     }
 }

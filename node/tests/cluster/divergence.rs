@@ -9,6 +9,7 @@ use raft_store::state::chunk::Chunk;
 use raft_store::state::disk::StateDisk;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::Group;
+use std::time::Duration;
 
 /// As a bug or a flipped bit would: the state has something in it that the log never said.
 fn spoil(world: &World, node: u64) {
@@ -24,24 +25,64 @@ fn spoil(world: &World, node: u64) {
     disk.flush().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_odd_one_out_stops_and_the_others_go_on() {
+/// Three nodes: one that leads, and one whose state is not the others'.
+async fn with_a_spoilt_node() -> (World, u64, u64) {
     let mut world = World::of(3).await;
     world.ask(1, "ada", create("a")).await;
     world.agree().await;
-    let victim = world.follower().await;
-    let leader = world.leader().await;
+    let (leader, victim) = (world.leader().await, world.follower().await);
     let daemon = world.daemons.remove(&victim).unwrap();
     within("it stops", daemon.stop()).await;
     spoil(&world, victim);
     world.restart(victim).await;
+    world.lead(leader).await;
+    (world, leader, victim)
+}
 
+async fn reach_a_compared_index(world: &World, leader: u64) {
     let node = world.node(leader).clone();
     for number in 0..HASH_MARK_EVERY + 10 {
         // One entry each, so that the compared index is reached.
         let asked = ask(&node, request("ada", create(&format!("item-{number}")))).await;
         assert!(matches!(asked, lease::Outcome::Created { .. }), "{asked:?}");
     }
+}
+
+/// The third, which could tell which of the two is right, is away.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_differ_without_a_third_stop_and_say_whom_to_ask() {
+    let (mut world, leader, victim) = with_a_spoilt_node().await;
+    let away = (1..=3).find(|node| ![leader, victim].contains(node)).unwrap();
+    world.kill(away).await;
+    reach_a_compared_index(&world, leader).await;
+    for (node, other) in [(leader, victim), (victim, leader)] {
+        until("it has stopped", || world.daemons[&node].failure().is_some()).await;
+        let why = world.daemons[&node].failure().unwrap();
+        assert!(why.contains(&format!("differs from that of nodes [{other}]")), "{why}");
+        assert!(why.contains(&format!("Start nodes [{away}] first")), "{why}");
+    }
+
+    // With the third the odd one is found, as soon as that has caught up.
+    world.raft.compare_every = Duration::from_secs(2);
+    for node in [leader, victim] {
+        world.kill(node).await;
+    }
+    for node in [away, leader, victim] {
+        world.restart(node).await;
+    }
+    until("the odd one has stopped", || world.daemons[&victim].failure().is_some()).await;
+    let why = world.daemons[&victim].failure().unwrap();
+    assert!(why.contains(&format!("remove node {victim} from the cluster")), "{why}");
+    world.daemons.remove(&victim).unwrap().abandon().await;
+    let now_leads = world.leader().await;
+    assert!(matches!(world.ask(now_leads, "ada", create("after")).await, lease::Outcome::Created { .. }));
+    world.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_odd_one_out_stops_and_the_others_go_on() {
+    let (world, leader, victim) = with_a_spoilt_node().await;
+    reach_a_compared_index(&world, leader).await;
     until("the odd one has stopped", || world.daemons[&victim].failure().is_some()).await;
     let why = world.daemons[&victim].failure().unwrap();
     assert!(why.contains("differs from that of nodes"), "{why}");

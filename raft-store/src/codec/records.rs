@@ -181,7 +181,7 @@ pub struct AppliedRecord {
     pub last: Option<LogIdRecord>,
     pub membership: StoredMembershipRecord,
     pub hash: StateHash,
-    /// The state hash at the last indexes that nodes compare, oldest first.
+    /// The state hash at indexes that nodes compare, oldest first: the last ones, and fewer the older they are.
     pub marks: Vec<HashMark>,
 }
 
