@@ -80,7 +80,7 @@ async fn a_local_read_never_understates_the_age_of_what_it_shows() {
     until("it has caught up", || {
         let began = Instant::now();
         let (shown, seen) = look();
-        let Some(missing) = acknowledged.get(usize::try_from(shown).unwrap()) else { return true };
+        let Some(missing) = acknowledged.get(shown) else { return true };
         if let Some(age) = seen.in_step_within {
             let missing_for = began.saturating_duration_since(*missing);
             assert!(
