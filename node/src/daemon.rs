@@ -472,7 +472,8 @@ async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>, lear
         let is_voter = membership.voter_ids().any(|voter| voter == node.id());
         if (is_voter || learner) && known == Some(&member) {
             if has_asked {
-                tracing::info!(node = node.id(), address = member.peer_address, is_voter, "this node is a member");
+                let said = if is_voter { "this node has a vote" } else { "this node follows without a vote" };
+                tracing::info!(node = node.id(), address = member.peer_address, "{said}");
             }
             return;
         }
