@@ -327,7 +327,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
                 return Err(ChangeError::NotLeader(self.leader()));
             }
             if let Some((last, members)) = self.applied_members() {
-                let half_done = is_joint(&members);
+                let half_done = is_joint(&members) && !is_broken(Broken::RemovedReturns);
                 let step = if half_done { Step::Make(flatten()) } else { next(&members)? };
                 match step {
                     Step::Done => {
@@ -371,7 +371,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let metrics = self.raft().metrics();
         let metrics = metrics.borrow_watched();
         let last = *metrics.membership_config.log_id();
-        (last <= metrics.last_applied).then(|| (last, metrics.membership_config.membership().clone()))
+        let is_applied = last <= metrics.last_applied || is_broken(Broken::RemovedReturns);
+        is_applied.then(|| (last, metrics.membership_config.membership().clone()))
     }
 
     fn has_caught_up(&self, id: NodeId) -> bool {
