@@ -181,7 +181,7 @@ impl Caller {
         self
     }
 
-    /// An id for a request of this caller. It carries when it was made, so that whoever repeats the request can say how long ago that was.
+    /// An id for a request of this caller. It carries the time it was made, from which a repeat computes its age.
     pub fn id(&mut self) -> String {
         self.asked += 1;
         format!("{}-{}-{}", self.process, self.asked, self.world.clock.now())

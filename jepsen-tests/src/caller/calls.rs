@@ -192,7 +192,7 @@ impl Caller {
         self.ask(asked, |client| client.release(&id, &release), read).await
     }
 
-    /// Keeps the item for its actor when the lease ends. For so many milliseconds, as it is answered.
+    /// Keeps the item for its actor when the lease ends. Returns for how many milliseconds.
     pub async fn reserve(&mut self, item: &str, token: u64, for_ms: u64) -> Result<u64, No> {
         let asked = Asked::Reserve { item: item.to_owned(), token };
         let (id, reserve) = (item_id(item), Reserve { token: Token(token), for_ms: Some(for_ms) });

@@ -16,7 +16,7 @@ const LATE_REPEATS_AFTER: Micros = 240_000_000;
 const MISLED_AFTER: Micros = 20_000_000;
 /// A fault that was done so often took hold at least once, whatever was done at the same time.
 const OFTEN: usize = 3;
-/// Of a hundred stretches that I11 searched, so many have to be decided.
+/// The percentage of the stretches searched for I11 that must be decided.
 const DECIDED: u64 = 95;
 
 /// How often something happened, and whether it had to.

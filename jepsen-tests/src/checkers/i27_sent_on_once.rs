@@ -7,7 +7,7 @@ use super::verdict::{Verdict, seconds};
 use crate::history::Micros;
 
 const CALM_AFTER: Micros = 5_000_000;
-/// So many of a hundred calls may be sent on a second time.
+/// The percentage of calls that may be forwarded a second time.
 const TWICE: u64 = 20;
 
 #[must_use]

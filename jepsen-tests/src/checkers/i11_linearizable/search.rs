@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// A stretch has so many operations at least, if the item has.
 const STRETCH: usize = 48;
 const FOR_A_STRETCH: Duration = Duration::from_millis(1_500);
-/// For a run of up to so many operations; a longer one gets more.
+/// The search time of a run with at most `OF_A_RUN` operations; a longer run gets more.
 const FOR_A_RUN: Duration = Duration::from_secs(20);
 const OF_A_RUN: usize = 200_000;
 
@@ -33,7 +33,7 @@ pub struct Step<O> {
 }
 
 impl Search {
-    /// For a run of so many operations.
+    /// The search time of a run with this number of operations.
     #[must_use]
     pub fn new(operations: usize) -> Self {
         let rounds = u32::try_from(operations / OF_A_RUN + 1).unwrap_or(1);
