@@ -112,8 +112,6 @@ struct State {
     deaths: Vec<Death>,
     /// The last backup.
     taken: Option<Taken>,
-    /// A node had a date years ahead, and was set right.
-    had_wrong_date: bool,
     members: Members,
     /// Seats with faults of their own, and how many.
     harmed: BTreeMap<Seat, u32>,
@@ -162,7 +160,6 @@ impl Cluster {
             leaders: Vec::new(),
             deaths: Vec::new(),
             taken: None,
-            had_wrong_date: false,
             members: Members::default(),
             harmed: BTreeMap::new(),
         };

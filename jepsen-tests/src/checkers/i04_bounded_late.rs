@@ -101,6 +101,8 @@ pub struct Expiries {
     open: HashMap<u64, Micros>,
     /// The same of all leases of a holder.
     open_for_all: HashMap<HolderNo, Micros>,
+    /// When a claim of an item was first asked whose outcome nobody knows: a holder that claims its item again prolongs its lease.
+    open_claims: HashMap<(usize, HolderNo), Micros>,
     /// Who may have been given an item without having been told.
     may_hold: HashMap<(usize, HolderNo), ()>,
     may_hold_any: HashMap<HolderNo, ()>,
@@ -113,6 +115,7 @@ impl Expiries {
             by_token: HashMap::new(),
             open: HashMap::new(),
             open_for_all: HashMap::new(),
+            open_claims: HashMap::new(),
             may_hold: HashMap::new(),
             may_hold_any: HashMap::new(),
         };
@@ -144,6 +147,10 @@ impl Expiries {
                 | (Asked::Claim { waits: true, .. }, Outcome::Refused { .. }) => {
                     if let Some(item) = facts.item_of[no] {
                         expiries.may_hold.insert((item, holder), ());
+                        if op.outcome == Outcome::Unknown {
+                            let first = expiries.open_claims.entry((item, holder)).or_insert(op.invoked);
+                            *first = op.invoked.min(*first);
+                        }
                     }
                 }
                 (Asked::Next { .. }, Outcome::Unknown) => _ = expiries.may_hold_any.insert(holder, ()),
@@ -168,6 +175,7 @@ impl Expiries {
     pub fn latest(&self, facts: &Facts<'_>, grant: &Grant, before: Micros) -> Option<Micros> {
         if self.open.get(&grant.token).is_some_and(|asked| *asked <= before)
             || self.open_for_all.get(&grant.holder).is_some_and(|asked| *asked <= before)
+            || self.open_claims.get(&(grant.item, grant.holder)).is_some_and(|asked| *asked <= before)
         {
             return None;
         }
@@ -213,6 +221,23 @@ mod tests {
              9s     sees 0.2 created tape
              9s     sees 0.3 expired disk ada token=1",
         );
+    }
+
+    #[test]
+    fn a_claim_of_unknown_outcome_may_have_prolonged_the_lease() {
+        let story = |claim: &str| {
+            format!(
+                "busy 0s..10s
+                 {claim}
+                 1s     ada claim disk -> token=1 for=5s
+                 1s     sees 0.1 granted disk ada token=1
+                 9s     bob create tape -> rev=0.2 did
+                 9s     sees 0.2 created tape
+                 9s     sees 0.3 expired disk ada token=1"
+            )
+        };
+        kept(&story("0s     ada claim disk -> unknown"));
+        broken(&["I4"], &story("0s     eve claim disk -> unknown"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! I28. A local read is no older than it says: it shows every revision of the item that was acknowledged before its age. And a node that
-//! is asked twice does not go back.
+//! I28. A local read is no older than it says: it shows every revision of the item that was acknowledged before its age. An age does not
+//! count the time in which the node's machine was suspended with all its clocks. And a node that is asked twice does not go back.
 
 use super::facts::{Facts, ItemNo, Number, OpNo, number};
+use super::spans::Spans;
 use super::verdict::{Verdict, seconds};
 use crate::history::{Asked, Micros};
 use std::collections::HashMap;
@@ -12,10 +13,22 @@ const TOLERATED: Micros = 300_000;
 #[must_use]
 pub fn check(facts: &Facts<'_>) -> Verdict {
     let mut verdict = Verdict::default();
+    let suspended = suspensions(facts);
     for item in 0..facts.items.len() {
-        ages(facts, item, &mut verdict);
+        ages(facts, item, &suspended, &mut verdict);
     }
     verdict
+}
+
+/// When the machine of each node was suspended.
+fn suspensions(facts: &Facts<'_>) -> HashMap<u32, Spans> {
+    let mut spans: HashMap<u32, Vec<(Micros, Micros)>> = HashMap::new();
+    for fault in facts.history.faults.iter().filter(|fault| fault.kind == "suspend") {
+        for node in &fault.nodes {
+            spans.entry(*node).or_default().push((fault.began, fault.ended.unwrap_or(Micros::MAX)));
+        }
+    }
+    spans.into_iter().map(|(node, spans)| (node, Spans::new(spans))).collect()
 }
 
 /// What a local read showed: until when it was asked, at which entry, and which revision.
@@ -27,7 +40,7 @@ struct Looked {
     by: OpNo,
 }
 
-fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
+fn ages(facts: &Facts<'_>, item: ItemNo, suspended: &HashMap<u32, Spans>, verdict: &mut Verdict) {
     let is_local = |no: &&OpNo| matches!(facts.op(**no).asked, Asked::ReadLocally { .. });
     if !facts.of_item[item].iter().any(|no| is_local(&no)) {
         return;
@@ -55,7 +68,11 @@ fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             continue;
         };
         if let Some(age) = answered.age_ms {
-            let then = op.invoked.saturating_sub(age * 1_000).saturating_sub(age * 10).saturating_sub(TOLERATED);
+            let age_at_most = age * 1_000 + age * 10 + TOLERATED;
+            let then = match op.node.and_then(|node| suspended.get(&node)) {
+                Some(suspended) => suspended.ago(op.invoked, age_at_most),
+                None => op.invoked.saturating_sub(age_at_most),
+            };
             let before = known.partition_point(|(at, ..)| *at < then);
             if let Some((at, revision, by)) = before.checked_sub(1).map(|at| known[at]) {
                 verdict.fact();
@@ -102,7 +119,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
 
 #[cfg(test)]
 mod tests {
-    use crate::checkers::story::{broken, facts_of};
+    use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
     fn a_local_read_may_be_as_old_as_it_says() {
@@ -122,6 +139,21 @@ mod tests {
              5s  ada update disk value=2 -> rev=0.2
              9s  bob read_locally disk -> rev=0.1 age=2s",
         );
+    }
+
+    #[test]
+    fn a_suspension_of_the_node_is_not_counted() {
+        let story = |suspended: &str| {
+            format!(
+                "fault suspend {suspended}
+                 0s  ada update disk value=1 -> rev=0.1
+                 5s  ada update disk value=2 -> rev=0.2
+                 9s  bob read_locally disk -> rev=0.1 age=20ms"
+            )
+        };
+        kept(&story("4s..8.8s"));
+        broken(&["I28"], &story("5.5s..8.8s"));
+        broken(&["I28"], &story("1s..7s"));
     }
 
     #[test]

@@ -51,6 +51,19 @@ impl Spans {
         self.until(to).saturating_sub(self.until(from))
     }
 
+    /// The moment that lies so long before another one on a clock that stands still within the spans.
+    #[must_use]
+    pub fn ago(&self, moment: Micros, by: Micros) -> Micros {
+        let mut then = moment.saturating_sub(by);
+        loop {
+            let earlier = moment.saturating_sub(by).saturating_sub(self.within(then, moment));
+            if earlier == then {
+                return then;
+            }
+            then = earlier;
+        }
+    }
+
     /// None of them overlaps the time between two moments.
     #[must_use]
     pub fn is_free(&self, from: Micros, to: Micros) -> bool {
@@ -62,6 +75,12 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_stands_still_within_them_is_behind() {
+        let spans = Spans::new(vec![(10, 20), (30, 40)]);
+        assert_eq!([spans.ago(9, 4), spans.ago(22, 4), spans.ago(41, 12), spans.ago(35, 5)], [5, 8, 9, 25]);
+    }
 
     #[test]
     fn overlapping_spans_count_once() {

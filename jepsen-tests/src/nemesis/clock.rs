@@ -129,8 +129,6 @@ impl Nemesis for WrongDate {
             sleep(WRONG_FOR).await;
             control.shift_wall(0)?;
             self.seen = control.seen()?.wall_reads_shifted > before;
-            // A backup that is taken from now on is restored by the right date.
-            cluster.had_wrong_date();
             let what = format!("the wall clock of node {seat}, which leads, was {years} years ahead for {WRONG_FOR:?}");
             Ok(Done { what, seats: vec![seat] })
         })
