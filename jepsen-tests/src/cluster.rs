@@ -136,6 +136,8 @@ struct Node {
     is_damaged: bool,
     /// It is started as a build of later rules.
     is_newer: bool,
+    /// It follows without a vote.
+    learns: bool,
 }
 
 impl Cluster {
@@ -177,7 +179,7 @@ impl Cluster {
         let watching = tokio::spawn(watch::run(Arc::downgrade(&cluster)));
         *cluster.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
         for seat in 1..=nodes {
-            cluster.sit(seat)?;
+            cluster.sit(seat, false)?;
             cluster.start_seat(seat).await?;
             cluster.joins(seat, LIMIT).await?;
         }
@@ -377,7 +379,7 @@ impl Cluster {
     }
 
     /// A new node on a free seat. Nothing runs yet.
-    fn sit(&self, seat: Seat) -> io::Result<()> {
+    fn sit(&self, seat: Seat, learns: bool) -> io::Result<()> {
         let mut state = self.state();
         let id = state.next_id;
         state.next_id += 1;
@@ -395,6 +397,7 @@ impl Cluster {
             ended: None,
             is_damaged: false,
             is_newer: false,
+            learns,
         };
         if state.seats.contains_key(&seat) {
             return Err(io::Error::other(format!("seat {seat} is taken")));
@@ -409,10 +412,10 @@ impl Cluster {
     /// When it runs already, or cannot be started at all.
     pub async fn start_seat(&self, seat: Seat) -> io::Result<()> {
         let others: Vec<Seat> = self.seats().into_iter().filter(|other| *other != seat).collect();
-        let (id, data, log, control, has_begun, runs) = self.with(seat, |node| {
-            let runs = node.process.is_some();
-            Ok((node.id, node.data.clone(), node.log.clone(), node.control.clone(), node.has_begun, runs))
-        })?;
+        let (id, data, log, control) =
+            self.with(seat, |node| Ok((node.id, node.data.clone(), node.log.clone(), node.control.clone())))?;
+        let (has_begun, learns, runs) =
+            self.with(seat, |node| Ok((node.has_begun, node.learns, node.process.is_some())))?;
         if runs {
             return Err(io::Error::other(format!("seat {seat} runs already")));
         }
@@ -423,6 +426,9 @@ impl Cluster {
             arguments.push("--bootstrap".into());
         } else if !has_begun {
             arguments.extend(["--join".into(), self.peer_addresses(&others).join(",")]);
+        }
+        if learns {
+            arguments.push("--learner".into());
         }
         let started = self.spawn(seat, &arguments, &control, &data, &log).await?;
         self.with(seat, |node| {

@@ -367,6 +367,8 @@ pub enum ChangeOf {
     Join,
     /// The node has a vote.
     Vote,
+    /// The node follows without a vote.
+    Learn,
     /// The node goes, and its id does not come back.
     Remove,
 }

@@ -148,6 +148,7 @@ pub const ALL: &[Kind] = &[
     kind("join-together", Family::Members, |_| members::join_together()),
     kind("join-and-remove", Family::Members, |_| members::join_and_remove()),
     kind("learner", Family::Members, |_| members::learner()),
+    kind("absent-learner", Family::Members, |_| members::absent_learner()),
     kind("move-and-remove", Family::Members, |_| members::move_and_remove()),
     alone("replace-wiped", Family::Members, |_| members::replace_wiped()),
     alone("snapshot-crash", Family::Members, |_| members::snapshot_crash()),

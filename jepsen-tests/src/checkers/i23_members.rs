@@ -1,5 +1,5 @@
 //! I23. Who belongs to the cluster is what the acknowledged changes say: a node that was let in is a member, one that was given a
-//! vote has it, and one that was removed stays out. A removal of unknown outcome may have happened at any time after it was asked
+//! vote has it, one that follows without a vote gets none by itself, and one that was removed stays out. A removal of unknown outcome may have happened at any time after it was asked
 //! for; other changes of unknown outcome say nothing.
 
 use super::facts::Facts;
@@ -39,6 +39,12 @@ fn contradiction(change: &Change, seen: &SeenMembers) -> Option<String> {
             Some(format!("was let in by {by}, nobody asked for its removal, and it was no member"))
         }
         ChangeOf::Vote if !votes => Some(format!("had a vote by {by}, nobody asked for its removal, and it had none")),
+        ChangeOf::Learn if votes => {
+            Some(format!("followed without a vote by {by}, nobody promoted it, and it had one"))
+        }
+        ChangeOf::Learn if !follows => {
+            Some(format!("followed without a vote by {by}, nobody asked for its removal, and it was no member"))
+        }
         ChangeOf::Remove if follows => Some(format!("was removed by {by}, and it was a member again")),
         _ => None,
     }
@@ -81,6 +87,14 @@ mod tests {
         broken(&["I23"], "member 1s..2s vote 4\nmembers 7s..8s voters=1,2,3 learners=4");
         // It was removed, but only later.
         broken(&["I23"], "member 1s..2s vote 4\nmembers 7s..8s voters=1,2,3\nmember 9s..10s remove 4");
+    }
+
+    #[test]
+    fn a_learner_that_has_a_vote_or_is_gone_is_found() {
+        let learns = "member 1s..2s learn 4";
+        assert_eq!(facts_of("I23", &format!("{learns}\nmembers 7s..8s voters=1,2,3 learners=4")), 1);
+        broken(&["I23"], &format!("{learns}\nmembers 7s..8s voters=1,2,3,4"));
+        broken(&["I23"], &format!("{learns}\nmembers 7s..8s voters=1,2,3"));
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             let what = match *what {
                 "join" => ChangeOf::Join,
                 "vote" => ChangeOf::Vote,
+                "learn" => ChangeOf::Learn,
                 "remove" => ChangeOf::Remove,
                 _ => panic!("no change: {line}"),
             };

@@ -57,9 +57,47 @@ impl Cluster {
     /// # Errors
     /// When it does not get it in time.
     pub async fn grow(&self, seat: Seat) -> io::Result<()> {
-        self.sit(seat)?;
+        self.sit(seat, false)?;
         self.start_seat(seat).await?;
         self.joins(seat, LIMIT).await
+    }
+
+    /// A new node on a free seat that follows without a vote. Waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not, in time.
+    pub async fn grow_learner(&self, seat: Seat) -> io::Result<()> {
+        let asked = self.now();
+        self.sit(seat, true)?;
+        self.start_seat(seat).await?;
+        let by = Instant::now() + LIMIT;
+        while !self.follows(seat).await? {
+            if let Some(ended) = self.ended(seat) {
+                return Err(io::Error::other(ended));
+            }
+            if Instant::now() > by {
+                return Err(io::Error::other(format!("seat {seat} does not follow:\n{}", self.last_words(seat))));
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        let id = self.with(seat, |node| {
+            node.has_begun = true;
+            Ok(node.id)
+        })?;
+        self.changed(id, ChangeOf::Learn, asked, Some(self.now()));
+        Ok(())
+    }
+
+    /// Whether the node of a seat serves and is a member without a vote, both by its own word.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    pub async fn follows(&self, seat: Seat) -> io::Result<bool> {
+        let id = self.id(seat);
+        let status = self.status(seat).await?;
+        let is_learner =
+            status.is_some_and(|status| status.members.iter().any(|member| Some(member.id) == id && !member.votes));
+        Ok(is_learner && self.is_ready(seat).await)
     }
 
     /// Waits until the node of a seat, which was just started, has a vote. What the cluster acknowledges meanwhile is kept.
@@ -165,7 +203,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When the cluster does not add it in time.
-    pub async fn add_learner(&self, seat: Seat) -> io::Result<u64> {
+    pub async fn add_absent(&self, seat: Seat) -> io::Result<u64> {
         let id = {
             let mut state = self.state();
             state.next_id += 1;
@@ -201,7 +239,7 @@ impl Cluster {
 
     /// # Errors
     /// When the others do not let it go in time.
-    pub async fn remove_learner(&self, id: u64) -> io::Result<()> {
+    pub async fn remove_absent(&self, id: u64) -> io::Result<()> {
         self.remove(id, 0).await
     }
 
@@ -312,7 +350,7 @@ impl Cluster {
     /// # Errors
     /// When the others do not let the old one go, or the new one in.
     pub async fn replace(&self, seat: Seat) -> io::Result<()> {
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let (id, learns) = self.with(seat, |node| Ok((node.id, node.learns)))?;
         let data = self.data(seat);
         self.kill(seat)?;
         self.remove(id, seat).await?;
@@ -320,7 +358,7 @@ impl Cluster {
         if let Some(data) = data.filter(|data| data.exists()) {
             fs::remove_dir_all(data)?;
         }
-        self.grow(seat).await
+        if learns { self.grow_learner(seat).await } else { self.grow(seat).await }
     }
 
     /// The disk of a seat is empty: started under its old id, its node has to be turned away.

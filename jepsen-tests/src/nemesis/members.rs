@@ -225,21 +225,61 @@ impl Nemesis for MoveAndRemove {
     }
 }
 
-/// An operator adds a node that does not come, and removes it again.
+/// A node follows without a vote, serves callers, and is removed in the end. It may be started again meanwhile.
 pub(super) fn learner() -> Box<dyn Nemesis> {
-    Box::new(Learner { id: None })
+    Box::new(Learner { seat: None })
 }
 
 struct Learner {
-    id: Option<u64>,
+    seat: Option<Seat>,
 }
 
 impl Nemesis for Learner {
+    fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
+        Box::pin(async move {
+            let free = cluster.free_seats();
+            let seat = *free.last().ok_or_else(|| io::Error::other("every seat is taken"))?;
+            self.seat = Some(seat);
+            cluster.grow_learner(seat).await?;
+            let starts_again = dice.chance(50);
+            if starts_again {
+                cluster.kill(seat)?;
+                cluster.start_seat(seat).await?;
+            }
+            cluster.sight(LIMIT).await?;
+            let id = cluster.id(seat).unwrap_or(0);
+            let again = if starts_again { ", is killed and started again" } else { "" };
+            Ok(Done { what: format!("node {id} on seat {seat} follows without a vote{again}"), seats: vec![seat] })
+        })
+    }
+
+    fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
+        Box::pin(async move {
+            let Some(seat) = self.seat.filter(|seat| cluster.seats().contains(seat)) else { return Ok(false) };
+            let seen = cluster.sight(LIMIT).await?;
+            let followed = cluster.id(seat).is_some_and(|id| seen.learners.contains(&id));
+            cluster.shrink(seat).await?;
+            cluster.sight(LIMIT).await?;
+            Ok(followed)
+        })
+    }
+}
+
+/// An operator adds a node that does not come, and removes it again.
+pub(super) fn absent_learner() -> Box<dyn Nemesis> {
+    Box::new(AbsentLearner { id: None })
+}
+
+struct AbsentLearner {
+    id: Option<u64>,
+}
+
+impl Nemesis for AbsentLearner {
     fn begin<'a>(&'a mut self, cluster: &'a Cluster, _: &'a mut Dice) -> Doing<'a, Done> {
         Box::pin(async move {
             let free = cluster.free_seats();
             let seat = *free.last().ok_or_else(|| io::Error::other("every seat is taken"))?;
-            let id = cluster.add_learner(seat).await?;
+            let id = cluster.add_absent(seat).await?;
             self.id = Some(id);
             cluster.sight(LIMIT).await?;
             Ok(Done { what: format!("node {id} is added and does not come"), seats: Vec::new() })
@@ -249,7 +289,7 @@ impl Nemesis for Learner {
     fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool> {
         Box::pin(async move {
             let Some(id) = self.id else { return Ok(false) };
-            cluster.remove_learner(id).await?;
+            cluster.remove_absent(id).await?;
             cluster.sight(LIMIT).await?;
             Ok(true)
         })

@@ -96,6 +96,11 @@ const LONG_ROUNDS: u64 = 15;
 const SHARE: u32 = 4;
 /// Rounds of a hundred with so many faults at once.
 const AT_ONCE: [(u64, usize); 4] = [(30, 1), (35, 2), (25, 3), (10, 4)];
+/// A mixed run is left alone for a while before its first fault and after this many rounds: some promises can only be checked then.
+const CALM_EVERY: usize = 12;
+/// How long it is left alone at most, and which part of the run at most.
+const CALM: Duration = Duration::from_secs(20);
+const CALM_SHARE: u32 = 8;
 /// The later ones of a round begin within this time.
 const STAGGERED: Duration = Duration::from_secs(2);
 
@@ -114,7 +119,14 @@ pub async fn run(
     let mut dice = Dice::of(plan.seed, "nemesis");
     let mut faults = Vec::new();
     let mut left: Vec<&'static Kind> = Vec::new();
+    let mut rounds = 0_usize;
     loop {
+        if plan.mixed && rounds.is_multiple_of(CALM_EVERY) {
+            // Where it cannot be healed, the next fault is done all the same, and the end of the run tells.
+            let _ = cluster.heal(LIMIT).await;
+            rest(CALM.min(plan.goes_on_for / CALM_SHARE), &stop).await;
+        }
+        rounds += 1;
         rest(within(&mut dice, plan.rests), &stop).await;
         if stop.is_cancelled() {
             return Ok(faults);
