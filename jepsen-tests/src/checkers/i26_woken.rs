@@ -1,6 +1,6 @@
 //! I26. Who waits for work is woken when there is some: a parked `next` is answered soon after an item of its queue becomes free, also
 //! when that is at the end of a lock delay. Looked at where no fault is under way and nobody else takes the lead, in queues without caps
-//! whose items nothing else can keep from being handed out.
+//! whose items nothing else can keep from being handed out. Time in which nothing is known to have been committed is not counted (`slack`).
 
 use super::facts::{Facts, Grant, ItemNo, OpNo};
 use super::i04_bounded_late::Expiries;
@@ -12,8 +12,6 @@ use std::collections::HashMap;
 
 /// From when an item is certainly free to the answer.
 const WITHIN: Micros = 3_000_000;
-/// Between a deadline and the entry that works it off.
-const WORKED_OFF: Micros = 1_000_000;
 /// A `next` of unknown outcome may have an effect for so long, and its lease last: it gives a second.
 const OPEN_FOR: Micros = 60_000_000;
 /// After a fault, until its effects are over.
@@ -51,7 +49,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
                 continue;
             }
             let Some(expiry) = expiries.latest(facts, grant, Micros::MAX) else { continue };
-            let free = expiry + set.lock_delay_ms * 1_000 + WORKED_OFF;
+            let free = expiry + set.lock_delay_ms * 1_000;
             let waiting: Vec<OpNo> = waiting
                 .iter()
                 .copied()
@@ -77,12 +75,18 @@ fn judge(
 ) {
     for no in waiting {
         let op = facts.op(*no);
-        let Some(completed) = op.completed.filter(|_| op.invoked < free) else { continue };
+        let Some(completed) = op.completed else { continue };
+        // When it is certainly free: the deadline is worked off with an entry.
+        let over = free;
+        let free = over.saturating_add(slack.between(over.min(op.invoked), completed));
+        if op.invoked >= free {
+            continue;
+        }
         let is_its = next.is_some_and(|next| next.told_by == Some(*no));
         // Somebody else may have had it before.
         let is_free_until = next.map_or(Micros::MAX, |next| if is_its { Micros::MAX } else { next.lower });
         let late = free.saturating_add(WITHIN);
-        if completed <= free.saturating_sub(WORKED_OFF) || is_free_until <= late {
+        if completed <= over || is_free_until <= late {
             continue;
         }
         if !slack.is_calm(op.invoked.saturating_sub(CALM_AFTER), completed)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 /// After which a node that moved has told the leader.
 const MOVED_WITHIN: Duration = Duration::from_millis(2_500);
 
