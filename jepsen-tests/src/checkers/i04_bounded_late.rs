@@ -97,7 +97,7 @@ pub fn is_shown(facts: &Facts<'_>, holder: HolderNo, shown: &str) -> bool {
 pub struct Expiries {
     /// By answers.
     by_token: HashMap<u64, Micros>,
-    /// When a renewal was first asked whose outcome nobody knows.
+    /// When a renewal was first asked whose outcome nobody knows, or knows only that it is over.
     open: HashMap<u64, Micros>,
     /// The same of all leases of a holder.
     open_for_all: HashMap<HolderNo, Micros>,
@@ -132,12 +132,12 @@ impl Expiries {
                     *first = op.invoked.min(*first);
                 }
                 (Asked::Renew { token, .. } | Asked::Extend { token, .. }, Outcome::Ok(answered)) => {
-                    expiries.answered(*token, completed, answered.expires_in_ms.unwrap_or(0));
+                    expiries.answered(*token, op.invoked, completed, answered.expires_in_ms.unwrap_or(0));
                 }
                 // Answered again under its request id it says nothing new, but tells of a lease that is there.
                 (Asked::Claim { .. } | Asked::Next { .. }, Outcome::Ok(answered)) => {
                     for granted in &answered.grants {
-                        expiries.answered(granted.token, completed, granted.expires_in_ms);
+                        expiries.answered(granted.token, op.invoked, completed, granted.expires_in_ms);
                     }
                     if let (Some(item), Some(_)) = (facts.item_of[no], answered.place) {
                         expiries.may_hold.insert((item, holder), ());
@@ -160,9 +160,11 @@ impl Expiries {
         expiries
     }
 
-    fn answered(&mut self, token: u64, completed: Micros, millis: u64) {
-        // The answer to a repeat says 0 of what is gone by then.
+    fn answered(&mut self, token: u64, invoked: Micros, completed: Micros, millis: u64) {
+        // The answer to a repeat says 0 of what is gone by then: until when the lease was prolonged is not known.
         if millis == 0 {
+            let first = self.open.entry(token).or_insert(invoked);
+            *first = invoked.min(*first);
             return;
         }
         let until = completed.saturating_add(millis.saturating_mul(1_000));
@@ -237,6 +239,7 @@ mod tests {
             )
         };
         kept(&story("0s     ada claim disk -> unknown"));
+        kept(&story("0s..9.5s ada claim disk -> token=1 for=0s"));
         broken(&["I4"], &story("0s     eve claim disk -> unknown"));
     }
 
