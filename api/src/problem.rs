@@ -3,7 +3,7 @@
 use crate::code::{Code, TookEffect};
 use crate::dates::{Calendar, Date};
 use crate::names::{self, Number};
-use crate::words::{ActorKind, Role};
+use crate::words::{ActorKind, Need};
 use lease::names::{ActorId, ItemId, SessionId};
 use lease::refusal::{HolderView, Refusal};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct Problem {
     pub field: Option<String>,
     /// `forbidden`: the role that would do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub needs: Option<Role>,
+    pub needs: Option<Need>,
     /// `already_claimed`, `lease_lost`: as much of the holder as the caller may see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,

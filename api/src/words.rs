@@ -51,9 +51,38 @@ words! {
     /// How the node came to believe the caller's identity.
     Verified = CoreVerified { Checked, FromCache, SelfReported }
 }
-words! {
-    /// What a caller may do. None implies another; each sees the items of its queues.
-    Role = CoreRole { Reader, Worker, Dispatcher, Operator, Admin }
+/// What a caller lacks: a role in the space and the queue, or a right for the whole cluster (`admin`, `backup`, `metrics`).
+/// No role implies another; each sees the items of its queues. `admin` implies the other rights for the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Need {
+    Reader,
+    Worker,
+    Dispatcher,
+    Operator,
+    Admin,
+    Backup,
+    Metrics,
+}
+
+impl Need {
+    /// Whether it is given for the whole cluster.
+    #[must_use]
+    pub fn is_of_cluster(self) -> bool {
+        matches!(self, Self::Admin | Self::Backup | Self::Metrics)
+    }
+}
+
+impl From<CoreRole> for Need {
+    fn from(role: CoreRole) -> Self {
+        match role {
+            CoreRole::Reader => Self::Reader,
+            CoreRole::Worker => Self::Worker,
+            CoreRole::Dispatcher => Self::Dispatcher,
+            CoreRole::Operator => Self::Operator,
+            CoreRole::Admin => Self::Admin,
+        }
+    }
 }
 words! {
     /// `priority`: highest first, then oldest.

@@ -84,7 +84,7 @@ enum Verb {
     /// The space: its counts and its policy
     #[command(subcommand)]
     Space(space::Verb),
-    /// The cluster: members, leader, backup. For admins
+    /// The cluster: members, leader, backup. Needs a right for the cluster
     #[command(subcommand)]
     Cluster(cluster::Verb),
     /// Where clusters are and who one is there

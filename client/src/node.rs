@@ -42,6 +42,9 @@ struct Told {
     ok: bool,
     #[serde(default)]
     why: Option<String>,
+    /// For those who have a right for the cluster.
+    #[serde(default)]
+    detail: Option<String>,
 }
 
 impl Client {
@@ -82,7 +85,8 @@ impl Node {
         let reply = reply.reply().await?;
         let told: Told = serde_json::from_slice(&reply.body)
             .map_err(|error| Error::Invalid(format!("{} says what is not understood: {error}", self.endpoint)))?;
-        Ok(if told.ok { Health::Fine } else { Health::Not(told.why.unwrap_or_default()) })
+        let why = || [told.why, told.detail].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        Ok(if told.ok { Health::Fine } else { Health::Not(why()) })
     }
 
     /// In the text format of Prometheus.

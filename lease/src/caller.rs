@@ -38,16 +38,54 @@ pub enum Verified {
     SelfReported,
 }
 
-/// A role in the queues whose names begin with a prefix.
+/// A role in some queues of a space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Right {
     pub role: Role,
-    pub queues: QueuePrefix,
+    pub queues: QueueScope,
 }
 
-/// Empty: every queue of the space.
+/// The queues that a right covers: every one, those whose names begin with a prefix, or exactly one.
+///
+/// Encoded as a text: a prefix as itself (empty: every queue), a name with a NUL behind it, which no name contains. So
+/// entries that were written when there were only prefixes keep their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueuePrefix(pub String);
+pub struct QueueScope(String);
+
+const EXACT: char = '\0';
+
+impl QueueScope {
+    /// Every queue of the space.
+    #[must_use]
+    pub fn every() -> Self {
+        Self::default()
+    }
+
+    /// The queues whose names begin so.
+    #[must_use]
+    pub fn prefix(text: &str) -> Self {
+        Self(text.replace(EXACT, ""))
+    }
+
+    /// This queue and no other.
+    #[must_use]
+    pub fn exactly(queue: &QueueName) -> Self {
+        Self(format!("{queue}{EXACT}"))
+    }
+
+    #[must_use]
+    pub fn covers(&self, queue: &QueueName) -> bool {
+        match self.0.strip_suffix(EXACT) {
+            Some(name) => queue.as_str() == name,
+            None => queue.as_str().starts_with(&self.0),
+        }
+    }
+
+    #[must_use]
+    pub fn is_every(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// Each role also sees the items of its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,19 +98,26 @@ pub enum Role {
     Dispatcher,
     /// Revokes, reorders, retries, pauses, drains, sets policy.
     Operator,
-    /// The cluster.
+    /// The cluster. Granted for the cluster as a whole, never for a space or a queue.
     Admin,
 }
 
 impl Caller {
     #[must_use]
     pub fn has_role(&self, role: Role, queue: &QueueName) -> bool {
-        self.rights.iter().any(|right| right.role == role && queue.as_str().starts_with(&right.queues.0))
+        self.rights.iter().any(|right| right.role == role && right.queues.covers(queue))
     }
 
     #[must_use]
     pub fn can_see(&self, queue: &QueueName) -> bool {
-        self.rights.iter().any(|right| queue.as_str().starts_with(&right.queues.0))
+        self.rights.iter().any(|right| right.queues.covers(queue))
+    }
+
+    /// Whether the caller runs the whole space: is an operator of every queue in it. The space's policy and its workers,
+    /// which may work in any queue, are not for an operator of some queues.
+    #[must_use]
+    pub fn runs_space(&self) -> bool {
+        self.rights.iter().any(|right| right.role == Role::Operator && right.queues.is_every())
     }
 
     #[must_use]

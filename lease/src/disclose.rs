@@ -92,8 +92,8 @@ pub fn event(event: &Event, viewer: &Caller, queue: Option<&Queue>) -> Option<Ev
     let sees_all = match queue {
         Some(queue) if !viewer.can_see(&queue.name) => return None,
         Some(queue) => sight_of_list(viewer, queue) == Sight::All,
-        // Of the space, its workers or the cluster: for those who run it, and for the worker itself.
-        None => viewer.rights.iter().any(|right| right.role >= Role::Operator),
+        // Of the space, its workers or the cluster: for operators of the whole space, and for the worker itself.
+        None => viewer.runs_space(),
     };
     let is_open = event.local_to.as_ref().is_none_or(|owner| viewer.works_for(owner));
     if !is_open && queue.is_none_or(|queue| !viewer.has_role(Role::Operator, &queue.name)) {

@@ -424,7 +424,7 @@ impl State {
         self.space_numbers.get(name).map(|no| SpaceStats::from(self.space(*no)))
     }
 
-    /// The registered workers: all for those who run the space, oneself for a worker.
+    /// The registered workers: all for an operator of the whole space, oneself for a worker.
     #[must_use]
     pub fn workers(&self, viewer: &Caller, space: &SpaceName) -> Vec<WorkerView> {
         self.workers_after(viewer, space, None, usize::MAX)
@@ -440,7 +440,7 @@ impl State {
         limit: usize,
     ) -> Vec<WorkerView> {
         let Some(space) = self.space_numbers.get(space).copied() else { return Vec::new() };
-        let sees_all = viewer.rights.iter().any(|right| right.role >= Role::Operator);
+        let sees_all = viewer.runs_space();
         let before_all = || Holder::new(ActorId::before_all(), None);
         let after = (space, after.cloned().unwrap_or_else(before_all));
         self.workers

@@ -3,7 +3,7 @@
 #[path = "support/names.rs"]
 mod names;
 
-use lease::caller::{Caller, QueuePrefix, Right, Role};
+use lease::caller::{Caller, QueueScope, Right, Role};
 use lease::command::{
     Claim, ClaimMany, Next, OnConflict, Registration, Release, Renew, RenewAll, Reserve, SetPolicy, Update, Write,
 };
@@ -190,7 +190,7 @@ fn a_list_stays_in_its_space_and_queue() {
     let listed = story.state.list(&dee(), &elsewhere, &everything()).items;
     assert_eq!(listed.iter().map(|view| view.id.as_str()).collect::<Vec<_>>(), ["there"]);
     let mut narrow = dee();
-    narrow.rights[0].queues = QueuePrefix("oth".into());
+    narrow.rights[0].queues = QueueScope::prefix("oth");
     assert_eq!(story.list(&narrow, &everything()), [item("beside")]);
     let queues = |viewer: &Caller| {
         story.state.queues(viewer, &space()).into_iter().map(|stats| stats.queue.to_string()).collect::<Vec<_>>()
@@ -258,7 +258,7 @@ fn who_may_not_see_an_item_hears_that_there_is_none() {
     story.create("public", |_| {});
     story.create("mine", |new| new.mode = Mode::Local { owner: actor("dee") });
     let mut elsewhere = worker("eve");
-    elsewhere.rights = vec![Right { role: Role::Worker, queues: QueuePrefix("other".into()) }];
+    elsewhere.rights = vec![Right { role: Role::Worker, queues: QueueScope::prefix("other") }];
     assert_eq!(story.view(&elsewhere, "public"), Err(Refusal::NotFound));
     assert_eq!(story.list(&elsewhere, &everything()), []);
     assert_eq!(story.state.line(&elsewhere, &space(), &item("public")), Err(Refusal::NotFound));

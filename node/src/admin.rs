@@ -17,6 +17,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::log::LogMonitor;
 use raft_store::types::{Member, NodeId};
+use std::fmt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -52,6 +53,28 @@ enum Made {
     /// This node leads after it.
     Led(NodeId),
     Answered(Outcome),
+}
+
+/// Why a node is not ready, or not healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// For everyone: names no path, no address and no node.
+    pub kind: &'static str,
+    /// For those who run the cluster.
+    pub detail: Option<String>,
+}
+
+impl Unfit {
+    fn new(kind: &'static str) -> Self {
+        Self { kind, detail: None }
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind)?;
+        self.detail.as_ref().map_or(Ok(()), |detail| write!(f, ": {detail}"))
+    }
 }
 
 impl Admin {
@@ -167,17 +190,18 @@ impl Admin {
     ///
     /// # Errors
     /// Why not.
-    pub async fn is_ready(&self) -> Result<(), String> {
+    pub async fn is_ready(&self) -> Result<(), Unfit> {
         self.is_healthy()?;
         if self.is_draining() {
-            return Err("this node is draining".into());
+            return Err(Unfit::new("this node is draining"));
         }
         if self.node.membership().get_node(&self.node.id()).is_none() {
-            return Err("this node is no member of the cluster".into());
+            return Err(Unfit::new("this node is no member of the cluster"));
         }
+        let no_quorum = Unfit::new("no leader with a quorum answered in time");
         match timeout(READY_WITHIN, self.node.in_step(READY_WITHIN)).await {
-            Ok(in_step) => in_step.map_err(|no| no.to_string()),
-            Err(_) => Err("no leader with a quorum answered in time".into()),
+            Ok(in_step) => in_step.map_err(|no| Unfit { detail: Some(no.to_string()), ..no_quorum }),
+            Err(_) => Err(no_quorum),
         }
     }
 
@@ -185,8 +209,9 @@ impl Admin {
     ///
     /// # Errors
     /// Why it must stop.
-    pub fn is_healthy(&self) -> Result<(), String> {
-        self.failure().map_or(Ok(()), Err)
+    pub fn is_healthy(&self) -> Result<(), Unfit> {
+        let failed = Unfit::new("this node has failed and stops");
+        self.failure().map_or(Ok(()), |why| Err(Unfit { detail: Some(why), ..failed }))
     }
 
     /// Why it must stop by itself, if it must.

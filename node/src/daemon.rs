@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
@@ -359,6 +359,7 @@ fn serve(
         gate: Gate::new(settings.gate),
         patience: settings.patience,
         metrics_open: settings.metrics_open,
+        unfit: Mutex::default(),
         wall: Arc::new(wall_now),
     });
     let metrics = admin.node().metrics().clone();
@@ -367,7 +368,7 @@ fn serve(
 }
 
 /// Takes up tokens that were added or taken away, without a restart.
-async fn renew_tokens(tokens: Tokens) {
+pub(crate) async fn renew_tokens(tokens: Tokens) {
     let mut is_told = false;
     loop {
         sleep(TOKENS_EVERY).await;

@@ -19,11 +19,12 @@ use crate::admin::Admin;
 use crate::identity::Authenticator;
 use crate::node::WallClock;
 use crate::service::TokioNode;
+use crate::throttle::Throttle;
 use api::Calendar;
 use gate::Gate;
 use raft_store::log::LogMonitor;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What every handler shares. Clones are the same one.
@@ -41,6 +42,8 @@ pub struct Shared {
     pub patience: Duration,
     /// Metrics are told without a token to whoever asks on this machine.
     pub metrics_open: bool,
+    /// The log is told that this node is not ready, now and then.
+    pub(crate) unfit: Mutex<Throttle>,
     pub wall: WallClock,
 }
 

@@ -3,9 +3,11 @@
 //! Today there are two ways: a file of bearer tokens, kept as hashes and read again when it changes, and, on a
 //! development node and from the same machine only, the caller's own word.
 
+use api::words::Need;
+use api::{Code, Problem};
 use lease::bounds::RIGHTS;
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
-use lease::names::{ActorId, SessionId, SpaceName};
+use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
+use lease::names::{ActorId, QueueName, SessionId, SpaceName};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -22,6 +24,39 @@ pub struct Identity {
     pub parent: Option<ActorId>,
     pub verified: Verified,
     grants: Vec<Grant>,
+    cluster: Vec<ClusterRight>,
+}
+
+/// What a caller may do with the cluster as a whole. It says nothing about items: roles do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterRight {
+    /// Everything that the others may, and: members, leadership, snapshots, draining, rules, restore, activation.
+    Admin,
+    /// Takes backups, which hold everything in every space.
+    Backup,
+    /// Reads the metrics, which name every queue of every space.
+    Metrics,
+}
+
+impl From<ClusterRight> for Need {
+    fn from(right: ClusterRight) -> Self {
+        match right {
+            ClusterRight::Admin => Self::Admin,
+            ClusterRight::Backup => Self::Backup,
+            ClusterRight::Metrics => Self::Metrics,
+        }
+    }
+}
+
+/// # Errors
+/// `forbidden`, with the right that would do.
+pub fn check_cluster_right(identity: &Identity, right: ClusterRight) -> Result<(), Box<Problem>> {
+    if identity.has_cluster_right(right) {
+        return Ok(());
+    }
+    let mut problem = Problem::new(Code::Forbidden);
+    problem.needs = Some(right.into());
+    Err(problem.into())
 }
 
 /// Rights in one space, or in every one.
@@ -35,10 +70,10 @@ impl Identity {
     /// A development node's caller: everything, everywhere, on its own word.
     #[must_use]
     pub fn self_reported(actor: ActorId, kind: ActorKind, parent: Option<ActorId>) -> Self {
-        let roles = [Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator, Role::Admin];
-        let right = |role| Right { role, queues: QueuePrefix::default() };
+        let roles = [Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator];
+        let right = |role| Right { role, queues: QueueScope::every() };
         let grants = vec![Grant { space: None, rights: roles.map(right).to_vec() }];
-        Self { actor, kind, parent, verified: Verified::SelfReported, grants }
+        Self { actor, kind, parent, verified: Verified::SelfReported, grants, cluster: vec![ClusterRight::Admin] }
     }
 
     /// The space of one who names none: its only one, else `default`.
@@ -65,16 +100,16 @@ impl Identity {
         }
     }
 
-    /// Whether it is an operator or an admin of anything.
+    /// Whether it was given this right for the cluster, or all of them.
     #[must_use]
-    pub fn runs_something(&self) -> bool {
-        self.grants.iter().any(|grant| grant.rights.iter().any(|right| right.role >= Role::Operator))
+    pub fn has_cluster_right(&self, right: ClusterRight) -> bool {
+        self.cluster.iter().any(|given| *given == right || *given == ClusterRight::Admin)
     }
 
-    /// Whether it runs the cluster: no space of its own, so an admin of any is one.
+    /// Whether it was given any right for the cluster.
     #[must_use]
-    pub fn is_admin(&self) -> bool {
-        self.grants.iter().any(|grant| grant.rights.iter().any(|right| right.role == Role::Admin))
+    pub fn serves_cluster(&self) -> bool {
+        !self.cluster.is_empty()
     }
 }
 
@@ -127,6 +162,9 @@ struct TokenEntry {
     actor: ActorId,
     kind: KindWord,
     parent: Option<ActorId>,
+    #[serde(default)]
+    cluster: Vec<ClusterWord>,
+    #[serde(default)]
     grant: Vec<GrantEntry>,
 }
 
@@ -136,8 +174,26 @@ struct GrantEntry {
     /// `*`: every space.
     space: String,
     roles: Vec<RoleWord>,
-    /// Prefixes of names; every queue unless said.
+    /// Names, and beginnings of names with a `*` behind them. Default: every queue.
     queues: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ClusterWord {
+    Admin,
+    Backup,
+    Metrics,
+}
+
+impl From<ClusterWord> for ClusterRight {
+    fn from(word: ClusterWord) -> Self {
+        match word {
+            ClusterWord::Admin => Self::Admin,
+            ClusterWord::Backup => Self::Backup,
+            ClusterWord::Metrics => Self::Metrics,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -155,6 +211,7 @@ enum RoleWord {
     Worker,
     Dispatcher,
     Operator,
+    /// Known, so that its refusal can say what to write instead.
     Admin,
 }
 
@@ -168,14 +225,41 @@ impl From<KindWord> for ActorKind {
     }
 }
 
-impl From<RoleWord> for Role {
-    fn from(word: RoleWord) -> Self {
-        match word {
-            RoleWord::Reader => Self::Reader,
-            RoleWord::Worker => Self::Worker,
-            RoleWord::Dispatcher => Self::Dispatcher,
-            RoleWord::Operator => Self::Operator,
-            RoleWord::Admin => Self::Admin,
+impl RoleWord {
+    fn role(self) -> Result<Role, String> {
+        match self {
+            Self::Reader => Ok(Role::Reader),
+            Self::Worker => Ok(Role::Worker),
+            Self::Dispatcher => Ok(Role::Dispatcher),
+            Self::Operator => Ok(Role::Operator),
+            Self::Admin => Err(
+                "admin is a right for the whole cluster, not a role in a space or a queue: take it out of `roles`, and write \
+                 cluster = [\"admin\"] above [[token.grant]]"
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// The queues that an entry of `queues` names.
+fn queue_scope(text: &str) -> Result<QueueScope, String> {
+    let wrong = |why: &str| {
+        format!(
+            "queues: {text:?} {why}; write a whole name, or the beginning of names with one * at the end, like \"ops-*\""
+        )
+    };
+    let (name, is_prefix) = text.strip_suffix('*').map_or((text, false), |prefix| (prefix, true));
+    if name.contains('*') {
+        return Err(wrong("has a * that is not its last character"));
+    }
+    match (name.is_empty(), is_prefix) {
+        (true, true) => Ok(QueueScope::every()),
+        (true, false) => Err(wrong("is empty")),
+        (false, true) if name.len() > lease::bounds::QUEUE_NAME_BYTES => Err(wrong("is longer than any name")),
+        (false, true) if name.chars().any(char::is_control) => Err(wrong("has control characters")),
+        (false, true) => Ok(QueueScope::prefix(name)),
+        (false, false) => {
+            QueueName::new(name).map(|name| QueueScope::exactly(&name)).map_err(|bad| wrong(&bad.to_string()))
         }
     }
 }
@@ -249,25 +333,33 @@ fn parse(text: &str) -> Result<ByHash, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut by_hash = ByHash::new();
     for entry in file.token {
-        let wrong = |why: &str| format!("the token of {}: {why}", entry.actor);
-        let hash = TokenHash::parse(&entry.sha256).ok_or_else(|| wrong("sha256 must be 64 hexadecimal digits"))?;
+        let wrong = |why: String| format!("the token of {}: {why}", entry.actor);
+        let hash =
+            TokenHash::parse(&entry.sha256).ok_or_else(|| wrong("sha256 must be 64 hexadecimal digits".into()))?;
         let mut grants = Vec::new();
         for grant in &entry.grant {
             let space = match grant.space.as_str() {
                 "*" => None,
-                name => Some(SpaceName::new(name).map_err(|bad| wrong(&format!("space {bad}")))?),
+                name => Some(SpaceName::new(name).map_err(|bad| wrong(format!("space {bad}")))?),
             };
-            let prefixes = grant.queues.clone().unwrap_or_else(|| vec![String::new()]);
-            let rights = grant.roles.iter().flat_map(|role| {
-                prefixes.iter().map(|prefix| Right { role: (*role).into(), queues: QueuePrefix(prefix.clone()) })
-            });
-            grants.push(Grant { space, rights: rights.collect() });
+            let scopes = match &grant.queues {
+                None => vec![QueueScope::every()],
+                Some(queues) => {
+                    queues.iter().map(|text| queue_scope(text)).collect::<Result<_, _>>().map_err(&wrong)?
+                }
+            };
+            let roles: Vec<Role> =
+                grant.roles.iter().map(|role| role.role()).collect::<Result<_, _>>().map_err(&wrong)?;
+            let in_each = |role: Role| scopes.iter().map(move |queues| Right { role, queues: queues.clone() });
+            grants.push(Grant { space, rights: roles.into_iter().flat_map(in_each).collect() });
         }
         if grants.iter().map(|grant| grant.rights.len()).sum::<usize>() > RIGHTS {
-            return Err(wrong(&format!("more than {RIGHTS} roles times queue prefixes: use fewer, shorter prefixes")));
+            return Err(wrong(format!("more than {RIGHTS} roles times queues: use fewer, shorter prefixes")));
         }
         let kind = entry.kind.into();
-        let identity = Identity { actor: entry.actor, kind, parent: entry.parent, verified: Verified::Checked, grants };
+        let cluster = entry.cluster.into_iter().map(ClusterRight::from).collect();
+        let identity =
+            Identity { actor: entry.actor, kind, parent: entry.parent, verified: Verified::Checked, grants, cluster };
         if by_hash.insert(hash, Arc::new(identity)).is_some() {
             return Err(format!("the token {hash} stands there twice"));
         }
@@ -284,24 +376,45 @@ pub struct NewToken {
     pub entry: String,
 }
 
+/// Who a new token is for, and what it may do.
+#[derive(Clone, Debug, Default)]
+pub struct TokenFor {
+    pub actor: String,
+    pub kind: String,
+    /// For the whole cluster.
+    pub cluster: Vec<String>,
+    /// In one space, or in every one (`*`). Without roles nothing is granted there.
+    pub space: String,
+    pub roles: Vec<String>,
+    /// Empty: every queue.
+    pub queues: Vec<String>,
+}
+
 /// # Errors
-/// When a name is none, or the machine gives no random numbers.
-pub fn new_token(actor: &str, kind: &str, space: &str, roles: &[String]) -> Result<NewToken, TokensError> {
+/// When a name is none, a right or a role is unknown, or the machine gives no random numbers.
+pub fn new_token(wanted: &TokenFor) -> Result<NewToken, TokensError> {
     let random = || getrandom::u64().map_err(|error| TokensError(format!("no random numbers: {error}")));
     // 256 bits: there is no guessing it.
     let words = [random()?, random()?, random()?, random()?];
     let token = words.iter().fold(String::from("tenure_"), |token, word| token + &format!("{word:016x}"));
     // A string of JSON is one of TOML.
-    let text = |text: &str| serde_json::Value::from(text).to_string();
-    let roles: Vec<String> = roles.iter().map(|role| text(role)).collect();
-    let entry = format!(
-        "[[token]]\nsha256 = \"{}\"\nactor = {}\nkind = {}\n[[token.grant]]\nspace = {}\nroles = [{}]\n",
+    let text = |text: &String| serde_json::Value::from(text.as_str()).to_string();
+    let list = |texts: &[String]| texts.iter().map(text).collect::<Vec<_>>().join(", ");
+    let mut entry = format!(
+        "[[token]]\nsha256 = \"{}\"\nactor = {}\nkind = {}\n",
         TokenHash::of(&token),
-        text(actor),
-        text(kind),
-        text(space),
-        roles.join(", "),
+        text(&wanted.actor),
+        text(&wanted.kind),
     );
+    if !wanted.cluster.is_empty() {
+        entry += &format!("cluster = [{}]\n", list(&wanted.cluster));
+    }
+    if !wanted.roles.is_empty() {
+        entry += &format!("[[token.grant]]\nspace = {}\nroles = [{}]\n", text(&wanted.space), list(&wanted.roles));
+        if !wanted.queues.is_empty() {
+            entry += &format!("queues = [{}]\n", list(&wanted.queues));
+        }
+    }
     parse(&entry).map_err(TokensError)?;
     Ok(NewToken { token, entry })
 }
@@ -328,7 +441,7 @@ mod tests {
         [[token.grant]]
         space = "default"
         roles = ["worker"]
-        queues = ["ops", "build-"]
+        queues = ["ops", "build-*"]
         [[token.grant]]
         space = "lab"
         roles = ["reader", "operator"]
@@ -346,11 +459,12 @@ mod tests {
         let here = ada.caller(&SpaceName::fallback(), None);
         let queue = |name: &str| QueueName::new(name).unwrap();
         assert!(here.has_role(Role::Worker, &queue("ops")) && here.has_role(Role::Worker, &queue("build-7")));
+        assert!(!here.can_see(&queue("ops-secret")) && !here.can_see(&queue("build")));
         assert!(!here.can_see(&queue("finance")) && !here.has_role(Role::Reader, &queue("ops")));
         let lab = ada.caller(&SpaceName::new("lab").unwrap(), None);
         assert!(lab.has_role(Role::Operator, &queue("finance")) && !lab.has_role(Role::Worker, &queue("ops")));
         assert!(ada.caller(&SpaceName::new("elsewhere").unwrap(), None).rights.is_empty());
-        assert!(!ada.is_admin());
+        assert!(!ada.serves_cluster());
     }
 
     #[test]
@@ -361,7 +475,38 @@ mod tests {
         assert!(refusal(&file("a").replace("parent", "boss")).contains("unknown field `boss`"));
         assert!(refusal(&format!("{}{}", file("a"), file("a"))).contains("twice"));
         let many = format!("queues = {:?}", vec!["x"; 65]);
-        assert!(refusal(&file("a").replace("queues = [\"ops\", \"build-\"]", &many)).contains("more than 64"));
+        assert!(refusal(&file("a").replace("queues = [\"ops\", \"build-*\"]", &many)).contains("more than 64"));
+    }
+
+    #[test]
+    fn a_right_for_the_cluster_is_given_for_the_cluster_and_says_nothing_of_items() {
+        let with = |right: &str| {
+            let text = file("a").replace("parent =", &format!("cluster = [{right:?}]\n        parent ="));
+            parse(&text).unwrap().into_values().next().unwrap()
+        };
+        use ClusterRight::{Admin, Backup, Metrics};
+        for (right, may) in [("admin", &[Admin, Backup, Metrics][..]), ("backup", &[Backup]), ("metrics", &[Metrics])] {
+            let identity = with(right);
+            for asked in [Admin, Backup, Metrics] {
+                assert_eq!(identity.has_cluster_right(asked), may.contains(&asked), "{right}: {asked:?}");
+            }
+            let elsewhere = identity.caller(&SpaceName::new("elsewhere").unwrap(), None);
+            assert!(elsewhere.rights.is_empty() && !elsewhere.is_admin());
+        }
+        let refused = parse(&file("a").replace("\"worker\"", "\"admin\"")).unwrap_err();
+        assert!(refused.contains("the token of ada") && refused.contains("cluster = [\"admin\"]"), "{refused}");
+    }
+
+    #[test]
+    fn a_star_stands_at_the_end_of_a_queue_or_nowhere() {
+        let queues = |text: &str| parse(&file("a").replace("build-*", text)).map(|_| ());
+        assert_eq!((queues("*"), queues("build-*")), (Ok(()), Ok(())));
+        for (text, why) in
+            [("*ops", "not its last"), ("o*ps", "not its last"), ("ops**", "not its last"), ("", "is empty")]
+        {
+            let refused = queues(text).unwrap_err();
+            assert!(refused.contains("the token of ada") && refused.contains(why), "{refused}");
+        }
     }
 
     #[test]
@@ -380,12 +525,24 @@ mod tests {
 
     #[test]
     fn a_new_token_is_known_by_its_entry_whatever_its_actor_is_called() {
-        let made = new_token("a \"b\"\\ é", "user", "*", &["reader".into(), "admin".into()]).unwrap();
+        let wanted = TokenFor {
+            actor: "a \"b\"\\ é".into(),
+            kind: "user".into(),
+            cluster: vec!["admin".into()],
+            space: "*".into(),
+            roles: vec!["reader".into()],
+            queues: vec!["ops".into()],
+        };
+        let made = new_token(&wanted).unwrap();
         let tokens = parse(&made.entry).unwrap();
         let identity = &tokens[&TokenHash::of(&made.token)];
         assert_eq!(identity.actor.as_str(), "a \"b\"\\ é");
-        assert!(identity.is_admin() && identity.kind == ActorKind::User);
-        assert!(new_token("", "user", "*", &[]).is_err());
+        assert!(identity.has_cluster_right(ClusterRight::Admin) && identity.kind == ActorKind::User);
+        let caller = identity.caller(&SpaceName::fallback(), None);
+        assert!(caller.has_role(Role::Reader, &QueueName::new("ops").unwrap()));
+        assert!(!caller.can_see(&QueueName::new("ops-2").unwrap()));
+        assert!(new_token(&TokenFor { actor: String::new(), ..wanted.clone() }).is_err());
+        assert!(new_token(&TokenFor { roles: vec!["admin".into()], ..wanted }).is_err());
     }
 
     #[test]

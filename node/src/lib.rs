@@ -24,6 +24,7 @@ pub mod reads;
 pub mod restore;
 pub mod service;
 pub mod status;
+mod throttle;
 pub mod trace;
 
 mod compare;

@@ -48,6 +48,8 @@ mod refusals;
 mod regressions;
 #[path = "edge/roles.rs"]
 mod roles;
+#[path = "edge/scopes.rs"]
+mod scopes;
 #[path = "edge/streams.rs"]
 mod streams;
 #[path = "edge/tls.rs"]

@@ -16,8 +16,9 @@
 use crate::codec::records::IdentityRecord;
 use crate::codec::{self, CodecError};
 use crate::types::NodeId;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::{fmt, process};
 
@@ -171,7 +172,7 @@ impl Directory {
             return Ok(instance);
         }
         let instance = getrandom::u64().map_err(|error| io("make a random number for")(io::Error::other(error)))?;
-        fs::create_dir_all(root).map_err(io("make it"))?;
+        make_folder(root).map_err(io("make it"))?;
         write_durably(&root.join(MAKING), instance.to_string().as_bytes()).map_err(io("write to it"))?;
         Ok(instance)
     }
@@ -197,12 +198,12 @@ impl Directory {
                 removed.map_err(io("clear what a cut-short start left"))?;
             }
         }
-        fs::create_dir_all(root).map_err(io("make it"))?;
+        make_folder(root).map_err(io("make it"))?;
         write_durably(&root.join(MAKING), identity.instance.to_string().as_bytes()).map_err(io("write to it"))?;
         let directory = Self { root: root.into(), identity };
         let (log, state) = (directory.log_path(), root.join(state_name(1)));
         for folder in [&log, &state] {
-            fs::create_dir_all(folder).map_err(io("make a folder in it"))?;
+            make_folder(folder).map_err(io("make a folder in it"))?;
         }
         fill(&log, &state)?;
         directory.mark(&log)?;
@@ -352,6 +353,17 @@ fn identity_bytes(identity: &IdentityRecord) -> Vec<u8> {
 fn read_identity(path: &Path) -> Result<IdentityRecord, DirectoryError> {
     let bytes = fs::read(path).map_err(|error| DirectoryError::Io { path: path.into(), doing: "read it", error })?;
     codec::decode(&bytes).map_err(|error| DirectoryError::Unreadable { path: path.into(), error })
+}
+
+/// A folder that only this user reads, also under a mask that would let others. One that is there stays as it is.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made,
+    }
 }
 
 /// A file is there whole or not at all, also after a power loss.

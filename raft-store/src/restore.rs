@@ -10,14 +10,14 @@ use crate::codec::records::{
     AppliedRecord, BackupHeaderRecord, IdentityRecord, LogIdRecord, MembershipRecord, RestoredRecord,
     StoredMembershipRecord,
 };
-use crate::directory::{Directory, DirectoryError, Found, sync_folder};
+use crate::directory::{Directory, DirectoryError, Found, make_folder, sync_folder};
 use crate::log::{LogOptions, LogStore};
 use crate::state::chunk::{Chunk, FirstRetained, Lookups};
 use crate::state::rocks::RocksDisk;
 use crate::state::unreadable;
 use crate::types::{Group, Member, NodeId, OnTokio};
 use lease::bounds::RULES_VERSION;
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::changes::Changes;
 use lease::names::{ActorId, RequestId, SpaceName};
 use lease::numbers::{Epoch, Token, Wall};
@@ -238,7 +238,7 @@ fn entry(cluster: u128, restored: &RestoredRecord, state: &State, wall: Wall) ->
         parent: None,
         session: None,
         verified: Verified::Checked,
-        rights: vec![Right { role: Role::Admin, queues: QueuePrefix::default() }],
+        rights: vec![Right { role: Role::Admin, queues: QueueScope::every() }],
     };
     let token_floor = restored.token_floor;
     let command = match restored.accept_clock {
@@ -289,7 +289,7 @@ impl Workshop {
         name.push(".restoring");
         let folder = target.with_file_name(name);
         let io = disk("the folder beside the directory cannot be made");
-        let made = fs::create_dir_all(&folder).and_then(|()| File::create(folder.join("LOCK")));
+        let made = make_folder(&folder).and_then(|()| File::create(folder.join("LOCK")));
         let lock = match made {
             Ok(lock) => lock,
             Err(error) => return Err(io(error)),

@@ -2,7 +2,7 @@
 
 use crate::codec;
 use crate::codec::records::SnapshotMetaRecord;
-use crate::directory::{sync_folder, write_durably};
+use crate::directory::{make_folder, sync_folder, write_durably};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ impl Incoming {
     pub fn begin(root: &Path, meta: &SnapshotMetaRecord, files: &[(String, u64)]) -> io::Result<Self> {
         let wanted = name(crate::types::Group::default(), meta);
         let path = root.join(&wanted);
-        fs::create_dir_all(&path)?;
+        make_folder(&path)?;
         for entry in fs::read_dir(root)? {
             let entry = entry?;
             if entry.file_name().to_str() != Some(&wanted) {

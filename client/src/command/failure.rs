@@ -4,6 +4,7 @@
 use super::out::{Out, clean, say, wants_colour};
 use super::span::{Span, wall_now, when};
 use api::dates::Date;
+use api::words::Need;
 use api::{Code, Problem};
 use client::Error;
 use serde::Serialize;
@@ -249,8 +250,8 @@ pub(crate) fn refused(problem: &Problem) -> String {
     if let Some(state) = &problem.state {
         add(format!("it is {state}"));
     }
-    if let Some(role) = problem.needs {
-        add(format!("the role {} would do", super::out::word(role)));
+    if let Some(need) = problem.needs {
+        add(format!("it needs {}", needed(need)));
     }
     if let Some(kept) = problem.kept_after {
         add(format!("everything after {kept} is kept"));
@@ -292,7 +293,7 @@ fn of_refusal(code: Code) -> &'static str {
         Code::AlreadyExists => "`tenure show` it, or choose another id",
         Code::WrongState => "`tenure show` says how it is",
         Code::Unauthenticated => "give a token: --token-file, TENURE_API_TOKEN or a profile (`tenure profile set`)",
-        Code::Forbidden => "ask an admin for a token with that role",
+        Code::Forbidden => "ask an admin of the cluster for a token with that role or right",
         Code::RejectedByPolicy => "the space wants a checked identity: give a token",
         Code::SpaceFull => "`tenure space show` says how much it may hold",
         Code::NotActivated => "once nobody works by old leases: `tenure cluster activate`",
@@ -353,6 +354,12 @@ pub(crate) fn quoted(text: &str) -> String {
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
+}
+
+/// A role or a right, as people ask for it.
+pub(crate) fn needed(need: Need) -> String {
+    let what = if need.is_of_cluster() { "the right for the cluster" } else { "the role" };
+    format!("{what} {}", super::out::word(need))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A live view of nodes, queues, leases and lines.
 
-use super::failure::Failure;
+use super::failure::{Failure, needed};
 use super::global::Context;
 use super::out::{Out, Paint, Table, clean, word};
 use super::span::{Span, when};
@@ -94,8 +94,8 @@ fn seen<T>(asked: Result<T, Error>, what: &str, without: &mut Vec<String>) -> Re
     match asked {
         Ok(value) => Ok(Some(value)),
         Err(Error::Refused(problem)) if problem.code == api::Code::Forbidden => {
-            let role = problem.needs.map(word).unwrap_or_default();
-            without.push(format!("{what}: not for you to see, the role {role} would do"));
+            let need = problem.needs.map(needed).unwrap_or_default();
+            without.push(format!("{what}: not for you to see, it needs {need}"));
             Ok(None)
         }
         Err(error) => Err(error.into()),

@@ -90,7 +90,7 @@ impl Scene {
     /// A token for one who may do anything, in the file of the nodes.
     pub(crate) fn admit(&mut self) {
         let said = self.must(
-            "tenured token --actor root --space '*' --role reader,worker,dispatcher,operator,admin >> tokens.toml",
+            "tenured token --actor root --cluster admin --space '*' --role reader,worker,dispatcher,operator >> tokens.toml",
         );
         self.token = said.lines().find(|line| line.starts_with("tenure_")).unwrap().to_owned();
     }

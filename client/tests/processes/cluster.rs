@@ -49,7 +49,7 @@ impl Cluster {
         for actor in actors {
             let made = Command::new(program())
                 .args(["token", "--actor", actor, "--kind", "user", "--space", "*"])
-                .args(["--role", "reader,worker,dispatcher,operator,admin"])
+                .args(["--role", "reader,worker,dispatcher,operator", "--cluster", "admin"])
                 .output()
                 .unwrap();
             assert!(made.status.success(), "{made:?}");

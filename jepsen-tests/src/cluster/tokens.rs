@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ROLES: &str = "reader,worker,dispatcher,operator,admin";
+const ROLES: &str = "reader,worker,dispatcher,operator";
 
 #[derive(Debug)]
 pub(super) struct Tokens {
@@ -21,7 +21,17 @@ impl Tokens {
         let names = (0..actors).map(|nth| format!("actor-{nth}")).chain(["operator".to_owned()]);
         for actor in names {
             let mut command = Command::new(daemon);
-            command.env_clear().args(["token", "--actor", &actor, "--role", ROLES, "--space", "*"]);
+            command.env_clear().args([
+                "token",
+                "--actor",
+                &actor,
+                "--role",
+                ROLES,
+                "--space",
+                "*",
+                "--cluster",
+                "admin",
+            ]);
             let made = command.output();
             let made = made.map_err(|error| io::Error::other(format!("{}: {error}", daemon.display())))?;
             let said = String::from_utf8_lossy(&made.stderr);

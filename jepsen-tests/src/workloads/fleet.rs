@@ -53,10 +53,12 @@ impl Fleet {
         let mut file = String::new();
         let names = (0..actors).map(|nth| format!("actor-{nth}")).chain([OPERATOR.to_owned()]);
         for actor in names {
-            let roles = if actor == OPERATOR { "operator,admin," } else { "" };
+            let (roles, cluster) =
+                if actor == OPERATOR { ("operator,", &["--cluster", "admin"][..]) } else { ("", &[][..]) };
             let made = Command::new(program())
                 .args(["token", "--actor", &actor, "--kind", "agent", "--space", "*"])
                 .args(["--role", &format!("{roles}reader,worker,dispatcher")])
+                .args(cluster)
                 .output()
                 .unwrap();
             assert!(made.status.success(), "{made:?}");

@@ -1,7 +1,7 @@
 //! A state as production has it, and callers who keep it busy. Only `State::apply` is timed: an entry is built, encoded
 //! and decoded before the clock starts, so that every name in it is an allocation of its own, as after the log.
 
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::command::{Claim, Release, Renew};
 use lease::item::{NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, QueueName, RequestId, SessionId, SpaceName};
@@ -145,8 +145,8 @@ impl World {
 
     fn request(&mut self, actor: usize, command: Command) -> Request {
         self.requests += 1;
-        let rights = vec![Right { role: Role::Worker, queues: QueuePrefix(QUEUE.into()) }];
-        let dispatcher = [Role::Dispatcher, Role::Operator].map(|role| Right { role, queues: QueuePrefix::default() });
+        let rights = vec![Right { role: Role::Worker, queues: QueueScope::prefix(QUEUE) }];
+        let dispatcher = [Role::Dispatcher, Role::Operator].map(|role| Right { role, queues: QueueScope::every() });
         let is_of_dispatcher = matches!(command, Command::CreateMany(_) | Command::SetPolicy(_));
         let caller = Caller {
             actor: ActorId::new(&format!("agent-{actor:05}")).expect("a name"),

@@ -57,7 +57,7 @@ impl Step<'_> {
     }
 
     pub(super) fn set_space_policy(&mut self, ask: Ask<'_>, policy: &SpacePolicy) -> Result<Outcome, Refusal> {
-        if !ask.caller.rights.iter().any(|right| right.role == Role::Operator && right.queues.0.is_empty()) {
+        if !ask.caller.runs_space() {
             return Err(Refusal::Forbidden { needs: Role::Operator });
         }
         self.check_room(ask, None)?;

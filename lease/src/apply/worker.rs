@@ -42,7 +42,7 @@ impl Step<'_> {
         Ok(Outcome::WorkerRegistered { alive_for: registration.alive_for, draining })
     }
 
-    /// A worker drains itself, or an operator does.
+    /// A worker drains itself, or an operator of the whole space does.
     pub(super) fn drain_worker(&mut self, ask: Ask<'_>, who: &Holder) -> Result<Outcome, Refusal> {
         let Some((space, mut worker)) = self.find_worker(ask, who)? else {
             return Ok(Outcome::WorkerDraining { known: false });
@@ -63,10 +63,9 @@ impl Step<'_> {
         Ok(Outcome::WorkerRemoved { removed: true })
     }
 
-    /// A worker, for itself or for an operator.
+    /// A worker, for itself or for an operator of the whole space.
     fn find_worker(&self, ask: Ask<'_>, who: &Holder) -> Result<Option<(SpaceNo, Worker)>, Refusal> {
-        let is_operator = ask.caller.rights.iter().any(|right| right.role == Role::Operator);
-        if !is_operator && !who.is(ask.caller) {
+        if !ask.caller.runs_space() && !who.is(ask.caller) {
             return Err(Refusal::Forbidden { needs: Role::Operator });
         }
         Ok(ask

@@ -2,7 +2,7 @@
 
 use crate::run::Failure;
 use crate::store::Store;
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::command::{Attempt, Next};
 use lease::item::RunsIn;
 use lease::names::{ActorId, ItemId, Label, QueueName, RequestId, SessionId, SpaceName};
@@ -102,7 +102,7 @@ fn hangs_on_the_archive((state, store): World<'_>, space: &SpaceName, item: &Ite
         parent: None,
         session: None,
         verified: Verified::Checked,
-        rights: vec![Right { role: Role::Operator, queues: QueuePrefix::default() }],
+        rights: vec![Right { role: Role::Operator, queues: QueueScope::every() }],
     };
     let mut above = Some(item.clone());
     while let Some(id) = above {

@@ -2,7 +2,7 @@
 //! that most of what they say makes sense, and much of it comes too late.
 
 use crate::random::Random;
-use lease::caller::{ActorKind, Caller, Holder, QueuePrefix, Right, Role, Verified};
+use lease::caller::{ActorKind, Caller, Holder, QueueScope, Right, Role, Verified};
 use lease::command::{
     Activity, Attempt, AwaitInput, Cancel, Claim, ClaimMany, Command, Complete, Entry, Extend, Fail, Filter, HandOn,
     Next, OnConflict, Order, Registration, Release, Renew, RenewAll, Request, Reserve, Revoke, SetPolicy, Update,
@@ -149,7 +149,7 @@ const WEIGHTS: [(u64, Verb); 38] = [
 
 fn actor(name: &str, kind: ActorKind, parent: Option<&str>, roles: &[Role], queues: &str) -> Caller {
     let id = |name: &str| ActorId::new(name).expect("a name");
-    let right = |role: &Role| Right { role: *role, queues: QueuePrefix(queues.into()) };
+    let right = |role: &Role| Right { role: *role, queues: QueueScope::prefix(queues) };
     Caller {
         actor: id(name),
         kind,

@@ -160,14 +160,17 @@ scenarios! {
          3s   nothing
      "#]];
 
-    events_of_workers_are_for_operators_and_for_themselves:
-    "0s   ada/s1 registers
+    events_of_workers_are_for_operators_of_the_space_and_for_themselves:
+    "roles fay operator ops + worker ops
+     0s   ada/s1 registers
      0s   bob/s1 registers
      1s   ada watches
+     1s   fay watches
      1s   op watches" => expect![[r#"
          0s   registered for 60s; worker_registered: ada/s1
          0s   registered for 60s; worker_registered: bob/s1
          1s   worker_registered: ada/s1 by ada
+         1s   nothing
          1s   worker_registered: ada/s1 by ada; worker_registered: bob/s1 by bob
      "#]];
 }

@@ -146,6 +146,20 @@ scenarios! {
          1s   refused: not_found
      "#]];
 
+    a_right_in_one_queue_reaches_no_other_of_that_beginning:
+    "roles bob worker =ops
+     0s   ada creates a in ops
+     0s   ada creates b in ops-secret
+     1s   bob takes next of ops-secret
+     1s   bob claims b
+     1s   bob takes next of ops" => expect![[r#"
+         0s   created: a r1, queued
+         0s   created: b r2, queued
+         1s   refused: not_found
+         1s   refused: not_found
+         1s   granted: bob holds a, token 1, until 901s
+     "#]];
+
     a_finished_item_is_forbidden_before_it_is_terminal:
     "roles dee reader
      roles eve none

@@ -2,9 +2,9 @@
 
 use super::sentence::{Sentence, actor_id, item_id, span_of, wall_of};
 use super::verbs::command;
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::command::{Attempt, ClaimMany, Release};
-use lease::names::{ActorId, RequestId, SessionId, SpaceName};
+use lease::names::{ActorId, QueueName, RequestId, SessionId, SpaceName};
 use lease::numbers::{Time, Wall};
 use lease::{Command, Request};
 use std::collections::{BTreeMap, VecDeque};
@@ -47,8 +47,12 @@ impl<'a> Script<'a> {
             "roles" => {
                 let rest = line.rest();
                 let rights = rest.split(" + ").filter(|right| *right != "none").map(|right| {
-                    let (role, prefix) = right.split_once(' ').unwrap_or((right, ""));
-                    Right { role: role_of(role), queues: QueuePrefix(prefix.into()) }
+                    let (role, queues) = right.split_once(' ').unwrap_or((right, ""));
+                    let queues = match queues.strip_prefix('=') {
+                        Some(name) => QueueScope::exactly(&QueueName::new(name).expect("a queue")),
+                        None => QueueScope::prefix(queues),
+                    };
+                    Right { role: role_of(role), queues }
                 });
                 self.roles.insert(who, rights.collect());
             }
@@ -79,7 +83,7 @@ impl<'a> Script<'a> {
     fn caller(&self, who: &str) -> (SpaceName, Caller) {
         let (who, space) = who.split_once('@').unwrap_or((who, "default"));
         let (actor, session) = who.split_once('/').map_or((who, None), |(actor, session)| (actor, Some(session)));
-        let right = |role| Right { role, queues: QueuePrefix::default() };
+        let right = |role| Right { role, queues: QueueScope::every() };
         let rights = self.roles.get(actor).cloned().unwrap_or_else(|| match actor {
             "op" => vec![right(Role::Operator)],
             "root" => vec![right(Role::Admin)],

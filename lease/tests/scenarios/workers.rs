@@ -110,6 +110,27 @@ scenarios! {
          6s   no such worker
      "#]];
 
+    an_operator_of_some_queues_drains_and_removes_no_worker_but_itself:
+    "roles fay operator ops + worker ops
+     roles gus operator =ops
+     0s   ada/s1 registers
+     0s   fay registers
+     1s   fay drains worker ada/s1
+     1s   fay removes worker ada/s1
+     1s   gus removes worker ada/s1
+     1s   gus removes worker nobody
+     2s   fay removes worker fay
+     3s   op removes worker ada/s1" => expect![[r#"
+         0s   registered for 60s; worker_registered: ada/s1
+         0s   registered for 60s; worker_registered: fay
+         1s   refused: forbidden, needs operator
+         1s   refused: forbidden, needs operator
+         1s   refused: forbidden, needs operator
+         1s   refused: forbidden, needs operator
+         2s   worker removed; worker_removed: fay
+         3s   worker removed; worker_removed: ada/s1
+     "#]];
+
     a_removed_worker_keeps_its_leases:
     "0s   ada creates disk in ops
      0s   ada/s1 registers

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses some of them")]
 
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
 use lease::{Attempt, Command, Request};
 
@@ -34,7 +34,7 @@ pub(crate) fn caller(name: &str, roles: &[Role]) -> Caller {
         parent: None,
         session: None,
         verified: Verified::Checked,
-        rights: roles.iter().map(|role| Right { role: *role, queues: QueuePrefix::default() }).collect(),
+        rights: roles.iter().map(|role| Right { role: *role, queues: QueueScope::every() }).collect(),
     }
 }
 

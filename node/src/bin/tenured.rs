@@ -77,13 +77,26 @@ struct TokenFor {
     /// What it is: user, agent or system
     #[arg(long, value_name = "KIND", default_value = "agent", value_parser = ["user", "agent", "system"])]
     kind: String,
-    /// Where it may do something; * is every space
-    #[arg(long, value_name = "SPACE", default_value = "default")]
-    space: String,
-    /// What it may do: reader, worker, dispatcher, operator, admin
-    #[arg(long, value_name = "ROLE", value_delimiter = ',', default_value = "worker",
-        value_parser = ["reader", "worker", "dispatcher", "operator", "admin"])]
+    /// What it may do with the whole cluster: admin (everything, also the other two), backup, metrics
+    #[arg(long, value_name = "RIGHT", value_delimiter = ',', value_parser = ["admin", "backup", "metrics"])]
+    cluster: Vec<String>,
+    /// What it may do in --space: reader, worker, dispatcher, operator; worker if neither this nor --cluster is given
+    #[arg(long, value_name = "ROLE", value_delimiter = ',', value_parser = role)]
     role: Vec<String>,
+    /// Where it has --role; * is every space. Default: default
+    #[arg(long, value_name = "SPACE")]
+    space: Option<String>,
+    /// In which queues it has --role: a name, or the beginning of names with a * behind it. Default: every queue
+    #[arg(long, value_name = "QUEUE", value_delimiter = ',')]
+    queue: Vec<String>,
+}
+
+fn role(text: &str) -> Result<String, String> {
+    match text {
+        "reader" | "worker" | "dispatcher" | "operator" => Ok(text.to_owned()),
+        "admin" => Err("admin is a right for the whole cluster, not a role in a space: use --cluster admin".into()),
+        _ => Err("the roles are reader, worker, dispatcher and operator".into()),
+    }
 }
 
 fn main() -> ExitCode {
@@ -237,7 +250,23 @@ fn status(options: &Options, at: &str) -> ExitCode {
 }
 
 fn token(wanted: &TokenFor) -> ExitCode {
-    match node::identity::new_token(&wanted.actor, &wanted.kind, &wanted.space, &wanted.role) {
+    let mut roles = wanted.role.clone();
+    if roles.is_empty() {
+        if wanted.cluster.is_empty() {
+            roles.push("worker".into());
+        } else if wanted.space.is_some() || !wanted.queue.is_empty() {
+            return fail(&"--space and --queue say where --role counts: give --role, too. --cluster has no space");
+        }
+    }
+    let wanted = node::identity::TokenFor {
+        actor: wanted.actor.clone(),
+        kind: wanted.kind.clone(),
+        cluster: wanted.cluster.clone(),
+        space: wanted.space.clone().unwrap_or_else(|| "default".into()),
+        roles,
+        queues: wanted.queue.clone(),
+    };
+    match node::identity::new_token(&wanted) {
         Ok(made) => {
             // The token for the one who asked, the entry for the file: so each can go where it belongs.
             let _ = writeln!(std::io::stderr(), "the token, which nobody can tell you again:\n{}\n", made.token);

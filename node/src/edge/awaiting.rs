@@ -1,11 +1,12 @@
 //! A node that waits for a backup: it has nothing yet, and serves the one call that gives it something.
 
-use crate::daemon::EdgeSettings;
+use crate::certificates;
+use crate::daemon::{EdgeSettings, renew_tokens};
 use crate::edge::answer::{self, Failure, Reply, finished};
 use crate::edge::extract::{Query, identify};
 use crate::edge::rest::cluster::RestoreQuery;
 use crate::edge::server::EdgeServer;
-use crate::identity::Authenticator;
+use crate::identity::{Authenticator, ClusterRight, check_cluster_right};
 use crate::metrics::Metrics;
 use crate::restore;
 use crate::trace;
@@ -20,6 +21,7 @@ use axum::{Json, Router};
 use lease::numbers::Token;
 use raft_store::restore::{RestoreError, Target};
 use serde_json::json;
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,10 +59,30 @@ pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Res
         .with_state(awaiting);
     let server = EdgeServer::start(listener, settings.tls.clone(), router, settings.server.clone(), Metrics::new())?;
     tracing::info!(callers = %server.address(), directory, "waiting for a backup: POST it to /v1/cluster/restore");
-    // Fails only if the sender is gone, which the server holds.
-    let _ = restored.wait_for(|restored| *restored).await;
+    tokio::select! {
+        // Fails only if the sender is gone, which the server holds.
+        _ = restored.wait_for(|restored| *restored) => {}
+        () = keep_up(settings) => {}
+    }
     server.shutdown(END_WITHIN).await;
     Ok(())
+}
+
+/// Reads tokens and certificates again, as any other node does. Never ends.
+async fn keep_up(settings: &EdgeSettings) {
+    let tokens = async {
+        match settings.authenticator.clone() {
+            Authenticator::Tokens(tokens) => renew_tokens(tokens).await,
+            Authenticator::SelfReported => pending().await,
+        }
+    };
+    let tls = async {
+        match settings.tls.clone() {
+            Some(tls) => certificates::renew("callers", move || tls.reload()).await,
+            None => pending().await,
+        }
+    };
+    tokio::join!(tokens, tls);
 }
 
 const WAITS: &str = "this node waits for a backup: POST one to /v1/cluster/restore";
@@ -71,12 +93,8 @@ async fn not_ready() -> Response {
 
 async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -> Reply<Restored> {
     let (mut parts, body) = request.into_parts();
-    let (identity, _) = identify(&awaiting.authenticator, &parts)?;
-    if !identity.is_admin() {
-        let mut problem = Problem::new(Code::Forbidden);
-        problem.needs = Some(api::words::Role::Admin);
-        return Err(problem.into());
-    }
+    let (identity, _) = identify(&awaiting.authenticator, &parts.headers, &parts.extensions)?;
+    check_cluster_right(&identity, ClusterRight::Admin)?;
     let Query(asked) = Query::<RestoreQuery>::from_request_parts(&mut parts, &()).await?;
     let busy = || Problem::new(Code::ChangeRefused).with_detail("another restore into this node is under way");
     let _turn = awaiting.turn.try_lock().map_err(|_| busy())?;

@@ -7,6 +7,7 @@ use crate::edge::gate::{Admitted, Class, Cost, Parked, Parking, Shed};
 use crate::edge::repeat::Repeat;
 use crate::edge::server::Stopping;
 use crate::hub::{Waiter, Woken};
+use crate::identity::{ClusterRight, check_cluster_right};
 use crate::propose::NoOutcome;
 use api::item::Body;
 use api::names::Number;
@@ -14,7 +15,7 @@ use api::{Calendar, Code, Problem};
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
-use lease::caller::Caller;
+use lease::caller::{Caller, QueueScope, Right, Role};
 use lease::command::OnConflict;
 use lease::item::Content;
 use lease::names::{ActorId, ItemId};
@@ -88,13 +89,14 @@ impl Call {
         self.edge.calendar()
     }
 
+    /// The call of one who runs the cluster, with the role that commands of the cluster ask for.
+    ///
     /// # Errors
     /// When the caller does not run the cluster.
-    pub fn check_admin(&self) -> Result<(), Failure> {
-        if self.asking.identity.is_admin() {
-            return Ok(());
-        }
-        Err(self.refused(Refusal::Forbidden { needs: lease::caller::Role::Admin }))
+    pub fn as_admin(mut self) -> Result<Self, Failure> {
+        check_cluster_right(&self.asking.identity, ClusterRight::Admin)?;
+        self.caller.rights = vec![Right { role: Role::Admin, queues: QueueScope::every() }];
+        Ok(self)
     }
 
     /// The revision that a write goes by: of the body or of `If-Match`.

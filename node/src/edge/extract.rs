@@ -11,7 +11,7 @@ use api::{Code, Problem};
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, header};
 use lease::caller::ActorKind;
 use lease::names::{ActorId, BadName, ItemId, QueueName, RequestId, SessionId, SpaceName};
 use serde::Deserialize;
@@ -107,7 +107,7 @@ impl FromRequestParts<Edge> for Asking {
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let headers = &parts.headers;
-        let (identity, token) = identify(&edge.authenticator, parts)?;
+        let (identity, token) = identify(&edge.authenticator, headers, &parts.extensions)?;
         let space = named(headers, &SPACE, SpaceName::new)?.unwrap_or_else(|| identity.usual_space());
         let session = named(headers, &SESSION, SessionId::new)?;
         header(headers, &IDEMPOTENCY_KEY)?;
@@ -141,10 +141,10 @@ impl FromRequestParts<Edge> for Asking {
 /// Who asks, by what the node goes by.
 pub(crate) fn identify(
     authenticator: &Authenticator,
-    parts: &Parts,
+    headers: &HeaderMap,
+    extensions: &Extensions,
 ) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
     let unauthenticated = |why: &str| Failure::from(Problem::new(Code::Unauthenticated).with_detail(why));
-    let headers = &parts.headers;
     match authenticator {
         Authenticator::Tokens(tokens) => {
             let given = header(headers, &header::AUTHORIZATION)?;
@@ -158,7 +158,7 @@ pub(crate) fn identify(
             Ok((identity, Some(hash)))
         }
         Authenticator::SelfReported => {
-            if !parts.extensions.get::<Peer>().is_some_and(Peer::is_loopback) {
+            if !extensions.get::<Peer>().is_some_and(Peer::is_loopback) {
                 return Err(unauthenticated("a development node serves callers on its own machine only"));
             }
             let actor = named(headers, &ACTOR, ActorId::new)?;

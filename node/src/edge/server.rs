@@ -9,6 +9,7 @@ mod socket;
 
 use super::tls::EdgeTls;
 use crate::metrics::Metrics;
+use crate::throttle::Throttle;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
@@ -24,14 +25,12 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::Service as _;
 
 /// When the machine gives out no more sockets, until the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Trouble with accepting may come a thousand times a second: it is told this often.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
 /// What was told to stop and cut off is given this long to be dropped.
 const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
 /// A caller whose machine is gone without a word: noticed within about 75 s.
@@ -236,8 +235,8 @@ struct Server {
 async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphore>) {
     let addresses = Arc::new(Addresses::default());
     let mut connections = JoinSet::new();
-    let mut refused = Told::default();
-    let mut failed = Told::default();
+    let mut refused = Throttle::default();
+    let mut failed = Throttle::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -252,7 +251,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphor
             Ok(accepted) => accepted,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                failed.tell(|times| tracing::warn!(times, "no connection can be accepted: {error}"));
+                failed.say(|times| tracing::warn!(times, "no connection can be accepted: {error}"));
                 tokio::select! {
                     () = sleep(ACCEPT_PAUSE) => continue,
                     () = server.stopping.begun() => break,
@@ -261,7 +260,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphor
             }
         };
         let Some(place) = place(&places, &addresses, address.ip(), server.limits.address_connections_max) else {
-            refused.tell(|times| tracing::warn!(times, "{address} was turned away: too many connections are open"));
+            refused.say(|times| tracing::warn!(times, "{address} was turned away: too many connections are open"));
             server.metrics.shed("connections");
             turn_away(&stream, server.tls.is_some());
             continue;
@@ -377,25 +376,6 @@ fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-    }
-}
-
-/// Says what happens often not each time, but how often it happened.
-#[derive(Default)]
-struct Told {
-    times: u64,
-    last: Option<Instant>,
-}
-
-impl Told {
-    fn tell(&mut self, say: impl FnOnce(u64)) {
-        self.times += 1;
-        let now = Instant::now();
-        if self.last.is_none_or(|last| now.duration_since(last) >= TOLD_EVERY) {
-            say(self.times);
-            self.times = 0;
-            self.last = Some(now);
-        }
     }
 }
 

@@ -125,7 +125,7 @@ impl Edge {
 }
 
 /// A node that waits for a backup, and somebody who is not known there.
-async fn awaiting(world: &mut World) -> Caller {
+pub(crate) async fn awaiting(world: &mut World) -> Caller {
     world.first = "--await-restore";
     world.start(1);
     let addresses = BTreeMap::from([(1, world.edge_address(1))]);

@@ -116,7 +116,7 @@ async fn a_leader_that_was_stopped_says_how_much_time_it_withheld() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_for_those_who_run_something_also_on_the_same_machine() {
+async fn metrics_need_a_right_for_the_cluster_also_on_the_same_machine() {
     let edge = Edge::begun(&usual(), async |world| {
         world.options.retain(|option| option != METRICS_OPEN);
         world.start(1);
@@ -126,7 +126,7 @@ async fn metrics_are_for_those_who_run_something_also_on_the_same_machine() {
     // For all that the node knows, a proxy on its machine asks for somebody else.
     edge.nobody().get("/metrics").refused("unauthenticated").await;
     let problem = edge.caller("ada").get("/metrics").refused("forbidden").await;
-    assert_eq!(problem["needs"], "operator", "{problem}");
+    assert_eq!(problem["needs"], "metrics", "{problem}");
     assert_eq!(value(&scrape(&edge.caller("root")).await, "tenure_failed"), 0.0);
 }
 

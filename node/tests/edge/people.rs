@@ -11,6 +11,8 @@ use std::fs;
 use std::sync::Arc;
 
 const ALL: &[&str] = &["reader", "worker", "dispatcher", "operator", "admin"];
+/// What is given for the cluster, not in a space.
+const OF_CLUSTER: [&str; 3] = ["admin", "backup", "metrics"];
 /// Not the space of those who name none.
 const SPACE: &str = "default";
 
@@ -23,17 +25,18 @@ pub(crate) struct Edge {
     addresses: Arc<BTreeMap<u64, String>>,
 }
 
-/// One who may do all of this in every queue of a space.
-pub(crate) fn person(actor: &str, space: &str, roles: &[&str]) -> String {
-    scoped(actor, space, roles, "")
+/// One who may do all of this in every queue of a space, and with the cluster.
+pub(crate) fn person(actor: &str, space: &str, may: &[&str]) -> String {
+    in_queues(actor, space, may, &["*"])
 }
 
-/// The same, in the queues whose names begin so.
-pub(crate) fn scoped(actor: &str, space: &str, roles: &[&str], prefix: &str) -> String {
+/// The same, in these queues.
+pub(crate) fn in_queues(actor: &str, space: &str, may: &[&str], queues: &[&str]) -> String {
     let hash = TokenHash::of(&token(actor));
+    let (cluster, roles): (Vec<&str>, Vec<&str>) = may.iter().copied().partition(|word| OF_CLUSTER.contains(word));
     format!(
-        "[[token]]\nsha256 = \"{hash}\"\nactor = \"{actor}\"\nkind = \"agent\"\n[[token.grant]]\nspace = \"{space}\"\n\
-         roles = {roles:?}\nqueues = [{prefix:?}]\n"
+        "[[token]]\nsha256 = \"{hash}\"\nactor = \"{actor}\"\nkind = \"agent\"\ncluster = {cluster:?}\n\
+         [[token.grant]]\nspace = \"{space}\"\nroles = {roles:?}\nqueues = {queues:?}\n"
     )
 }
 

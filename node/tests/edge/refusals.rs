@@ -3,7 +3,7 @@
 
 use crate::client::until;
 use crate::http::{Caller, Sent};
-use crate::people::{Edge, person, scoped, usual};
+use crate::people::{Edge, in_queues, person, usual};
 use crate::world::{Process, World};
 use api::Code;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ const ELSEWHERE: &[(Code, &str)] = &[
 async fn every_code_is_answered_by_the_leader_and_by_a_follower() {
     let mut people = usual();
     people.push(person("rita", "default", &["reader"]));
-    people.push(scoped("fay", "default", &["worker", "dispatcher"], "far-"));
+    people.push(in_queues("fay", "default", &["worker", "dispatcher"], &["far-*"]));
     let mut edge = Edge::start(&people).await;
     let slow = tokio::spawn(too_slow(edge.caller("ada")));
     for role in ["leader", "follower"] {

@@ -9,7 +9,7 @@ use crate::codec::records::{
     AppliedRecord, EventsGoneRecord, IdentityRecord, RestoredFloorRecord, RestoredRecord, SnapshotMetaRecord,
 };
 use crate::codec::{self, CodecError};
-use crate::directory::{Directory, sync_folder};
+use crate::directory::{Directory, make_folder, sync_folder};
 use crate::log::BeforeWrite;
 use crate::snapshot::{self, SnapshotDir};
 use crate::state::chunk::Chunk;
@@ -123,7 +123,7 @@ impl RocksDisk {
     /// A checkpoint of some moment between now and the return, and what it holds. Its folder goes with its last reader.
     pub(crate) fn take_backup(&self) -> io::Result<(AppliedRecord, SnapshotDir)> {
         let root = self.directory.backups_path();
-        fs::create_dir_all(&root)?;
+        make_folder(&root)?;
         let folder = SnapshotDir::at(root.join(self.backups_made.fetch_add(1, Ordering::Relaxed).to_string()));
         folder.supersede();
         let applied = self.checkpoint(folder.path())?;
@@ -327,7 +327,7 @@ impl StateDisk for RocksDisk {
 
     fn take_snapshot(&self) -> io::Result<(SnapshotMetaRecord, SnapshotDir)> {
         let root = self.directory.snapshots_path();
-        fs::create_dir_all(&root)?;
+        make_folder(&root)?;
         let making = root.join("making");
         if making.exists() {
             fs::remove_dir_all(&making)?;
@@ -361,7 +361,7 @@ impl StateDisk for RocksDisk {
 
     fn install(&self, meta: &SnapshotMetaRecord, snapshot: SnapshotDir) -> io::Result<()> {
         let folder = self.directory.next_state_path()?;
-        fs::create_dir_all(&folder)?;
+        make_folder(&folder)?;
         for (name, _) in snapshot.files()? {
             // Tables never change, so both may share them; all else RocksDB writes to.
             if Path::new(&name).extension().is_some_and(|extension| extension == "sst") {
@@ -449,7 +449,7 @@ impl RocksDisk {
     /// Moves an arrived snapshot to where this node's own are: it may have to be sent on.
     fn keep(&self, meta: &SnapshotMetaRecord, snapshot: &SnapshotDir) -> io::Result<SnapshotDir> {
         let root = self.directory.snapshots_path();
-        fs::create_dir_all(&root)?;
+        make_folder(&root)?;
         let path = root.join(snapshot::name(self.group, meta));
         if snapshot.path() == path {
             return Ok(snapshot.clone());

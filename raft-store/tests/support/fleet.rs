@@ -1,7 +1,7 @@
 //! A small fleet at work: requests as an edge would build them, and whole histories of entries.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use lease::caller::{ActorKind, Caller, QueuePrefix, Right, Role, Verified};
+use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::command::{Activity, Cancel, Claim, Complete, Release, SetPolicy, Write};
 use lease::item::{ActivityKind, NewItem, Part};
 use lease::names::{ActorId, ItemId, QueueName, RequestId, SessionId, SpaceName};
@@ -26,7 +26,7 @@ pub(crate) fn caller(actor: &str) -> Caller {
         parent: None,
         session: Some(SessionId::new("run-1").unwrap()),
         verified: Verified::Checked,
-        rights: roles.map(|role| Right { role, queues: QueuePrefix::default() }).to_vec(),
+        rights: roles.map(|role| Right { role, queues: QueueScope::every() }).to_vec(),
     }
 }
 

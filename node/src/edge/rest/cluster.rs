@@ -1,10 +1,11 @@
-//! The cluster: its members, its leader, its backup. For admins, on any node.
+//! The cluster: its members, its leader, its backup. For those who were given the cluster, on any node.
 
 use crate::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
 use crate::edge::call::{Call, failed_disk, unfitting};
 use crate::edge::extract::{Body, NodePath, Nothing, Query};
+use crate::identity::{ClusterRight, check_cluster_right};
 use crate::members::ChangeError;
 use crate::propose::NoOutcome;
 use api::cluster::{
@@ -31,7 +32,7 @@ const BACKUP_WITHIN: Duration = Duration::from_secs(10);
 #[utoipa::path(get, path = "/v1/cluster", operation_id = "cluster_status", tag = "cluster",
     responses((status = 200, body = ClusterStatus)))]
 pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     let value = call.edge.admin.status().await.map_err(failed_disk)?;
     Ok(Viewed { value, age: None, revision: None })
 }
@@ -42,7 +43,7 @@ pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
 #[utoipa::path(post, path = "/v1/cluster/members", operation_id = "add_member", tag = "cluster",
     request_body = NewMember, responses((status = 200, body = Done)))]
 pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     if new.node == 0 {
         return Err(Problem::invalid("node", "0 is no node's number: begin with 1").into());
     }
@@ -66,7 +67,7 @@ pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
 #[utoipa::path(post, path = "/v1/cluster/members/{node}/promote", operation_id = "promote_member", tag = "cluster",
     params(("node" = u64, Path)), responses((status = 200, body = Done)))]
 pub async fn promote(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     call.edge.admin.promote(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
@@ -77,7 +78,7 @@ pub async fn promote(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> 
 #[utoipa::path(delete, path = "/v1/cluster/members/{node}", operation_id = "remove_member", tag = "cluster",
     params(("node" = u64, Path)), responses((status = 200, body = Done)))]
 pub async fn remove(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     call.edge.admin.remove(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
@@ -86,7 +87,7 @@ pub async fn remove(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> R
 #[utoipa::path(post, path = "/v1/cluster/transfer", operation_id = "transfer_leader", tag = "cluster",
     request_body = Transfer, responses((status = 200, body = Done)))]
 pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     let node = call.edge.admin.transfer(transfer.to).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
@@ -95,7 +96,7 @@ pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done>
 #[utoipa::path(post, path = "/v1/cluster/snapshot", operation_id = "take_snapshot", tag = "cluster",
     responses((status = 200, body = Snapshotted)))]
 pub async fn snapshot(call: Call, _: Body<Nothing>) -> Reply<Snapshotted> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     let applied = call.edge.admin.snapshot().await.map_err(not_changed)?;
     Ok(Json(Snapshotted { node: call.edge.node.id(), applied }))
 }
@@ -107,7 +108,7 @@ pub async fn snapshot(call: Call, _: Body<Nothing>) -> Reply<Snapshotted> {
 #[utoipa::path(get, path = "/v1/cluster/backup", operation_id = "backup", tag = "cluster",
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>)))]
 pub async fn backup(call: Call) -> Result<Response, Failure> {
-    call.check_admin()?;
+    check_cluster_right(&call.asking.identity, ClusterRight::Backup)?;
     let stream = backup::stream(&call.edge.node, BACKUP_WITHIN).await.map_err(|error| match error {
         BackupError::NoOutcome(no_outcome) => {
             Failure::from(Problem::new(Code::Unavailable).with_detail(no_outcome.to_string()))
@@ -148,7 +149,7 @@ pub struct RestoreQuery {
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = Restored)))]
 pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request) -> Reply<Restored> {
-    call.check_admin()?;
+    call.as_admin()?;
     let_go(&mut request.into_body()).await;
     let why = "this node has data: start one with --await-restore and an empty directory, and send the backup there";
     Err(Problem::new(Code::ChangeRefused).with_detail(why).into())
@@ -160,7 +161,7 @@ pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request
 #[utoipa::path(post, path = "/v1/cluster/activate", operation_id = "activate", tag = "cluster",
     responses((status = 200, body = Activated)))]
 pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     match call.run(Command::Activate).await? {
         Outcome::Activated => Ok(Json(Activated { activated: true })),
         other => Err(unfitting(&other)),
@@ -173,7 +174,7 @@ pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
 #[utoipa::path(post, path = "/v1/cluster/rules", operation_id = "raise_rules", tag = "cluster",
     request_body = RaiseRules, responses((status = 200, body = RulesRaised)))]
 pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<RulesRaised> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.asking.request_id.clone());
     match raised.await.map_err(not_changed)? {
         Outcome::RulesRaised { version } => Ok(Json(RulesRaised { version })),
@@ -189,7 +190,7 @@ pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<Rul
 #[utoipa::path(post, path = "/v1/cluster/drain", operation_id = "drain_node", tag = "cluster",
     responses((status = 200, body = NodeDraining)))]
 pub async fn drain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     call.edge.admin.drain().await.map_err(not_changed)?;
     Ok(Json(NodeDraining { node: call.edge.node.id(), draining: true }))
 }
@@ -198,7 +199,7 @@ pub async fn drain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
 #[utoipa::path(post, path = "/v1/cluster/undrain", operation_id = "undrain_node", tag = "cluster",
     responses((status = 200, body = NodeDraining)))]
 pub async fn undrain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
-    call.check_admin()?;
+    let call = call.as_admin()?;
     call.edge.admin.undrain();
     Ok(Json(NodeDraining { node: call.edge.node.id(), draining: false }))
 }
