@@ -288,6 +288,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         raft: RaftSettings { entries_kept: 100, ..RaftSettings::default() },
         log: LogOptions::default(),
         known_rules: lease::bounds::RULES_VERSION,
+        peer_connections_max: node::peers::server::CONNECTIONS_MAX,
     };
     Daemon::start(settings).await.unwrap_or_else(|error| panic!("node {node}: {error}"))
 }

@@ -201,7 +201,12 @@ impl Admin {
         let no_quorum = Unfit::new("no leader with a quorum answered in time");
         match timeout(READY_WITHIN, self.node.in_step(READY_WITHIN)).await {
             Ok(in_step) => in_step.map_err(|no| Unfit { detail: Some(no.to_string()), ..no_quorum }),
-            Err(_) => Err(no_quorum),
+            Err(_) => {
+                let leader = self.node.leader().map_or_else(|| "none".into(), |leader| format!("node {leader}"));
+                let detail =
+                    format!("within {READY_WITHIN:?}; the leader that node {} knows: {leader}", self.node.id());
+                Err(Unfit { detail: Some(detail), ..no_quorum })
+            }
         }
     }
 

@@ -4,7 +4,9 @@ use crate::daemon::{EdgeSettings, Settings, Start};
 use crate::edge::tls::{EdgeFiles, EdgeTls};
 use crate::identity::{Authenticator, Tokens};
 use crate::node::RaftSettings;
+use crate::open_files::Share;
 use crate::otlp::Endpoint;
+use crate::peers::server::CONNECTIONS_MAX as PEER_CONNECTIONS_MAX;
 use crate::peers::tls::{PeerTls, TlsFiles};
 use clap::{Args, ValueEnum};
 use lease::bounds::RULES_VERSION;
@@ -116,6 +118,14 @@ pub struct Options {
     #[arg(long, env = "TENURED_METRICS_OPEN", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub metrics_open: Option<bool>,
 
+    /// Connections of callers at a time; 20,000 or what the limit of open files leaves, whichever is less, if not given
+    #[arg(long, env = "TENURED_CONNECTIONS_MAX", value_name = "N", hide_short_help = true)]
+    pub connections_max: Option<usize>,
+
+    /// Connections of one address, or of one IPv6 network of 64 bits; half of --connections-max if not given
+    #[arg(long, env = "TENURED_CONNECTIONS_PER_ADDRESS", value_name = "N", hide_short_help = true)]
+    pub connections_per_address: Option<usize>,
+
     /// How the log is written
     #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -212,6 +222,8 @@ impl Options {
             tls_key: self.tls_key.or(file.tls_key),
             insecure_callers: self.insecure_callers.or(file.insecure_callers),
             metrics_open: self.metrics_open.or(file.metrics_open),
+            connections_max: self.connections_max.or(file.connections_max),
+            connections_per_address: self.connections_per_address.or(file.connections_per_address),
             log_format: self.log_format.or(file.log_format),
             otlp_endpoint: self.otlp_endpoint.or(file.otlp_endpoint),
             heartbeat_ms: self.heartbeat_ms.or(file.heartbeat_ms),
@@ -276,6 +288,7 @@ impl Options {
             raft,
             log: LogOptions::default(),
             known_rules: RULES_VERSION,
+            peer_connections_max: PEER_CONNECTIONS_MAX,
         })
     }
 
@@ -304,6 +317,30 @@ impl Options {
             None if begins => Ok(Start::Bootstrap),
             None => Ok(Start::Again),
         }
+    }
+
+    /// Shares out what this process may open: bounds the connections of callers and of nodes.
+    ///
+    /// # Errors
+    /// When more connections are asked for than fit.
+    pub fn share_files(&self, settings: &mut Settings, limit: u64) -> Result<(), ConfigError> {
+        let share = Share::of(limit);
+        settings.peer_connections_max = share.peers;
+        if self.connections_max == Some(0) || self.connections_per_address == Some(0) {
+            return wrong("--connections-max and --connections-per-address must be above 0");
+        }
+        if let Some(asked) = self.connections_max.filter(|asked| *asked > share.callers) {
+            return wrong(format!(
+                "--connections-max {asked}: this process may open {limit} files, which leaves {} for connections of callers; raise \
+                 the limit (ulimit -n, LimitNOFILE) or ask for less",
+                share.callers
+            ));
+        }
+        let Some(edge) = &mut settings.edge else { return Ok(()) };
+        let max = self.connections_max.unwrap_or_else(|| edge.server.connections_max.min(share.callers)).max(1);
+        edge.server.connections_max = max;
+        edge.server.address_connections_max = self.connections_per_address.unwrap_or(max.div_ceil(2)).min(max);
+        Ok(())
     }
 
     /// Where spans go, if anywhere.
@@ -510,6 +547,28 @@ mod tests {
         assert!(refusal("node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'").contains("over TLS"));
         assert!(refusal(&format!("{there}heartbeat_ms = 300")).contains("half"));
         assert!(refusal(&format!("{there}election_min_ms = 600")).contains("below"));
+    }
+
+    #[test]
+    fn connections_fit_into_the_limit_of_open_files() {
+        let shared = |toml: &str, limit: u64| {
+            let options = options(toml);
+            let mut settings = options.settings().unwrap();
+            options.share_files(&mut settings, limit)?;
+            let server = settings.edge.unwrap().server;
+            Ok::<_, ConfigError>((
+                server.connections_max,
+                server.address_connections_max,
+                settings.peer_connections_max,
+            ))
+        };
+        assert_eq!(shared("dev = true", 1_000_000), Ok((20_000, 10_000, 640)));
+        assert_eq!(shared("dev = true", 1_024), Ok((256, 128, 256)));
+        assert_eq!(shared("dev = true\nconnections_max = 100", 1_024), Ok((100, 50, 256)));
+        assert_eq!(shared("dev = true\nconnections_per_address = 7", 1_024), Ok((256, 7, 256)));
+        let refused = shared("dev = true\nconnections_max = 257", 1_024).unwrap_err().to_string();
+        assert!(refused.contains("may open 1024 files, which leaves 256"), "{refused}");
+        assert!(shared("dev = true\nconnections_max = 0", 1_024).is_err());
     }
 
     #[test]

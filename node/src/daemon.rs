@@ -67,6 +67,8 @@ pub struct Settings {
     pub tls: Option<PeerTls>,
     pub raft: RaftSettings,
     pub log: LogOptions,
+    /// Connections of other nodes at a time.
+    pub peer_connections_max: usize,
     /// Up to which version this build knows the rules: what it was made with. Only tests say otherwise.
     pub known_rules: u32,
 }
@@ -233,7 +235,8 @@ impl Daemon {
         let admin = Admin::new(node.clone(), identity, monitor.clone());
         let service = Arc::new(NodeService::new(admin.clone(), identity, incoming));
         let renewed = settings.tls.clone();
-        let server = PeerServer::start(listener, settings.tls, own, service).map_err(doing("cannot serve peers"))?;
+        let server = PeerServer::start(listener, settings.tls, own, service, settings.peer_connections_max);
+        let server = server.map_err(doing("cannot serve peers"))?;
 
         if settings.start == Start::Bootstrap {
             let members = BTreeMap::from([(identity.node, member.clone())]);

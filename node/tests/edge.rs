@@ -11,6 +11,8 @@ mod client;
 #[allow(dead_code, reason = "each test binary uses its part")]
 mod world;
 
+#[path = "edge/connections.rs"]
+mod connections;
 #[path = "edge/contract.rs"]
 mod contract;
 #[path = "edge/http.rs"]

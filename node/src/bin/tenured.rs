@@ -112,7 +112,12 @@ fn main() -> ExitCode {
         Some(Command::Token(wanted)) => return token(wanted),
         Some(Command::CheckConfig) | None => {}
     }
-    let read = options.with_file().and_then(|all| Ok((all.settings()?, all.log_format, all.spans()?)));
+    let files = node::open_files::raise();
+    let read = options.with_file().and_then(|all| {
+        let mut settings = all.settings()?;
+        all.share_files(&mut settings, files)?;
+        Ok((settings, all.log_format, all.spans()?))
+    });
     #[cfg_attr(not(feature = "sabotage"), expect(unused_mut, reason = "only tests change what a build knows"))]
     let (mut settings, format, spans) = match read {
         Ok(read) => read,
@@ -139,7 +144,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let ended = runtime.block_on(run(settings));
+    let ended = runtime.block_on(run(settings, files));
     logs.stop();
     ended
 }
@@ -155,11 +160,20 @@ fn break_what_was_asked() -> Result<(), String> {
     Ok(())
 }
 
-async fn run(settings: node::daemon::Settings) -> ExitCode {
+async fn run(settings: node::daemon::Settings, files: u64) -> ExitCode {
     let (mut terminate, mut interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
         (Err(error), _) | (_, Err(error)) => return fail(&error),
     };
+    if let Some(edge) = &settings.edge {
+        tracing::info!(
+            open_files_max = files,
+            callers = edge.server.connections_max,
+            of_one_address = edge.server.address_connections_max,
+            nodes = settings.peer_connections_max,
+            "connections at a time"
+        );
+    }
     let directory = settings.directory.clone();
     let started = tokio::select! {
         started = Daemon::start(settings) => started,

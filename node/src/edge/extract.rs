@@ -5,6 +5,7 @@ use crate::edge::answer::Failure;
 use crate::edge::repeat::Repeat;
 use crate::edge::server::Peer;
 use crate::identity::{Authenticator, Identity, TokenHash};
+use crate::places::OfConnection;
 use crate::trace::TraceContext;
 use api::names::Number;
 use api::{Code, Problem};
@@ -140,6 +141,18 @@ impl FromRequestParts<Edge> for Asking {
 
 /// Who asks, by what the node goes by.
 pub(crate) fn identify(
+    authenticator: &Authenticator,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
+    let identified = identified(authenticator, headers, extensions)?;
+    if let Some(connection) = extensions.get::<OfConnection>() {
+        connection.is_known();
+    }
+    Ok(identified)
+}
+
+fn identified(
     authenticator: &Authenticator,
     headers: &HeaderMap,
     extensions: &Extensions,

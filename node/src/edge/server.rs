@@ -9,21 +9,20 @@ mod socket;
 
 use super::tls::EdgeTls;
 use crate::metrics::Metrics;
+use crate::places::Places;
 use crate::throttle::Throttle;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
 use connection::Tasks;
 use socket2::{SockRef, TcpKeepalive};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -51,10 +50,11 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 /// What one server takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections at a time, handshakes included; one more is sent away at once. Default 20,000.
+    /// Connections at a time, handshakes included. For one more the oldest that has shown no credential is closed; if all
+    /// have shown one, the new one is sent away at once. Default 20,000.
     pub connections_max: usize,
-    /// Of one IPv4 address or one IPv6 network of 64 bits. Default none: callers may share a proxy.
-    pub address_connections_max: Option<usize>,
+    /// Of one IPv4 address or one IPv6 network of 64 bits, likewise. Default half of all: callers may share a proxy.
+    pub address_connections_max: usize,
     /// For the TLS handshake. Default 10 s.
     pub handshake_within: Duration,
     /// From the connection to its first request, and from the first byte of a request's head to its last. Default 10 s.
@@ -74,7 +74,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections_max: 20_000,
-            address_connections_max: None,
+            address_connections_max: 10_000,
             handshake_within: Duration::from_secs(10),
             head_within: Duration::from_secs(10),
             idle_within: Duration::from_secs(75),
@@ -142,8 +142,7 @@ impl Answers for Router {
 pub struct EdgeServer {
     address: SocketAddr,
     accepting: JoinHandle<()>,
-    places: Arc<Semaphore>,
-    places_max: usize,
+    places: Places,
     stopping: Stopping,
     cut_off: DropGuard,
 }
@@ -161,8 +160,7 @@ impl EdgeServer {
         let address = listener.local_addr()?;
         let cut_off = CancellationToken::new();
         let stopping = Stopping(CancellationToken::new());
-        let places_max = limits.connections_max.min(Semaphore::MAX_PERMITS);
-        let places = Arc::new(Semaphore::new(places_max));
+        let places = Places::new(limits.connections_max, limits.address_connections_max);
         let tasks = Tasks::new(cut_off.clone());
         let server = Arc::new(Server {
             http: connection::http(&limits, tasks.clone()),
@@ -175,7 +173,7 @@ impl EdgeServer {
             cut_off: cut_off.clone(),
         });
         let accepting = tokio::spawn(accept(listener, server, places.clone()));
-        Ok(Self { address, accepting, places, places_max, stopping, cut_off: cut_off.drop_guard() })
+        Ok(Self { address, accepting, places, stopping, cut_off: cut_off.drop_guard() })
     }
 
     #[must_use]
@@ -192,7 +190,7 @@ impl EdgeServer {
     /// Open now.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.places_max - self.places.available_permits()
+        self.places.taken()
     }
 
     #[must_use]
@@ -232,8 +230,7 @@ struct Server {
     cut_off: CancellationToken,
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphore>) {
-    let addresses = Arc::new(Addresses::default());
+async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
     let mut connections = JoinSet::new();
     let mut refused = Throttle::default();
     let mut failed = Throttle::default();
@@ -259,7 +256,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphor
                 }
             }
         };
-        let Some(place) = place(&places, &addresses, address.ip(), server.limits.address_connections_max) else {
+        let Some(place) = places.take(address.ip()).await else {
             refused.say(|times| tracing::warn!(times, "{address} was turned away: too many connections are open"));
             server.metrics.shed("connections");
             turn_away(&stream, server.tls.is_some());
@@ -267,7 +264,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Semaphor
         };
         let server = server.clone();
         connections.spawn(async move {
-            server.connection(stream, address).await;
+            server.connection(stream, address, &place).await;
             drop(place);
         });
     }
@@ -313,72 +310,6 @@ fn tune(stream: &TcpStream, taken_within: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Given back when it is dropped.
-struct Place {
-    _of_all: OwnedSemaphorePermit,
-    _of_address: Option<OfAddress>,
-}
-
-fn place(
-    places: &Arc<Semaphore>,
-    addresses: &Arc<Addresses>,
-    address: IpAddr,
-    address_max: Option<usize>,
-) -> Option<Place> {
-    let of_all = places.clone().try_acquire_owned().ok()?;
-    let of_address = match address_max {
-        None => None,
-        Some(max) => Some(addresses.clone().take(address, max)?),
-    };
-    Some(Place { _of_all: of_all, _of_address: of_address })
-}
-
-/// Connections of each address that has any: no more entries than connections.
-#[derive(Default)]
-struct Addresses(Mutex<BTreeMap<IpAddr, usize>>);
-
-struct OfAddress {
-    addresses: Arc<Addresses>,
-    key: IpAddr,
-}
-
-impl Addresses {
-    fn take(self: Arc<Self>, address: IpAddr, max: usize) -> Option<OfAddress> {
-        let key = network(address);
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(key).or_default();
-        if *count >= max {
-            if *count == 0 {
-                open.remove(&key);
-            }
-            return None;
-        }
-        *count += 1;
-        drop(open);
-        Some(OfAddress { addresses: self, key })
-    }
-}
-
-impl Drop for OfAddress {
-    fn drop(&mut self) {
-        let mut open = self.addresses.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.key);
-            }
-        }
-    }
-}
-
-/// Who has one address of IPv6 has 2^64 of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,18 +319,5 @@ mod tests {
         let text = str::from_utf8(FULL).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
-    }
-
-    #[test]
-    fn an_address_gets_its_places_back_and_keeps_no_entry() {
-        let addresses = Arc::new(Addresses::default());
-        let [one, same, other] = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(|text| text.parse().unwrap());
-        let held = addresses.clone().take(one, 1);
-        assert!(held.is_some());
-        assert!(addresses.clone().take(same, 1).is_none(), "of the same network");
-        assert!(addresses.clone().take(other, 1).is_some());
-        drop(held);
-        assert!(addresses.clone().take(same, 1).is_some());
-        assert!(addresses.0.lock().unwrap().is_empty());
     }
 }

@@ -13,6 +13,8 @@ use super::frame::FrameError;
 use super::snapshot::receive::{self, Turn};
 use super::tls::PeerTls;
 use super::wire::{Greeting, Hello, NodeQuestion, NodeReply, Purpose, Welcome};
+use crate::places::{Place, Places};
+use crate::throttle::Throttle;
 use openraft::Raft;
 use openraft::storage::RaftStateMachine;
 use raft_store::snapshot::SnapshotDir;
@@ -21,7 +23,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -29,8 +31,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Connections at a time, those that have not said hello included.
-const CONNECTIONS_MAX: usize = 640;
+/// Connections at a time, those that have not said hello included. For one more the oldest of those is closed.
+pub const CONNECTIONS_MAX: usize = 640;
 /// Of one purpose: a few for each member, those included that were lost and are not known to be.
 const PURPOSE_CONNECTIONS_MAX: usize = 128;
 /// From the connection to the welcome.
@@ -75,6 +77,7 @@ impl PeerServer {
         tls: Option<PeerTls>,
         identity: Identity,
         service: Arc<S>,
+        connections_max: usize,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
@@ -84,9 +87,10 @@ impl PeerServer {
             service,
             turn: Turn::default(),
             purposes: Purpose::ALL.map(|_| Arc::new(Semaphore::new(PURPOSE_CONNECTIONS_MAX))),
+            not_let_in: Mutex::default(),
             stop: stop.clone(),
         });
-        let accepting = tokio::spawn(accept(listener, server));
+        let accepting = tokio::spawn(accept(listener, server, Places::new(connections_max, connections_max)));
         Ok(Self { address, accepting, stop: stop.drop_guard() })
     }
 
@@ -117,12 +121,13 @@ pub(crate) struct Server<S> {
     turn: Turn,
     /// Places, in the order of [`Purpose::ALL`].
     purposes: [Arc<Semaphore>; 4],
+    not_let_in: Mutex<Throttle>,
     stop: CancellationToken,
 }
 
-async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>, places: Places) {
     let mut connections = JoinSet::new();
+    let (mut failed, mut refused) = (Throttle::default(), Throttle::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -132,20 +137,20 @@ async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>) {
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!("no connection can be accepted: {error}");
+                failed.say(|times| tracing::warn!(times, "no connection can be accepted: {error}"));
                 tokio::select! {
                     () = sleep(ACCEPT_PAUSE) => continue,
                     () = server.stop.cancelled() => break,
                 }
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!("{from} was turned away: {CONNECTIONS_MAX} connections are open");
+        let Some(place) = places.take(from.ip()).await else {
+            refused.say(|times| tracing::warn!(times, "{from} was turned away: too many nodes are connected"));
             continue;
         };
         let server = server.clone();
         connections.spawn(async move {
-            server.connection(stream, from).await;
+            server.connection(stream, from, &place).await;
             drop(place);
         });
     }
@@ -154,17 +159,19 @@ async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>) {
 }
 
 impl<S: Service> Server<S> {
-    async fn connection(&self, stream: TcpStream, from: SocketAddr) {
+    async fn connection(&self, stream: TcpStream, from: SocketAddr, place: &Place) {
         let greeted = tokio::select! {
             greeted = timeout(HANDSHAKE_LIMIT, self.greet(stream)) => greeted,
+            () = place.evicted() => return self.not_let_in(from, "others wanted its place before it said hello"),
             () = self.stop.cancelled() => return,
         };
         let (hello, mut connection, _place) = match greeted {
             Ok(Ok(Some(greeted))) => greeted,
             Ok(Ok(None)) => return,
-            Ok(Err(why)) => return tracing::warn!("{from} was not let in: {why}"),
-            Err(_) => return tracing::warn!("{from} was not let in: no hello within {HANDSHAKE_LIMIT:?}"),
+            Ok(Err(why)) => return self.not_let_in(from, &why),
+            Err(_) => return self.not_let_in(from, &format!("no hello within {HANDSHAKE_LIMIT:?}")),
         };
+        place.is_known();
         let served = match hello.purpose {
             Purpose::Raft | Purpose::Heartbeat => self.until_stop(append::serve(&*self.service, connection)).await,
             Purpose::Calls => self.until_stop(calls::serve(&self.service, &hello, connection)).await,
@@ -179,6 +186,11 @@ impl<S: Service> Server<S> {
             // A peer that restarts, or a network that was cut: the side that needs the connection says so.
             Err(error) => tracing::debug!("the {} connection of node {} ended: {error}", hello.purpose, hello.node),
         }
+    }
+
+    fn not_let_in(&self, from: SocketAddr, why: &str) {
+        let mut told = self.not_let_in.lock().unwrap_or_else(PoisonError::into_inner);
+        told.say(|times| tracing::warn!(times, "{from} was not let in: {why}"));
     }
 
     async fn until_stop(&self, serving: impl Future<Output = Result<(), FrameError>>) -> Result<(), FrameError> {

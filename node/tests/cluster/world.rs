@@ -128,6 +128,7 @@ impl World {
             raft: self.raft.clone(),
             log: LogOptions { before_write: gate.before_write(), ..LogOptions::default() },
             known_rules: self.known_rules,
+            peer_connections_max: node::peers::server::CONNECTIONS_MAX,
         }
     }
 

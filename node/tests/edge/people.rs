@@ -34,9 +34,11 @@ pub(crate) fn person(actor: &str, space: &str, may: &[&str]) -> String {
 pub(crate) fn in_queues(actor: &str, space: &str, may: &[&str], queues: &[&str]) -> String {
     let hash = TokenHash::of(&token(actor));
     let (cluster, roles): (Vec<&str>, Vec<&str>) = may.iter().copied().partition(|word| OF_CLUSTER.contains(word));
+    let cluster = if cluster.is_empty() { String::new() } else { format!("cluster = {cluster:?}\n") };
+    let queues = if queues == ["*"] { String::new() } else { format!("queues = {queues:?}\n") };
     format!(
-        "[[token]]\nsha256 = \"{hash}\"\nactor = \"{actor}\"\nkind = \"agent\"\ncluster = {cluster:?}\n\
-         [[token.grant]]\nspace = \"{space}\"\nroles = {roles:?}\nqueues = {queues:?}\n"
+        "[[token]]\nsha256 = \"{hash}\"\nactor = \"{actor}\"\nkind = \"agent\"\n{cluster}\
+         [[token.grant]]\nspace = \"{space}\"\nroles = {roles:?}\n{queues}"
     )
 }
 

@@ -4,7 +4,7 @@ use super::store::{Log, State};
 use node::peers::Identity;
 use node::peers::connection::Peers;
 use node::peers::network::Factory;
-use node::peers::server::{PeerServer, Service};
+use node::peers::server::{CONNECTIONS_MAX, PeerServer, Service};
 use node::peers::tls::PeerTls;
 use node::peers::wire::{Hello, NodeQuestion, NodeReply, Welcome};
 use openraft::{Config, Raft};
@@ -126,7 +126,7 @@ impl Node {
             stuck: Notify::new(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = PeerServer::start(listener, tls, identity(id), service.clone()).unwrap();
+        let server = PeerServer::start(listener, tls, identity(id), service.clone(), CONNECTIONS_MAX).unwrap();
         Self { id, raft, log, state, service, server }
     }
 

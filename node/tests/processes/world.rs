@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) serves: bool,
     /// What of their words the nodes say, as RUST_LOG has it.
     pub(crate) log: Option<&'static str>,
+    /// How many files each process may open.
+    pub(crate) open_files: Option<u32>,
     /// How the first node begins.
     pub(crate) first: &'static str,
     /// Nodes whose data lies elsewhere.
@@ -63,6 +65,7 @@ impl World {
             options: Vec::new(),
             serves: false,
             log: None,
+            open_files: None,
             first: "--bootstrap",
             data: BTreeMap::new(),
             nodes: BTreeSet::new(),
@@ -105,7 +108,15 @@ impl World {
     }
 
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenured"));
+        let program = env!("CARGO_BIN_EXE_tenured");
+        let mut command = match self.open_files {
+            None => Command::new(program),
+            Some(most) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\""), program]);
+                shell
+            }
+        };
         command.env_clear().current_dir(self.folder.path());
         command.envs(self.log.map(|log| ("RUST_LOG", log)));
         command

@@ -3,6 +3,7 @@
 use super::pulse::{InFlight, Overdue, Pulse};
 use super::socket::{Socket, Stream};
 use super::{Answers, Peer, Server, ServerLimits, Stopping, tune};
+use crate::places::{OfConnection, Place};
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::{StatusCode, Version};
@@ -98,12 +99,13 @@ pub(super) fn http(limits: &ServerLimits, tasks: Tasks) -> Http {
 }
 
 impl Server {
-    pub(super) async fn connection(&self, stream: TcpStream, address: SocketAddr) {
+    pub(super) async fn connection(&self, stream: TcpStream, address: SocketAddr, place: &Place) {
         let _open = self.metrics.connection_opened();
         let stream = tokio::select! {
             stream = timeout(self.limits.handshake_within, self.greet(stream)) => stream,
             () = self.stopping.begun() => return,
             () = self.cut_off.cancelled() => return,
+            () = place.evicted() => return self.gave_way(address),
         };
         let stream = match stream {
             Ok(Ok(stream)) => stream,
@@ -112,9 +114,15 @@ impl Server {
         };
         let peer = Peer { address, is_tls: self.tls.is_some() };
         tokio::select! {
-            () = self.serve(stream, peer) => {}
+            () = self.serve(stream, peer, place) => {}
             () = self.cut_off.cancelled() => {}
+            () = place.evicted() => self.gave_way(address),
         }
+    }
+
+    fn gave_way(&self, address: SocketAddr) {
+        self.metrics.shed("silent_connections");
+        tracing::debug!("{address} was cut off: its place was wanted, and it had shown no credential");
     }
 
     fn not_let_in(&self, address: SocketAddr, why: &str) {
@@ -132,11 +140,16 @@ impl Server {
         }
     }
 
-    async fn serve(&self, stream: Stream, peer: Peer) {
+    async fn serve(&self, stream: Stream, peer: Peer, place: &Place) {
         let pulse = Arc::new(Pulse::new(&self.limits, Instant::now()));
         let socket = Socket::new(stream, pulse.clone());
-        let caller =
-            Caller { answers: self.answers.clone(), peer, stopping: self.stopping.clone(), pulse: pulse.clone() };
+        let caller = Caller {
+            answers: self.answers.clone(),
+            peer,
+            of_connection: place.of_connection(),
+            stopping: self.stopping.clone(),
+            pulse: pulse.clone(),
+        };
         let service = service_fn(move |request: Request<Incoming>| caller.clone().ask(request));
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
         let mut stopping = pin!(self.stopping.begun());
@@ -189,6 +202,7 @@ impl Server {
 struct Caller {
     answers: Arc<dyn Answers>,
     peer: Peer,
+    of_connection: OfConnection,
     stopping: Stopping,
     pulse: Arc<Pulse>,
 }
@@ -206,6 +220,7 @@ impl Caller {
             extensions.insert(self.peer);
             extensions.insert(ConnectInfo(self.peer.address));
             extensions.insert(self.stopping);
+            extensions.insert(self.of_connection);
             self.answers.answer(request).await
         };
         in_flight.is_there();

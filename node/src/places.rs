@@ -1,0 +1,223 @@
+//! Places for connections. When all are taken, the connection that has longest shown no credential gives its place up:
+//! whoever connects and says nothing keeps nobody out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// A connection that was told to go is gone after microseconds. If it is not, the new one is turned away.
+const GONE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Clones are the same places.
+#[derive(Clone, Debug)]
+pub(crate) struct Places(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    free: Arc<Semaphore>,
+    max: usize,
+    address_max: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    next: u64,
+    /// Connections of each address that has any.
+    by_address: BTreeMap<IpAddr, usize>,
+    /// Those that have shown no credential, the oldest first, each with the word to go.
+    newcomers: BTreeMap<u64, (IpAddr, CancellationToken)>,
+    newcomers_of: BTreeSet<(IpAddr, u64)>,
+}
+
+impl Places {
+    /// So many in all, and so many of one IPv4 address or one IPv6 network of 64 bits.
+    pub(crate) fn new(max: usize, address_max: usize) -> Self {
+        let max = max.min(Semaphore::MAX_PERMITS);
+        let free = Arc::new(Semaphore::new(max));
+        Self(Arc::new(Inner { free, max, address_max, taken: Mutex::default() }))
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.0.max - self.0.free.available_permits()
+    }
+
+    /// A place for a connection, if need be that of the oldest newcomer: of the same address when that has its share.
+    /// None: all are taken by connections that have shown a credential.
+    pub(crate) async fn take(&self, address: IpAddr) -> Option<Place> {
+        let address = network(address);
+        let is_at_share = self.0.lock().by_address.get(&address).copied().unwrap_or(0) >= self.0.address_max;
+        if is_at_share && !self.0.evict(Some(address)) {
+            return None;
+        }
+        let permit = match self.0.free.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) if is_at_share || self.0.evict(None) => {
+                timeout(GONE_WITHIN, self.0.free.clone().acquire_owned()).await.ok()?.ok()?
+            }
+            Err(_) => return None,
+        };
+        let evicted = CancellationToken::new();
+        let mut taken = self.0.lock();
+        let no = taken.next;
+        taken.next += 1;
+        *taken.by_address.entry(address).or_default() += 1;
+        taken.newcomers.insert(no, (address, evicted.clone()));
+        taken.newcomers_of.insert((address, no));
+        drop(taken);
+        Some(Place(Arc::new(Held {
+            places: self.0.clone(),
+            no,
+            address,
+            evicted,
+            is_known: AtomicBool::new(false),
+            _permit: permit,
+        })))
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the oldest newcomer, of this address or of any, to go. Its share is free at once, its place when it is gone.
+    fn evict(&self, of: Option<IpAddr>) -> bool {
+        let mut taken = self.lock();
+        let no = match of {
+            None => taken.newcomers.keys().next().copied(),
+            Some(of) => taken.newcomers_of.range((of, 0)..=(of, u64::MAX)).next().map(|(_, no)| *no),
+        };
+        let Some((_, evicted)) = no.and_then(|no| taken.forget(no)) else { return false };
+        evicted.cancel();
+        true
+    }
+}
+
+impl Taken {
+    fn forget(&mut self, no: u64) -> Option<(IpAddr, CancellationToken)> {
+        let newcomer = self.newcomers.remove(&no)?;
+        self.newcomers_of.remove(&(newcomer.0, no));
+        Some(newcomer)
+    }
+}
+
+/// Given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Held>);
+
+/// Of the connection that a request came by: in the extensions of every request. Keeps no place taken.
+#[derive(Clone, Debug)]
+pub(crate) struct OfConnection(Weak<Held>);
+
+impl OfConnection {
+    /// The connection has shown a credential: it keeps its place.
+    pub(crate) fn is_known(&self) {
+        if let Some(held) = self.0.upgrade() {
+            held.is_known();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    places: Arc<Inner>,
+    no: u64,
+    address: IpAddr,
+    evicted: CancellationToken,
+    is_known: AtomicBool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Held {
+    fn is_known(&self) {
+        // Each request of a connection says so again; only the first has to be heard.
+        if !self.is_known.swap(true, Ordering::Relaxed) {
+            self.places.lock().forget(self.no);
+        }
+    }
+}
+
+impl Place {
+    pub(crate) fn is_known(&self) {
+        self.0.is_known();
+    }
+
+    pub(crate) fn of_connection(&self) -> OfConnection {
+        OfConnection(Arc::downgrade(&self.0))
+    }
+
+    /// Its place is wanted by another.
+    pub(crate) async fn evicted(&self) {
+        self.0.evicted.cancelled().await;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock();
+        taken.forget(self.no);
+        if let Some(count) = taken.by_address.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                taken.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Who has one address of IPv6 has 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    /// Holds a place until it is told to go.
+    fn hold(place: Place) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(async move { place.evicted().await })
+    }
+
+    #[tokio::test]
+    async fn the_oldest_newcomer_goes_and_one_that_is_known_stays() {
+        let places = Places::new(2, 2);
+        let known = places.take(at("10.0.0.1")).await.unwrap();
+        known.is_known();
+        let silent = hold(places.take(at("10.0.0.2")).await.unwrap());
+        let third = places.take(at("10.0.0.3")).await.unwrap();
+        silent.await.unwrap();
+        assert_eq!(places.taken(), 2);
+        third.is_known();
+        assert!(places.take(at("10.0.0.4")).await.is_none(), "both are known");
+        drop(third);
+        assert!(places.take(at("10.0.0.4")).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn an_address_at_its_share_takes_the_place_of_its_own_oldest_newcomer() {
+        let places = Places::new(10, 1);
+        let other = places.take(at("2001:db8:0:1::1")).await.unwrap();
+        let silent = hold(places.take(at("2001:db8::1")).await.unwrap());
+        let same_network = places.take(at("2001:db8::2")).await.unwrap();
+        silent.await.unwrap();
+        same_network.is_known();
+        assert!(places.take(at("2001:db8::3")).await.is_none());
+        drop((other, same_network));
+        let taken = places.0.lock();
+        assert!(taken.by_address.is_empty() && taken.newcomers.is_empty() && taken.newcomers_of.is_empty());
+    }
+}
