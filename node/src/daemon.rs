@@ -6,6 +6,7 @@ use crate::edge::front::Front;
 use crate::edge::gate::{Gate, GateLimits};
 use crate::edge::server::{EdgeServer, ServerLimits};
 use crate::edge::tls::EdgeTls;
+use crate::edge::unsent::{Unsent, UnsentLimits};
 use crate::edge::watch::PATIENCE;
 use crate::edge::{Edge, Shared, awaiting};
 use crate::identity::{Authenticator, Tokens};
@@ -360,6 +361,7 @@ fn serve(
         log: log.clone(),
         authenticator: settings.authenticator,
         gate: Gate::new(settings.gate),
+        unsent: Unsent::new(UnsentLimits::default()),
         patience: settings.patience,
         metrics_open: settings.metrics_open,
         unfit: Mutex::default(),

@@ -13,6 +13,7 @@ pub mod repeat;
 pub mod rest;
 pub mod server;
 pub mod tls;
+pub mod unsent;
 pub mod watch;
 
 use crate::admin::Admin;
@@ -26,6 +27,7 @@ use raft_store::log::LogMonitor;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use unsent::Unsent;
 
 /// What every handler shares. Clones are the same one.
 #[derive(Clone)]
@@ -38,6 +40,8 @@ pub struct Shared {
     pub log: LogMonitor,
     pub authenticator: Authenticator,
     pub gate: Gate,
+    /// Room for answers that are not sent.
+    pub(crate) unsent: Unsent,
     /// How long a reader of a stream may take nothing.
     pub patience: Duration,
     /// Metrics are told without a token to whoever asks on this machine.

@@ -59,6 +59,7 @@ struct Inner {
     in_flight: Gauge,
     connections: Gauge,
     room: Gauge,
+    unsent: Gauge,
     admitted: Gauge,
     roles: Family<Labels<1>, Counter>,
     leaders: Counter,
@@ -86,6 +87,7 @@ impl Metrics {
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             room: Gauge::default(),
+            unsent: Gauge::default(),
             admitted: Gauge::default(),
             roles: Family::default(),
             leaders: Counter::default(),
@@ -140,6 +142,11 @@ impl Metrics {
     /// A caller's connection is open as long as the answer lives.
     pub fn connection_opened(&self) -> Open {
         Open::of(&self.0.connections)
+    }
+
+    /// Bytes of answers that wait to be sent, as of now.
+    pub fn unsent(&self, bytes: usize) {
+        self.0.unsent.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// What the gate is at, as of now.
@@ -216,6 +223,12 @@ impl Inner {
         registry.register("streams_open", "Watch streams that are open", self.streams.clone());
         registry.register("requests_in_flight", "Requests that are being worked on", self.in_flight.clone());
         registry.register("connections_open", "Connections of callers that are open", self.connections.clone());
+        registry.register_with_unit(
+            "unsent_answer",
+            "Answers that are made and that their callers have not taken",
+            Unit::Bytes,
+            self.unsent.clone(),
+        );
         registry.register(
             "room_commands",
             "Commands that the node lets in at a time: fewer while answers are slow, more while they are quick and asked for",

@@ -1,6 +1,7 @@
 //! Places for connections. When all are taken, the connection that has longest shown no credential gives its place up:
 //! whoever connects and says nothing keeps nobody out.
 
+use crate::edge::unsent::OfOneConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,16 +112,24 @@ impl Taken {
 #[derive(Debug)]
 pub(crate) struct Place(Arc<Held>);
 
-/// Of the connection that a request came by: in the extensions of every request. Keeps no place taken.
+/// The connection that a request came by: in the extensions of every request. Keeps no place taken.
 #[derive(Clone, Debug)]
-pub(crate) struct OfConnection(Weak<Held>);
+pub(crate) struct OfConnection {
+    held: Weak<Held>,
+    /// Bytes of its answers that are not sent.
+    pub(crate) unsent: OfOneConnection,
+}
 
 impl OfConnection {
     /// The connection has shown a credential: it keeps its place.
     pub(crate) fn is_known(&self) {
-        if let Some(held) = self.0.upgrade() {
+        if let Some(held) = self.held.upgrade() {
             held.is_known();
         }
+    }
+
+    pub(crate) fn has_shown_credential(&self) -> bool {
+        self.held.upgrade().is_some_and(|held| held.is_known.load(Ordering::Relaxed))
     }
 }
 
@@ -149,7 +158,7 @@ impl Place {
     }
 
     pub(crate) fn of_connection(&self) -> OfConnection {
-        OfConnection(Arc::downgrade(&self.0))
+        OfConnection { held: Arc::downgrade(&self.0), unsent: OfOneConnection::default() }
     }
 
     /// Its place is wanted by another.

@@ -56,5 +56,7 @@ mod scopes;
 mod streams;
 #[path = "edge/tls.rs"]
 mod tls;
+#[path = "edge/unread.rs"]
+mod unread;
 #[path = "edge/waiting.rs"]
 mod waiting;

@@ -8,21 +8,26 @@ use crate::edge::answer::{Failure, Told, finished, named};
 use crate::edge::body::{BodyLimits, WholeBody};
 use crate::edge::extract::{Asking, cut};
 use crate::edge::server::{Answering, Answers};
+use crate::edge::unsent::{Full, Owed, Unsent};
 use crate::edge::{Edge, document, rest};
 use crate::metrics::{self, CommandName};
+use crate::places::OfConnection;
 use crate::trace;
 use api::{Code, Problem};
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequestParts as _, Request};
 use axum::http::request::Parts;
 use axum::http::{Method, header};
 use axum::response::{IntoResponse as _, Response};
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
 use std::time::Instant;
-use tower::{Layer as _, Service as _};
+use tower::{Layer as _, Service};
 use tower_http::compression::predicate::{And, DefaultPredicate, NotForContentType, Predicate as _};
 use tower_http::compression::{Compression, CompressionLayer};
 use tracing::Instrument as _;
@@ -32,6 +37,13 @@ const BODY_BYTES: usize = 1024 * 1024;
 /// What a batch may send; the node takes no more at once anyway.
 const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
 
+/// Views whose answers may be long, and what is kept free for one of them: more than the usual page has.
+const LISTS: [&str; 8] =
+    ["list_items", "list_events", "list_queues", "list_workers", "carrying", "activities", "peek", "line"];
+const LIST_BYTES: usize = 4 * 1024 * 1024;
+/// Told to one who does not read its answers.
+const UNSENT_AGAIN_MS: u64 = 1_000;
+
 /// Everything that a node answers to callers. Clones are the same one.
 #[derive(Clone)]
 pub struct Front(Arc<Inner>);
@@ -40,7 +52,8 @@ struct Inner {
     edge: Edge,
     routes: Router,
     /// The same, for callers that take compressed answers.
-    compressed: Compression<Router, And<DefaultPredicate, NotForContentType>>,
+    compressed: Compression<Measured, And<DefaultPredicate, NotForContentType>>,
+    unsent: Unsent,
     bodies: WholeBody,
     batches: WholeBody,
 }
@@ -57,10 +70,11 @@ impl Front {
         let routes = rest::router(edge.clone());
         // What is compressed already, or is read as it comes, stays as it is.
         let worth_it = DefaultPredicate::new().and(NotForContentType::const_new("application/octet-stream"));
-        let compressed = CompressionLayer::new().compress_when(worth_it).layer(routes.clone());
+        let compressed = CompressionLayer::new().compress_when(worth_it).layer(Measured(routes.clone()));
+        let unsent = edge.unsent.clone();
         let bodies = WholeBody::new(BodyLimits { bytes_max: BODY_BYTES, ..BodyLimits::default() });
         let batches = bodies.clone().with_bytes_max(BATCH_BYTES);
-        Self(Arc::new(Inner { edge, routes, compressed, bodies, batches }))
+        Self(Arc::new(Inner { edge, routes, compressed, unsent, bodies, batches }))
     }
 }
 
@@ -84,7 +98,9 @@ impl Inner {
         let handled = async {
             match path {
                 // What a node says of itself, or nothing at all.
-                None => self.routed(request).await,
+                None if request.uri().path() == "/metrics" => self.routed(request).await,
+                // Documents are compressed once, and what else there is, is short.
+                None => self.plain(request).await,
                 Some(_) => self.call(known, request).await.unwrap_or_else(Failure::into_response),
             }
         };
@@ -114,6 +130,7 @@ impl Inner {
                 self.edge.node.metrics().auth_failed("unknown_caller");
             }
         })?;
+        let owed = self.owed(known, &parts, &asking).await?;
         let mut room = None;
         if let Some(known) = known {
             known.check(&parts, &asking)?;
@@ -134,10 +151,39 @@ impl Inner {
             }
         }
         parts.extensions.insert(asking);
-        let response = self.routed(Request::from_parts(parts, body)).await;
-        // Its body is in memory as long as it is worked on.
+        let mut response = self.routed(Request::from_parts(parts, body)).await;
+        // Its body is in memory as long as it is worked on, and its answer as long as it is not sent.
         drop(room);
+        let measured = response.extensions().get::<AnswerBytes>().map(|bytes| bytes.0);
+        let bytes = measured.or_else(|| response.body().size_hint().exact());
+        owed.is(bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
+        response.extensions_mut().insert(owed);
         Ok(response)
+    }
+
+    /// Room for its answer, before any work is done.
+    async fn owed(&self, known: Option<&Known>, parts: &Parts, asking: &Asking) -> Result<Owed, Failure> {
+        let connection = parts.extensions.get::<OfConnection>().map(|connection| &connection.unsent);
+        let is_view = parts.method == Method::GET;
+        let taken = if is_view {
+            self.unsent.view(asking.actor(), connection, known.map_or(0, |known| known.answer_bytes)).await
+        } else {
+            self.unsent.command(asking.actor(), connection).await
+        };
+        taken.map_err(|full| {
+            let (code, reason) = match full {
+                Full::All => (Code::Overloaded, "unsent_bytes"),
+                Full::Actor => (Code::RateLimited, "actor_unsent_bytes"),
+                Full::Connection => (Code::RateLimited, "connection_unsent_bytes"),
+            };
+            self.edge.node.metrics().shed(reason);
+            // What is repeated may have happened before.
+            let code = if asking.repeat.is_some() && !is_view { Code::Unknown } else { code };
+            let mut problem =
+                Problem::new(code).with_detail("too many bytes of answers wait to be read: read them first");
+            problem.retry_after_ms = Some(UNSENT_AGAIN_MS);
+            problem.into()
+        })
     }
 
     async fn routed(&self, request: Request) -> Response {
@@ -145,8 +191,42 @@ impl Inner {
             let answered = self.compressed.clone().call(request).await;
             return answered.unwrap_or_else(|never| match never {}).map(Body::new);
         }
+        self.plain(request).await
+    }
+
+    async fn plain(&self, request: Request) -> Response {
         // A router is always ready.
         self.routes.clone().call(request).await.unwrap_or_else(|never| match never {})
+    }
+}
+
+/// What its body had before it was compressed.
+#[derive(Clone, Copy, Debug)]
+struct AnswerBytes(u64);
+
+/// The routes, whose answers say how long they are before they are compressed.
+#[derive(Clone)]
+struct Measured(Router);
+
+impl Service<Request> for Measured {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // A router is always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let answering = self.0.call(request);
+        Box::pin(async move {
+            let mut response = answering.await?;
+            if let Some(bytes) = response.body().size_hint().exact() {
+                response.extensions_mut().insert(AnswerBytes(bytes));
+            }
+            Ok(response)
+        })
     }
 }
 
@@ -158,6 +238,8 @@ struct Known {
     takes_query: bool,
     takes_if_match: bool,
     reads: Reads,
+    /// Kept free for its answer while it is made.
+    answer_bytes: usize,
 }
 
 /// What is read before the handler runs.
@@ -205,7 +287,8 @@ static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
         } else {
             Reads::One
         };
-        let known = Known { method, takes_query, takes_if_match, reads, operation: id.leak() };
+        let answer_bytes = if LISTS.contains(&id.as_str()) { LIST_BYTES } else { 0 };
+        let known = Known { method, takes_query, takes_if_match, reads, operation: id.leak(), answer_bytes };
         paths.entry(path).or_default().push(known);
     }
     let mut calls = matchit::Router::new();

@@ -10,24 +10,63 @@ use crate::metrics;
 use api::Code;
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::json;
+use std::io::Write as _;
 use std::sync::PoisonError;
 use utoipa::openapi::OpenApi;
 
 /// Paths outside `/v1`. All but the metrics need no credential.
 pub(super) fn router(document: &OpenApi) -> Router<Edge> {
-    let json = document.to_json().unwrap_or_default();
-    let page = document::page(document);
+    let json = Document::new("application/json", document.to_json().unwrap_or_default());
+    let page = Document::new("text/html; charset=utf-8", document::page(document));
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(scrape))
-        .route("/openapi.json", get(move || async move { ([(header::CONTENT_TYPE, "application/json")], json) }))
-        .route("/docs", get(move || async move { Html(page) }))
+        .route("/openapi.json", get(move |headers: HeaderMap| async move { json.answer(&headers) }))
+        .route("/docs", get(move |headers: HeaderMap| async move { page.answer(&headers) }))
+}
+
+/// A document that anyone may read: made once, plain and compressed, so that an answer to nobody in particular takes no
+/// memory of its own.
+#[derive(Clone)]
+struct Document {
+    kind: &'static str,
+    plain: Bytes,
+    gzip: Bytes,
+}
+
+impl Document {
+    fn new(kind: &'static str, text: String) -> Self {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let written = gzip.write_all(text.as_bytes()).and_then(|()| gzip.finish());
+        let plain = Bytes::from(text);
+        // Writing to memory does not fail.
+        let gzip = written.map_or_else(|_| Bytes::new(), Bytes::from);
+        Self { kind, plain, gzip }
+    }
+
+    fn answer(&self, headers: &HeaderMap) -> Response {
+        let accepted = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+        let takes_gzip = accepted.flat_map(|value| value.split(',')).any(|coding| {
+            let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+            name.trim().eq_ignore_ascii_case("gzip") && !matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+        });
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        let varies = (header::VARY, HeaderValue::from_static("accept-encoding"));
+        if takes_gzip && !self.gzip.is_empty() {
+            let coding = (header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            return ([kind, varies, coding], self.gzip.clone()).into_response();
+        }
+        ([kind, varies], self.plain.clone()).into_response()
+    }
 }
 
 /// Whether the process can go on as it is. A node that fails this is to be started again.
@@ -65,6 +104,7 @@ async fn scrape(State(edge): State<Edge>, request: Request) -> Result<Response, 
     }
     let rendering = tokio::task::spawn_blocking(move || {
         edge.node.metrics().room(edge.gate.status());
+        edge.node.metrics().unsent(edge.unsent.bytes());
         edge.node.metrics().render(&edge.node, &edge.log)
     });
     let text = rendering.await.map_err(|_| Failure::from(Code::Internal))?;

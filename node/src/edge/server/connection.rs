@@ -3,10 +3,14 @@
 use super::pulse::{InFlight, Overdue, Pulse};
 use super::socket::{Socket, Stream};
 use super::{Answers, Peer, Server, ServerLimits, Stopping, tune};
+use crate::edge::extract::ACTOR;
+use crate::edge::unsent::Owed;
+use crate::metrics::Metrics;
 use crate::places::{OfConnection, Place};
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
-use axum::http::{StatusCode, Version};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 use axum::response::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -43,6 +47,9 @@ const SEND_BYTES_MAX: usize = 32 * 1024;
 const RESETS_MAX: usize = 20;
 /// Streams that we had to reset for the caller's errors; beyond it the connection ends.
 const OWN_RESETS_MAX: usize = 128;
+
+/// Requests at a time on a connection that has shown no credential.
+const UNKNOWN_STREAMS_MAX: usize = 32;
 
 /// Runs the streams of HTTP/2, each as a task of its own that the server waits for.
 #[derive(Clone, Debug)]
@@ -147,6 +154,7 @@ impl Server {
             answers: self.answers.clone(),
             peer,
             of_connection: place.of_connection(),
+            metrics: self.metrics.clone(),
             stopping: self.stopping.clone(),
             pulse: pulse.clone(),
         };
@@ -203,6 +211,7 @@ struct Caller {
     answers: Arc<dyn Answers>,
     peer: Peer,
     of_connection: OfConnection,
+    metrics: Metrics,
     stopping: Stopping,
     pulse: Arc<Pulse>,
 }
@@ -210,10 +219,13 @@ struct Caller {
 impl Caller {
     async fn ask(self, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
         let mut in_flight = self.pulse.asked(request.version() == Version::HTTP_2);
-        let response = if request.headers().len() > HEADERS_MAX {
+        let mut response = if request.headers().len() > HEADERS_MAX {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
             response
+        } else if self.is_crowded(request.headers()) {
+            self.metrics.shed("unknown_streams");
+            crowded()
         } else {
             let mut request = request.map(Body::new);
             let extensions = request.extensions_mut();
@@ -224,14 +236,46 @@ impl Caller {
             self.answers.answer(request).await
         };
         in_flight.is_there();
-        Ok(response.map(|body| Answer { body, in_flight: Some(in_flight) }))
+        let owed = response.extensions_mut().remove::<Owed>();
+        Ok(response.map(|body| Answer { body, in_flight: Some(in_flight), owed }))
     }
+
+    /// Whether a request that shows no credential has to wait for others of a connection that has shown none either.
+    fn is_crowded(&self, headers: &HeaderMap) -> bool {
+        let shows_none = !headers.contains_key(AUTHORIZATION) && !headers.contains_key(ACTOR);
+        shows_none && self.pulse.in_flight() > UNKNOWN_STREAMS_MAX && !self.of_connection.has_shown_credential()
+    }
+}
+
+/// For a request too many of a connection that has shown no credential.
+fn crowded() -> Response {
+    const WHY: &[u8] =
+        b"{\"type\":\"/docs#overloaded\",\"title\":\"Too many requests at a time without a credential\",\
+        \"status\":503,\"code\":\"overloaded\",\"may_retry\":true,\"took_effect\":\"no\",\"retry_after_ms\":1000}";
+    let mut response = Response::new(Body::from(Bytes::from_static(WHY)));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 /// An answer's body. The request is in flight until all of it was given away.
 struct Answer {
     body: Body,
     in_flight: Option<InFlight>,
+    owed: Option<Owed>,
+}
+
+/// A piece of an answer, and the room that it takes until it is sent.
+struct Piece {
+    bytes: Bytes,
+    _owed: Owed,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl HttpBody for Answer {
@@ -240,7 +284,13 @@ impl HttpBody for Answer {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         // It is asked for more only when there is room to send it.
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        let mut frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let (Poll::Ready(Some(Ok(said))), Some(owed)) = (&mut frame, &self.owed)
+            && let Some(data) = said.data_mut()
+        {
+            let bytes = std::mem::take(data);
+            *data = Bytes::from_owner(Piece { bytes, _owed: owed.clone() });
+        }
         match (&frame, &mut self.in_flight) {
             (Poll::Ready(None), in_flight) => *in_flight = None,
             (Poll::Ready(Some(_)), Some(in_flight)) => in_flight.is_there(),

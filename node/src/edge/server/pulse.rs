@@ -79,6 +79,11 @@ impl Pulse {
         InFlight { pulse: self.clone(), waits_for_caller: false }
     }
 
+    /// Requests that are not fully answered.
+    pub(super) fn in_flight(&self) -> usize {
+        self.lock().in_flight
+    }
+
     pub(super) fn has_read(&self) {
         let mut state = self.lock();
         if state.in_flight == 0 && state.head_since.is_none() {
