@@ -70,7 +70,7 @@ async fn get(stream: &mut TlsStream<TcpStream>, path: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_replaced_without_a_restart_and_failed_handshakes_are_counted() {
     let mut world = World::empty();
-    write_tokens(&world, &[person("ada", "default", &["worker", "operator"])]);
+    write_tokens(&world, &[person("ada", "default", &["worker", "operator", "metrics"])]);
     let old = Authority::new();
     old.sign(world.folder());
     let file = |name: &str| world.folder().join(name).display().to_string();
