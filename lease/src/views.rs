@@ -1,15 +1,21 @@
 //! Read-only views, cut to what the viewer may see. Every one is a function of the state and the viewer; none decides
-//! anything.
+//! anything. Those that may have much to look at do so in bounded parts: nobody else waits for the state meanwhile.
+
+mod claim_walk;
+mod list;
+
+pub use claim_walk::ClaimWalk;
+pub use list::{ClaimStatus, Page, Query};
 
 use crate::apply::check_role_in;
 use crate::archive::Archive;
-use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT, NEXT_COUNT};
+use crate::bounds::NEXT_COUNT;
 use crate::caller::{ActorKind, Caller, Holder, Role};
 use crate::command::Next;
 use crate::disclose::{self, Sight};
 use crate::event::{Event, What};
 use crate::item::Content;
-use crate::names::{ActorId, ItemId, Label, QueueName, SessionId, SpaceName};
+use crate::names::{ActorId, ItemId, QueueName, SessionId, SpaceName};
 use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo, Span, Time, Token, Wall};
 use crate::policy::{Policy, SpacePolicy};
 use crate::queue::{Flow, Queue};
@@ -56,36 +62,6 @@ pub struct WaitsFor {
     pub dependencies: u32,
     pub not_before: Option<Wall>,
     pub until: Option<Time>,
-}
-
-/// Which items a list shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
-    pub queue: Option<QueueName>,
-    pub state: Option<StateKind>,
-    pub labels: Vec<Label>,
-    pub parent: Option<ItemId>,
-    pub claim: Option<ClaimStatus>,
-    /// Part of the id or of the title, without regard to ASCII case.
-    pub text: Option<String>,
-    /// Items after this one, in the order of creation.
-    pub after: Option<ItemNo>,
-    pub limit: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimStatus {
-    Claimed,
-    Unclaimed,
-    /// Its lease lapsed and nobody has taken it since.
-    Expired,
-}
-
-/// A part of a list; `next` is where to go on, which stays true whatever changes meanwhile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T> {
-    pub items: Vec<T>,
-    pub next: Option<ItemNo>,
 }
 
 /// What a person carries.
@@ -196,42 +172,16 @@ impl State {
         no.is_some_and(|no| disclose::sight_of_list(viewer, &self.queue(*no).queue) == Sight::All)
     }
 
+    fn is_shown(&self, viewer: &Caller, key: ItemKey) -> bool {
+        let item = self.item(key);
+        is_open_to(viewer, &self.queue(item.queue).queue, &item.content)
+    }
+
     fn show(&self, viewer: &Caller, key: ItemKey) -> Option<ItemView> {
         let item = self.item(key);
         let queue = &self.queue(item.queue).queue;
         let view = Shown { viewer, queue, id: &item.id, no: item.no, line_length: item.line_len() };
         view.of(&item.content, &item.standing)
-    }
-
-    /// Live items in the order of creation. Terminal ones are in the store's archive.
-    #[must_use]
-    pub fn list(&self, viewer: &Caller, space: &SpaceName, query: &Query) -> Page<ItemView> {
-        let mut page = Page { items: Vec::new(), next: None };
-        let Some(space) = self.space_numbers.get(space).copied() else { return page };
-        let after = query.after.map_or(ItemKey::FIRST, ItemKey::position);
-        let behind = Bound::Excluded(after);
-        let queues = self.queues.iter().filter(|queue| {
-            queue.queue.space == space
-                && viewer.can_see(&queue.queue.name)
-                && query.queue.as_ref().is_none_or(|name| *name == queue.queue.name)
-        });
-        let mut runs: Vec<_> = queues.map(|queue| queue.items.range(behind, Bound::Unbounded).peekable()).collect();
-        for examined in 0.. {
-            let first = runs.iter_mut().filter_map(|run| run.peek().copied()).min();
-            let Some(key) = first else {
-                page.next = None;
-                return page;
-            };
-            if page.items.len() >= query.limit.max(1) || examined == LIST_EXAMINED {
-                return page;
-            }
-            for run in &mut runs {
-                run.next_if_eq(&key);
-            }
-            page.next = Some(key.no);
-            page.items.extend(self.show(viewer, key).filter(|view| query.matches(view)));
-        }
-        page
     }
 
     /// What the viewer carries in this space, at most `limit` of each.
@@ -246,7 +196,8 @@ impl State {
         };
         let is_assigned = |key: &ItemKey| self.item(*key).standing.is_assigned_to(&viewer.actor);
         let mut assigned: Vec<_> = holdings.leases().map(|(_, _, key)| key).filter(is_assigned).collect();
-        assigned.extend(&holdings.assigned);
+        // No more of them than can be among the first.
+        assigned.extend(holdings.assigned.iter().filter(|key| self.is_shown(viewer, **key)).take(limit));
         assigned.sort_unstable();
         Carrying {
             assigned: show(&mut assigned.into_iter()),
@@ -385,34 +336,6 @@ impl State {
         }
     }
 
-    /// The claims on an item and on everything below it that is live and that the viewer may see.
-    ///
-    /// # Errors
-    /// `not_found`.
-    pub fn claims_under(&self, viewer: &Caller, space: &SpaceName, root: &ItemId) -> Result<ClaimSummary, Refusal> {
-        let space = self.space_numbers.get(space).copied().ok_or(Refusal::NotFound)?;
-        let root = self.items.find(space, root).filter(|key| self.show(viewer, *key).is_some());
-        let mut level: Vec<ItemKey> = vec![root.ok_or(Refusal::NotFound)?];
-        let mut summary = ClaimSummary::default();
-        for _ in 0..=ANCESTORS {
-            let mut below = Vec::new();
-            for key in level {
-                let item = self.item(key);
-                below.extend(self.children.get(&(space, item.id.clone())).into_iter().flatten().copied());
-                if self.show(viewer, key).is_none() {
-                    continue;
-                }
-                match item.standing.state {
-                    _ if item.standing.lease.is_some() => summary.active += 1,
-                    ItemState::Stale => summary.expired += 1,
-                    _ => summary.unclaimed += 1,
-                }
-            }
-            level = below;
-        }
-        Ok(summary)
-    }
-
     #[must_use]
     pub fn spaces(&self) -> Vec<SpaceStats> {
         self.spaces.iter().map(SpaceStats::from).collect()
@@ -471,9 +394,6 @@ impl State {
     }
 }
 
-/// Items one call of `list` looks at before it answers with where it stopped.
-const LIST_EXAMINED: u32 = 10 * EXAMINED_PER_NEXT;
-
 impl From<&Space> for SpaceStats {
     fn from(space: &Space) -> Self {
         Self { space: space.name.clone(), counts: space.counts, policy: space.policy.clone(), version: space.version }
@@ -489,10 +409,14 @@ struct Shown<'a> {
     line_length: u32,
 }
 
+/// Whether an item of a queue is the viewer's to see.
+fn is_open_to(viewer: &Caller, queue: &Queue, content: &Content) -> bool {
+    viewer.can_see(&queue.name) && (viewer.has_role(Role::Operator, &queue.name) || content.mode.is_open_to(viewer))
+}
+
 impl Shown<'_> {
     fn of(&self, content: &Arc<Content>, standing: &Standing) -> Option<ItemView> {
-        let is_operator = self.viewer.has_role(Role::Operator, &self.queue.name);
-        if !self.viewer.can_see(&self.queue.name) || !(is_operator || content.mode.is_open_to(self.viewer)) {
+        if !is_open_to(self.viewer, self.queue, content) {
             return None;
         }
         let sight = disclose::sight_of_list(self.viewer, self.queue);
@@ -536,27 +460,6 @@ impl Shown<'_> {
                 _ => None,
             },
         })
-    }
-}
-
-impl Query {
-    /// Whether a view belongs in the list; the store uses it for archived items, too.
-    #[must_use]
-    pub fn matches(&self, view: &ItemView) -> bool {
-        let text = self.text.as_ref().map(|text| text.to_ascii_lowercase());
-        self.queue.as_ref().is_none_or(|queue| *queue == view.queue)
-            && self.state.is_none_or(|state| state == view.state)
-            && self.labels.iter().all(|label| view.content.label_sets.labels.contains(label))
-            && (self.parent.is_none() || self.parent.as_ref() == view.content.parent())
-            && self.claim.is_none_or(|status| match status {
-                ClaimStatus::Claimed => view.claimed,
-                ClaimStatus::Unclaimed => !view.claimed && view.state != StateKind::Stale,
-                ClaimStatus::Expired => view.state == StateKind::Stale,
-            })
-            && text.is_none_or(|text| {
-                view.id.as_str().to_ascii_lowercase().contains(&text)
-                    || view.content.title.to_ascii_lowercase().contains(&text)
-            })
     }
 }
 

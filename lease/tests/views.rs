@@ -178,6 +178,51 @@ fn a_list_is_filtered_and_paged_and_survives_changes() {
 }
 
 #[test]
+fn one_look_of_a_list_examines_a_bounded_number_and_all_looks_find_everything_in_order() {
+    let mut story = Story::new();
+    let ids: Vec<_> = (0..2_500).map(|n| format!("item-{n}")).collect();
+    for (n, id) in ids.iter().enumerate() {
+        story.create(id, |new| new.queue = queue(&format!("q-{}", n * 7 % 40)));
+    }
+    let (mut found, mut looks, mut query) = (Vec::new(), 0, Query { limit: 10_000, ..everything() });
+    loop {
+        let page = story.state.list(&dee(), &space(), &query);
+        looks += 1;
+        assert!(page.steps <= 1_000 + 40, "{}", page.steps);
+        found.extend(page.items.into_iter().map(|view| view.id.to_string()));
+        if page.next.is_none() {
+            break;
+        }
+        query.after = page.next;
+    }
+    assert_eq!((found, looks), (ids, 3));
+}
+
+#[test]
+fn a_walk_through_many_items_is_made_in_parts_and_counts_all_of_them() {
+    let mut story = Story::new();
+    story.create("root", |_| {});
+    for n in 0..2_000 {
+        story.create(&format!("child-{n}"), |new| new.parent = Some(item("root")));
+    }
+    for n in 0..100 {
+        story.create(&format!("grandchild-{n}"), |new| new.parent = Some(item(&format!("child-{n}"))));
+        story.claim(1, &worker("ada"), &format!("grandchild-{n}"));
+    }
+    let mut walk = story.state.begin_claim_walk(&dee(), &space(), &item("root")).unwrap();
+    let mut parts = 1;
+    let summary = loop {
+        if let Some(summary) = story.state.walk_claims(&dee(), &mut walk) {
+            break summary;
+        }
+        parts += 1;
+    };
+    assert_eq!(summary, ClaimSummary { active: 100, expired: 0, unclaimed: 2_001 });
+    assert_eq!(story.state.claims_under(&dee(), &space(), &item("root")), Ok(summary));
+    assert!(parts >= 3, "{parts}");
+}
+
+#[test]
 fn a_list_stays_in_its_space_and_queue() {
     let mut story = Story::new();
     let elsewhere = SpaceName::new("elsewhere").unwrap();

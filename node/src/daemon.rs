@@ -5,6 +5,7 @@ use crate::certificates;
 use crate::edge::front::Front;
 use crate::edge::gate::{Gate, GateLimits};
 use crate::edge::server::{EdgeServer, ServerLimits};
+use crate::edge::survey::Surveys;
 use crate::edge::tls::EdgeTls;
 use crate::edge::unsent::{Unsent, UnsentLimits};
 use crate::edge::watch::PATIENCE;
@@ -362,6 +363,7 @@ fn serve(
         authenticator: settings.authenticator,
         gate: Gate::new(settings.gate),
         unsent: Unsent::new(UnsentLimits::default()),
+        surveys: Surveys::default(),
         patience: settings.patience,
         metrics_open: settings.metrics_open,
         unfit: Mutex::default(),

@@ -12,6 +12,7 @@ pub mod gate;
 pub mod repeat;
 pub mod rest;
 pub mod server;
+pub mod survey;
 pub mod tls;
 pub mod unsent;
 pub mod watch;
@@ -27,6 +28,7 @@ use raft_store::log::LogMonitor;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use survey::Surveys;
 use unsent::Unsent;
 
 /// What every handler shares. Clones are the same one.
@@ -42,6 +44,7 @@ pub struct Shared {
     pub gate: Gate,
     /// Room for answers that are not sent.
     pub(crate) unsent: Unsent,
+    pub surveys: Surveys,
     /// How long a reader of a stream may take nothing.
     pub patience: Duration,
     /// Metrics are told without a token to whoever asks on this machine.

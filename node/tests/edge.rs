@@ -58,5 +58,7 @@ mod streams;
 mod tls;
 #[path = "edge/unread.rs"]
 mod unread;
+#[path = "edge/view_storm.rs"]
+mod view_storm;
 #[path = "edge/waiting.rs"]
 mod waiting;

@@ -414,7 +414,7 @@ pub fn unfitting(outcome: &Outcome) -> Failure {
     Code::Internal.into()
 }
 
-fn unread(no_outcome: NoOutcome) -> Failure {
+pub(super) fn unread(no_outcome: NoOutcome) -> Failure {
     // A read changes nothing: it can always be asked again.
     Problem::new(Code::Unavailable).with_detail(no_outcome.to_string()).into()
 }

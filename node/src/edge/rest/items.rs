@@ -5,6 +5,7 @@ use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, u
 use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
 use crate::edge::rest::past_holder::{self, PastHolder};
+use crate::edge::survey::HEAVY;
 use crate::hub::Topic;
 use api::claim::ItemsCreated;
 use api::item::{
@@ -20,6 +21,7 @@ use lease::numbers::{ItemNo, Time};
 use lease::outcome::Outcome;
 use lease::views::{self, IfClaimed};
 use serde::Deserialize;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
 
@@ -108,13 +110,26 @@ pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<I
         Some(cursor) => Some(cursor.parse().map(ItemNo).map_err(|_| no_cursor())?),
     };
     let wanted = views::Query { after, ..wanted };
-    call.view(query.consistency, |state, _, calendar| {
-        let page = state.list(&call.caller, &call.asking.space, &wanted);
-        let items = page.items.into_iter().map(|view| Item::new(view, None, calendar)).collect();
-        Ok(ItemPage { items, next_cursor: page.next.map(|next| next.to_string()) })
+    let weight = if wanted.is_selective() { HEAVY } else { 1 };
+    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    let (mut wanted, mut items, mut steps) = (wanted, Vec::new(), 0);
+    call.survey(query.consistency, weight, move |state, _, calendar| {
+        let page = state.list(&caller, &space, &wanted);
+        steps += page.steps;
+        wanted.limit -= page.items.len();
+        wanted.after = page.next;
+        items.extend(page.items.into_iter().map(|view| Item::new(view, None, calendar)));
+        if page.next.is_some() && wanted.limit > 0 && steps < LIST_STEPS {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let next_cursor = page.next.map(|next| next.to_string());
+        Ok(ControlFlow::Break(ItemPage { items: std::mem::take(&mut items), next_cursor }))
     })
     .await
 }
+
+/// Items and queues that one call of a list examines before it answers with where it stopped.
+const LIST_STEPS: usize = 10_000;
 
 fn is_terminal(state: ItemState) -> bool {
     matches!(state, ItemState::Complete | ItemState::Error | ItemState::Cancelled)
@@ -132,8 +147,11 @@ async fn list_terminal(
     let Some(space) = space else {
         return Ok(Viewed { value: ItemPage { items: Vec::new(), next_cursor: None }, age, revision: None });
     };
-    let store = call.edge.node.store();
-    let found = store.archived(space, after.as_ref(), TERMINAL_EXAMINED).map_err(failed_disk)?;
+    let _working = call.admit(Class::Bulk, HEAVY)?;
+    let node = call.edge.node.clone();
+    let reading = move || node.store().archived(space, after.as_ref(), TERMINAL_EXAMINED);
+    let found = tokio::task::spawn_blocking(reading).await.map_err(|_| Failure::from(Code::Internal))?;
+    let found = found.map_err(failed_disk)?;
     let is_all = found.len() < TERMINAL_EXAMINED;
     let mut items = Vec::new();
     let mut last = None;
@@ -149,7 +167,7 @@ async fn list_terminal(
             last = Some(id);
         }
     };
-    store.read(|state, _| look(state)).map_err(failed_disk)?;
+    call.edge.node.store().read(|state, _| look(state)).map_err(failed_disk)?;
     let next_cursor = last.filter(|_| is_full || !is_all).map(|id| id.to_string());
     Ok(Viewed { value: ItemPage { items, next_cursor }, age, revision: None })
 }
@@ -302,8 +320,19 @@ pub async fn claim_summary(
     ItemPath(id): ItemPath,
     Query(query): Query<ConsistencyQuery>,
 ) -> Result<Viewed<ClaimSummary>, Failure> {
-    call.view(query.consistency, |state, _, _| Ok(state.claims_under(&call.caller, &call.asking.space, &id)?.into()))
-        .await
+    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    let mut walk = None;
+    call.survey(query.consistency, HEAVY, move |state, _, _| {
+        let walk = match &mut walk {
+            Some(walk) => walk,
+            None => walk.insert(state.begin_claim_walk(&caller, &space, &id)?),
+        };
+        Ok(match state.walk_claims(&caller, walk) {
+            Some(summary) => ControlFlow::Break(summary.into()),
+            None => ControlFlow::Continue(()),
+        })
+    })
+    .await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -324,8 +353,9 @@ pub struct LimitQuery {
     params(LimitQuery), responses((status = 200, body = Carrying)))]
 pub async fn carrying(call: Call, Query(query): Query<LimitQuery>) -> Result<Viewed<Carrying>, Failure> {
     let limit = limit(query.limit)?;
-    call.view(query.consistency, |state, _, calendar| {
-        Ok(Carrying::new(state.carrying(&call.caller, &call.asking.space, limit), calendar))
+    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    call.survey(query.consistency, 1, move |state, _, calendar| {
+        Ok(ControlFlow::Break(Carrying::new(state.carrying(&caller, &space, limit), calendar)))
     })
     .await
 }

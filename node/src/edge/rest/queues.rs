@@ -10,6 +10,7 @@ use lease::names::QueueName;
 use lease::outcome::Outcome;
 use lease::{Command, Refusal};
 use serde::Deserialize;
+use std::ops::ControlFlow;
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -34,13 +35,14 @@ pub struct PageQuery {
 pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<QueuePage>, Failure> {
     let limit = limit(query.limit)?;
     let after = query.cursor.map(|cursor| QueueName::new(&cursor).map_err(|_| no_cursor())).transpose()?;
-    call.view(query.consistency, |state, _, calendar| {
-        let mut stats = state.queues_after(&call.caller, &call.asking.space, after.as_ref(), limit + 1);
+    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    call.survey(query.consistency, 1, move |state, _, calendar| {
+        let mut stats = state.queues_after(&caller, &space, after.as_ref(), limit + 1);
         let is_more = stats.len() > limit;
         stats.truncate(limit);
         let next_cursor = stats.last().filter(|_| is_more).map(|last| last.queue.to_string());
         let queues = stats.into_iter().map(|stats| Queue::new(stats, calendar)).collect();
-        Ok(QueuePage { queues, next_cursor })
+        Ok(ControlFlow::Break(QueuePage { queues, next_cursor }))
     })
     .await
 }

@@ -11,6 +11,7 @@ use lease::Command;
 use lease::caller::Holder;
 use lease::names::{ActorId, SessionId};
 use lease::outcome::Outcome;
+use std::ops::ControlFlow;
 
 /// List workers
 ///
@@ -20,13 +21,14 @@ use lease::outcome::Outcome;
 pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<WorkerPage>, Failure> {
     let limit = limit(query.limit)?;
     let after = query.cursor.as_deref().map(position).transpose()?;
-    call.view(query.consistency, |state, _, calendar| {
-        let mut views = state.workers_after(&call.caller, &call.asking.space, after.as_ref(), limit + 1);
+    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    call.survey(query.consistency, 1, move |state, _, calendar| {
+        let mut views = state.workers_after(&caller, &space, after.as_ref(), limit + 1);
         let is_more = views.len() > limit;
         views.truncate(limit);
         let next_cursor = views.last().filter(|_| is_more).map(|last| cursor(&last.worker.who));
         let workers = views.into_iter().map(|view| Worker::new(view, calendar)).collect();
-        Ok(WorkerPage { workers, next_cursor })
+        Ok(ControlFlow::Break(WorkerPage { workers, next_cursor }))
     })
     .await
 }

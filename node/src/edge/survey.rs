@@ -1,0 +1,91 @@
+//! Views that may have much to look at: lists, walks, pages of the archive. They are made in parts, and the state is free
+//! for others between two of them. They run apart from the threads that serve calls, a few at a time, so that renewals are
+//! answered however many views are asked for.
+
+use super::answer::{Age, Failure, Viewed};
+use super::call::{CALL_WITHIN, Call, Consistency, failed_disk, unread};
+use super::gate::Class;
+use api::{Calendar, Code, Problem};
+use lease::State;
+use lease::archive::Archive;
+use lease::refusal::Refusal;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// What a view weighs that may examine thousands of items, in ordinary calls.
+pub(super) const HEAVY: usize = 40;
+
+/// How many of them run at a time: half of the cores serve calls meanwhile.
+#[derive(Clone, Debug)]
+pub struct Surveys(Arc<Semaphore>);
+
+impl Default for Surveys {
+    fn default() -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self(Arc::new(Semaphore::new((cores / 2).max(1))))
+    }
+}
+
+impl Call {
+    /// Looks at the state part by part, until `look` breaks off with what it has found. A linearizable view begins with
+    /// everything that was committed when it was asked for.
+    ///
+    /// # Errors
+    /// When no leader could be asked in time, the time is over before everything was looked at, or what `look` says.
+    pub async fn survey<R: Send + 'static>(
+        &self,
+        consistency: Consistency,
+        weight: usize,
+        mut look: impl FnMut(&State, &dyn Archive, Calendar) -> Result<ControlFlow<R>, Refusal> + Send + 'static,
+    ) -> Result<Viewed<R>, Failure> {
+        let admitted = self.admit(Class::Bulk, weight)?;
+        let by = Instant::now() + CALL_WITHIN;
+        let too_busy = || {
+            let why = "this node has too many lists to make: ask for less at a time, or ask another node";
+            Failure::from(Problem::new(Code::Unavailable).with_detail(why))
+        };
+        let turn = tokio::time::timeout_at(by.into(), self.edge.surveys.0.clone().acquire_owned()).await;
+        let turn = turn.map_err(|_| too_busy())?.map_err(|_| Failure::from(Code::Internal))?;
+        if consistency == Consistency::Linearizable {
+            self.edge.node.in_step(by.saturating_duration_since(Instant::now())).await.map_err(unread)?;
+        }
+        let (node, wall) = (self.edge.node.clone(), (self.edge.wall)());
+        // A caller that leaves ends it.
+        let left = CancellationToken::new();
+        let _leaving = left.clone().drop_guard();
+        let surveying = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let mut first = None;
+            loop {
+                let looked = node.read_local(|state, archive| {
+                    let calendar = Calendar { now: state.now(), wall };
+                    look(state, archive, calendar)
+                });
+                let (looked, seen) = looked.map_err(failed_disk)?;
+                // What was seen first is the oldest.
+                let seen = *first.get_or_insert(seen);
+                match looked {
+                    Ok(ControlFlow::Break(found)) => return Ok(Ok((found, seen))),
+                    Err(refusal) => return Ok(Err(refusal)),
+                    Ok(ControlFlow::Continue(())) if left.is_cancelled() || Instant::now() > by => {
+                        let why = "there was not enough time to look at everything: ask for less";
+                        return Err(Failure::from(Problem::new(Code::Unavailable).with_detail(why)));
+                    }
+                    Ok(ControlFlow::Continue(())) => {}
+                }
+            }
+        });
+        let surveyed = surveying.await.map_err(|_| Failure::from(Code::Internal))??;
+        admitted.done();
+        let (value, seen) = surveyed.map_err(|refusal| self.refused(refusal))?;
+        let age = (consistency == Consistency::Local).then(|| Age {
+            applied: seen.progress.applied.map_or(0, |applied| applied.index),
+            in_step_within: seen.in_step_within,
+        });
+        Ok(Viewed { value, age, revision: None })
+    }
+}
