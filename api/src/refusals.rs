@@ -63,7 +63,7 @@ pub fn of(operation: &str) -> Option<&'static [Code]> {
         "claim_many" => &[Internal],
         "next" => &[NotFound, Forbidden, Internal],
         "renew" | "extend" | "reserve" => HOLD,
-        "renew_all" => &[],
+        "renew_all" => &[Forbidden],
         "release" => &[NotFound, Forbidden, NotHolder],
         "withdraw" => FIND,
         "reorder" | "revoke" => &[NotFound, Forbidden, TerminalItem],

@@ -28,7 +28,7 @@ pub use validate::validate;
 
 use crate::archive::Archive;
 use crate::bounds::{QUEUES_PER_SPACE, SPACES, STEPS_PER_ENTRY, TIME_MAX};
-use crate::caller::{Caller, Role};
+use crate::caller::Caller;
 use crate::changes::Changes;
 use crate::command::{Command, Entry};
 use crate::event::{Event, What, Who};
@@ -41,6 +41,7 @@ use crate::queue::{Flow, Queue};
 use crate::record::{Archived, Key};
 use crate::refusal::Refusal;
 use crate::request_memory::RequestKey;
+use crate::rights::{Need, Whereabouts};
 use crate::sabotage::goes_by_later_rules;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
@@ -152,6 +153,9 @@ enum Found {
 
 impl Step<'_> {
     fn run(&mut self, ask: Ask<'_>, command: &Command) -> Result<Outcome, Refusal> {
+        if let Some(need) = Need::of(command, ask.caller) {
+            self.check_right(ask, need)?;
+        }
         match command {
             Command::Create(item) => self.create(ask, item),
             Command::CreateMany(items) => self.create_many(ask, items),
@@ -186,10 +190,10 @@ impl Step<'_> {
             Command::RegisterWorker(registration) => self.register_worker(ask, registration),
             Command::DrainWorker { worker } => self.drain_worker(ask, worker),
             Command::RemoveWorker { worker } => self.remove_worker(ask, worker),
-            Command::BeginEpoch { token_floor } => self.begin_epoch(ask, *token_floor, false),
-            Command::Activate => self.activate(ask),
-            Command::RaiseRules { version } => self.raise_rules(ask, *version),
-            Command::BeginEpochAcceptingClock { token_floor } => self.begin_epoch(ask, *token_floor, true),
+            Command::BeginEpoch { token_floor } => self.begin_epoch(*token_floor, false),
+            Command::Activate => self.activate(),
+            Command::RaiseRules { version } => self.raise_rules(*version),
+            Command::BeginEpochAcceptingClock { token_floor } => self.begin_epoch(*token_floor, true),
         }
     }
 
@@ -342,35 +346,36 @@ impl Step<'_> {
         self.archive.item(space, id).map(|archived| Found::Archived(Box::new(archived)))
     }
 
-    /// The item, if the caller may see it: an item that is hidden and one that does not exist answer alike.
-    fn find_visible(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        let found = ask.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)?;
-        let (queue, mode) = match &found {
+    /// Asked before each verb, and for each entry of a batch.
+    fn check_right(&self, ask: Ask<'_>, need: Need<'_>) -> Result<(), Refusal> {
+        need.check(ask.caller, |id| Some(self.place(ask.caller, &self.find(ask.space?, id)?)))
+    }
+
+    fn place(&self, caller: &Caller, found: &Found) -> Whereabouts<'_> {
+        let (queue, mode) = match found {
             Found::Live(key) => (self.item(*key).queue, &self.item(*key).content.mode),
             Found::Archived(archived) => (archived.queue, &archived.content.mode),
         };
-        let queue = &self.state.queue(queue).queue.name;
-        let is_visible =
-            ask.caller.can_see(queue) && (mode.is_open_to(ask.caller) || ask.caller.has_role(Role::Operator, queue));
-        if is_visible { Ok(found) } else { Err(Refusal::NotFound) }
+        Whereabouts { queue: &self.state.queue(queue).queue.name, is_open: mode.is_open_to(caller) }
     }
 
-    /// A visible item that is not terminal, for a caller that has one of the roles in its queue.
-    fn find_live(&self, ask: Ask<'_>, id: &ItemId, roles: &[Role]) -> Result<ItemKey, Refusal> {
-        let found = self.find_visible(ask, id)?;
-        let queue = match &found {
-            Found::Live(key) => self.item(*key).queue,
-            Found::Archived(archived) => archived.queue,
-        };
-        self.check_role(ask, queue, roles)?;
-        match found {
+    /// The item that a command acts on, after [`Step::check_right`].
+    fn find_item(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
+        ask.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)
+    }
+
+    /// The same, if it is not terminal.
+    fn find_live(&self, ask: Ask<'_>, id: &ItemId) -> Result<ItemKey, Refusal> {
+        match self.find_item(ask, id)? {
             Found::Live(key) => Ok(key),
             Found::Archived(_) => Err(Refusal::TerminalItem),
         }
     }
 
-    fn check_role(&self, ask: Ask<'_>, queue: QueueNo, roles: &[Role]) -> Result<(), Refusal> {
-        check_role_in(ask.caller, &self.state.queue(queue).queue.name, roles)
+    /// An item that a command refers to: one that is hidden and one that does not exist answer alike.
+    fn find_visible(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
+        let found = self.find_item(ask, id)?;
+        if self.place(ask.caller, &found).is_visible_to(ask.caller) { Ok(found) } else { Err(Refusal::NotFound) }
     }
 
     fn ensure_space(&mut self, name: &SpaceName) -> SpaceNo {
@@ -427,15 +432,5 @@ impl Step<'_> {
 
     fn find_queue(&self, ask: Ask<'_>, name: &QueueName) -> Option<QueueNo> {
         self.state.queue_numbers.get(&(ask.space?, name.clone())).copied()
-    }
-}
-
-pub(crate) fn check_role_in(caller: &Caller, queue: &QueueName, roles: &[Role]) -> Result<(), Refusal> {
-    if roles.iter().any(|role| caller.has_role(*role, queue)) {
-        Ok(())
-    } else if caller.can_see(queue) {
-        Err(Refusal::Forbidden { needs: roles[0] })
-    } else {
-        Err(Refusal::NotFound)
     }
 }

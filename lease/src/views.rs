@@ -7,10 +7,9 @@ mod list;
 pub use claim_walk::ClaimWalk;
 pub use list::{ClaimStatus, Page, Query};
 
-use crate::apply::check_role_in;
 use crate::archive::Archive;
 use crate::bounds::NEXT_COUNT;
-use crate::caller::{ActorKind, Caller, Holder, Role};
+use crate::caller::{ActorKind, Caller, Holder};
 use crate::command::Next;
 use crate::disclose::{self, Sight};
 use crate::event::{Event, What};
@@ -21,6 +20,7 @@ use crate::policy::{Policy, SpacePolicy};
 use crate::queue::{Flow, Queue};
 use crate::record::Archived;
 use crate::refusal::{HolderView, Refusal};
+use crate::rights::{Need, Whereabouts};
 use crate::space::{Counts, Space};
 use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
 use crate::state::State;
@@ -247,7 +247,7 @@ impl State {
         space: &SpaceName,
         next: &Next,
     ) -> Result<Vec<ItemView>, Refusal> {
-        check_role_in(viewer, &next.queue, &[Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator])?;
+        Need::of_peek(&next.queue).check(viewer, |_| None)?;
         let Some(space) = self.space_numbers.get(space).copied() else { return Ok(Vec::new()) };
         let Some(queue) = self.queue_numbers.get(&(space, next.queue.clone())) else { return Ok(Vec::new()) };
         let parent_in_archive = |id: &ItemId| archive.item(space, id)?.content.parent().cloned();
@@ -411,7 +411,7 @@ struct Shown<'a> {
 
 /// Whether an item of a queue is the viewer's to see.
 fn is_open_to(viewer: &Caller, queue: &Queue, content: &Content) -> bool {
-    viewer.can_see(&queue.name) && (viewer.has_role(Role::Operator, &queue.name) || content.mode.is_open_to(viewer))
+    Whereabouts { queue: &queue.name, is_open: content.mode.is_open_to(viewer) }.is_visible_to(viewer)
 }
 
 impl Shown<'_> {

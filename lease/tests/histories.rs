@@ -18,6 +18,8 @@ mod random;
 mod reach;
 #[path = "histories/rebind.rs"]
 mod rebind;
+#[path = "histories/rights.rs"]
+mod rights;
 #[path = "histories/run.rs"]
 mod run;
 #[path = "histories/shrink.rs"]

@@ -32,5 +32,6 @@ pub mod trace;
 mod compare;
 mod leadership;
 mod retention;
+mod rights;
 mod rules;
 mod tick;

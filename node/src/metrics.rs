@@ -52,6 +52,7 @@ struct Inner {
     calls: Histograms<2>,
     refusals: Family<Labels<1>, Counter>,
     shed: Family<Labels<1>, Counter>,
+    denied: Counter,
     auth_failures: Family<Labels<1>, Counter>,
     tls_failures: Counter,
     body_bytes: Counter,
@@ -80,6 +81,7 @@ impl Metrics {
             calls: Family::new_with_constructor(|| Histogram::new(CALL_BUCKETS)),
             refusals: Family::default(),
             shed: Family::default(),
+            denied: Counter::default(),
             auth_failures: Family::default(),
             tls_failures: Counter::default(),
             body_bytes: Counter::default(),
@@ -113,6 +115,11 @@ impl Metrics {
     /// A request was turned away unread.
     pub fn shed(&self, reason: &'static str) {
         self.0.shed.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Commands were answered without being proposed, because their callers had no right to them.
+    pub fn denied(&self, commands: u64) {
+        self.0.denied.inc_by(commands);
     }
 
     /// A caller did not show who it is.
@@ -203,6 +210,11 @@ impl Inner {
             "requests_shed",
             "Requests turned away unread because the node had enough to do",
             self.shed.clone(),
+        );
+        registry.register(
+            "commands_denied",
+            "Commands refused before the log because their callers had no right to them; a batch is one",
+            self.denied.clone(),
         );
         registry.register(
             "auth_failures",

@@ -58,6 +58,8 @@ pub enum NoOutcome {
     TooLarge { what: &'static str, bytes: usize, max: usize },
     /// It may have happened, or may still. Send it again under the same request id to learn which.
     Unknown(String),
+    /// This attempt was refused, and an earlier one may still happen. Asking again at once would tell no more.
+    InDoubt(String),
 }
 
 impl fmt::Display for NoOutcome {
@@ -67,7 +69,7 @@ impl fmt::Display for NoOutcome {
             Self::TooLarge { what, bytes, max } => {
                 write!(f, "too large: {what} of {bytes} bytes, at most {max} are taken at once")
             }
-            Self::Unknown(why) => write!(f, "unknown whether it happened: {why}"),
+            Self::Unknown(why) | Self::InDoubt(why) => write!(f, "unknown whether it happened: {why}"),
         }
     }
 }

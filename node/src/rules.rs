@@ -44,7 +44,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             }
             Err(NoOutcome::Unavailable(_)) => Err(ChangeError::NotLeader(self.leader())),
             Err(error @ NoOutcome::TooLarge { .. }) => Err(ChangeError::Refused(error.to_string())),
-            Err(NoOutcome::Unknown(why)) => Err(ChangeError::Unknown(why)),
+            Err(NoOutcome::Unknown(why) | NoOutcome::InDoubt(why)) => Err(ChangeError::Unknown(why)),
         }
     }
 

@@ -65,7 +65,7 @@ impl NodeService {
             Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(encode_fitting(&outcomes).into()) },
             Err(NoOutcome::Unavailable(_)) => NodeReply::NotLeader { leader: self.node.leader() },
             Err(NoOutcome::TooLarge { .. }) => NodeReply::Refused { why: "more than is taken at once".into() },
-            Err(NoOutcome::Unknown(why)) => NodeReply::Unknown { why },
+            Err(NoOutcome::Unknown(why) | NoOutcome::InDoubt(why)) => NodeReply::Unknown { why },
         }
     }
 

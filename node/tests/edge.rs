@@ -48,6 +48,8 @@ mod reading;
 mod refusals;
 #[path = "edge/regressions.rs"]
 mod regressions;
+#[path = "edge/rights.rs"]
+mod rights;
 #[path = "edge/roles.rs"]
 mod roles;
 #[path = "edge/scopes.rs"]

@@ -2,12 +2,12 @@
 
 use super::{Ask, Step};
 use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, STEPS_PER_ENTRY};
-use crate::caller::{Caller, Verified};
+use crate::caller::Verified;
 use crate::command::{Attempt, Command, Request};
 use crate::disclose;
 use crate::encoding::{decode, encode_into};
 use crate::event::Who;
-use crate::names::{ItemId, SpaceName};
+use crate::names::ItemId;
 use crate::numbers::{SpaceNo, Span, Time, Token};
 use crate::outcome::{Grant, Outcome, Snapshot};
 use crate::policy::IdentityPolicy;
@@ -15,6 +15,7 @@ use crate::record::Key;
 use crate::refusal::{Code, Refusal};
 use crate::request_memory::{Answer, Bytes, Remembered, RequestKey, RequestMemory};
 use crate::sabotage::{Broken, is_broken};
+use crate::state::State;
 use crate::state::items::ItemKey;
 use std::sync::Arc;
 
@@ -23,32 +24,19 @@ impl Step<'_> {
         if let Err(refusal) = super::validate(request) {
             return Outcome::Refused(refusal);
         }
+        let Recalled { key, body, answer } = match self.state.recall(request, &mut self.scratch) {
+            Ok(recalled) => recalled,
+            Err(refusal) => return Outcome::Refused(refusal),
+        };
         let space = self.state.space_numbers.get(&request.space).copied();
-        let identity = space.map_or(IdentityPolicy::AcceptSelfReported, |no| self.state.space(no).policy.identity);
-        if !identity.accepts(request.caller.verified) {
-            return Outcome::Refused(Refusal::RejectedByPolicy);
-        }
-        let key = self.request_key(&request.space, &request.caller, request);
-        let is_known = self.state.requests.get(key).is_some() && !is_broken(Broken::Dedup);
-        let body = if is_known || !request.command.is_renewal() { self.fingerprint(&request.command) } else { 0 };
-        let mut is_poll = false;
-        if let Some(remembered) = is_known.then(|| self.state.requests.get(key)).flatten() {
-            if remembered.body != body {
-                return Outcome::Refused(Refusal::RequestIdReused);
+        let is_poll = match answer {
+            Some(Answer::Given(bytes)) => {
+                let outcome = decode(&bytes.0).expect("an outcome this machine remembered");
+                return self.replay(space, outcome);
             }
-            match &remembered.answer {
-                Answer::Given(bytes) => {
-                    let outcome = decode(&bytes.0).expect("an outcome this machine remembered");
-                    return self.replay(space, outcome);
-                }
-                Answer::Waiting => is_poll = true,
-            }
-        } else if self.may_have_forgotten(request.attempt) && !request.command.is_renewal() {
-            return Outcome::Refused(Refusal::RequestForgotten);
-        }
-        if !self.state.meta.activated && !request.command.is_of_cluster() {
-            return Outcome::Refused(Refusal::NotActivated);
-        }
+            Some(Answer::Waiting) => true,
+            None => false,
+        };
 
         let ask = Ask { caller: &request.caller, space_name: &request.space, space, request: Some(key), is_poll };
         self.by = Some(Who::from(&request.caller));
@@ -60,31 +48,8 @@ impl Step<'_> {
         outcome
     }
 
-    /// Whether an attempt before this one, of which nothing is remembered, may have had an answer.
-    fn may_have_forgotten(&self, attempt: Attempt) -> bool {
-        let is_cut = self.now() < self.state.meta.requests_cut_until;
-        match attempt {
-            Attempt::First => false,
-            Attempt::Repeat => is_cut,
-            Attempt::LateRepeat => is_cut || !is_broken(Broken::LateRepeat),
-        }
-    }
-
-    fn request_key(&mut self, space: &SpaceName, caller: &Caller, request: &Request) -> RequestKey {
-        RequestKey(self.hash_of(&(space, &caller.actor, &caller.session, &request.request_id)))
-    }
-
     pub(super) fn fingerprint(&mut self, value: &impl serde::Serialize) -> u64 {
-        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-        let half = self.hash_of(value) as u64;
-        half
-    }
-
-    /// Of a value's encoding, which is unambiguous.
-    fn hash_of(&mut self, value: &impl serde::Serialize) -> u128 {
-        self.scratch.clear();
-        encode_into(&mut self.scratch, value);
-        self.state.meta.salt.hash(&self.scratch)
+        self.state.fingerprint(value, &mut self.scratch)
     }
 
     fn remember(&mut self, key: RequestKey, body: u64, weight: u64, outcome: &mut Outcome) {
@@ -235,6 +200,68 @@ impl Step<'_> {
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
         let queue = &self.state.queue(item.queue).queue;
         Refusal::LeaseLost { holder: holder.and_then(|view| disclose::holder(view, ask.caller, queue)) }
+    }
+}
+
+/// What is known of a request before its verb runs.
+pub(crate) struct Recalled<'s> {
+    key: RequestKey,
+    /// The command's fingerprint.
+    body: u64,
+    /// What was answered under its id before.
+    pub(crate) answer: Option<&'s Answer>,
+}
+
+impl State {
+    /// # Errors
+    /// What refuses a request before anyone asks for its caller's rights. None of it is remembered.
+    pub(crate) fn recall(&self, request: &Request, scratch: &mut Vec<u8>) -> Result<Recalled<'_>, Refusal> {
+        let space = self.space_numbers.get(&request.space).copied();
+        let identity = space.map_or(IdentityPolicy::AcceptSelfReported, |no| self.space(no).policy.identity);
+        if !identity.accepts(request.caller.verified) {
+            return Err(Refusal::RejectedByPolicy);
+        }
+        let Request { space, caller, request_id, .. } = request;
+        let key = RequestKey(self.hash_of(&(space, &caller.actor, &caller.session, request_id), scratch));
+        let remembered = self.requests.get(key).filter(|_| !is_broken(Broken::Dedup));
+        let is_renewal = request.command.is_renewal();
+        let is_asked = remembered.is_some() || !is_renewal;
+        let body = if is_asked { self.fingerprint(&request.command, scratch) } else { 0 };
+        let answer = match remembered {
+            Some(remembered) if remembered.body != body => return Err(Refusal::RequestIdReused),
+            Some(remembered) => Some(&remembered.answer),
+            None if self.may_have_forgotten(request.attempt) && !is_renewal => return Err(Refusal::RequestForgotten),
+            None => None,
+        };
+        // An answer that was given stays the answer.
+        let is_over = matches!(answer, Some(Answer::Given(_)));
+        if !is_over && !self.meta.activated && !request.command.is_of_cluster() {
+            return Err(Refusal::NotActivated);
+        }
+        Ok(Recalled { key, body, answer })
+    }
+
+    /// Whether an attempt before this one, of which nothing is remembered, may have had an answer.
+    fn may_have_forgotten(&self, attempt: Attempt) -> bool {
+        let is_cut = self.meta.now < self.meta.requests_cut_until;
+        match attempt {
+            Attempt::First => false,
+            Attempt::Repeat => is_cut,
+            Attempt::LateRepeat => is_cut || !is_broken(Broken::LateRepeat),
+        }
+    }
+
+    fn fingerprint(&self, value: &impl serde::Serialize, scratch: &mut Vec<u8>) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let half = self.hash_of(value, scratch) as u64;
+        half
+    }
+
+    /// Of a value's encoding, which is unambiguous.
+    fn hash_of(&self, value: &impl serde::Serialize, scratch: &mut Vec<u8>) -> u128 {
+        scratch.clear();
+        encode_into(scratch, value);
+        self.meta.salt.hash(scratch)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Claiming one item: the order of the checks is the rule.
 
-use super::{Ask, Found, Step};
+use super::{Ask, Step};
 use crate::bounds::{LEASES_PER_SESSION, RETRY_HINT};
-use crate::caller::{Caller, Role};
+use crate::caller::Caller;
 use crate::command::{Claim, OnConflict};
 use crate::names::SessionId;
 use crate::numbers::{QueueNo, SpaceNo, Span};
@@ -76,15 +76,8 @@ impl Step<'_> {
     }
 
     pub(super) fn decide_claim(&self, ask: Ask<'_>, claim: &Claim, plan: &Plan) -> Result<Decision, Refusal> {
-        let key = match self.find_visible(ask, &claim.item)? {
-            Found::Live(key) => key,
-            Found::Archived(archived) => {
-                self.check_role(ask, archived.queue, &[Role::Worker])?;
-                return Err(Refusal::TerminalItem);
-            }
-        };
+        let key = self.find_live(ask, &claim.item)?;
         let item = self.item(key);
-        self.check_role(ask, item.queue, &[Role::Worker])?;
         let lease = item.standing.lease.as_deref();
         if lease.is_some_and(|lease| lease.holder.is(ask.caller)) || plan.granted.contains(&key) {
             return Ok(Decision::Renew { key, price: self.price_of_offer(key, ask.caller, plan)? });

@@ -1,15 +1,15 @@
 //! Several claims and releases in one step, each with its own truthful outcome.
 
 use super::claim::{Decision, Plan};
-use super::{Ask, Found, Step};
-use crate::caller::Role;
+use super::{Ask, Step};
 use crate::command::{ClaimMany, OnConflict, Release};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
+use crate::rights::Need;
 use crate::state::items::{Item, ItemKey};
 
 impl Decision {
-    fn key(self) -> ItemKey {
+    pub(super) fn key(self) -> ItemKey {
         match self {
             Self::Renew { key, .. } | Self::Join(key) | Self::Grant { key, .. } | Self::TakeOver { key, .. } => key,
         }
@@ -53,7 +53,9 @@ impl Step<'_> {
         let mut plan = self.plan_of_releases(ask, &many.releases);
         let mut claims = Vec::with_capacity(many.claims.len());
         for claim in &many.claims {
-            let outcome = self.decide_claim(ask, claim, &plan).and_then(|decision| {
+            let decided =
+                self.check_right(ask, Need::of_claim(claim)).and_then(|()| self.decide_claim(ask, claim, &plan));
+            let outcome = decided.and_then(|decision| {
                 plan.note(self.item(decision.key()), decision, false);
                 self.carry_out_claim(ask, claim, decision)
             });
@@ -67,7 +69,8 @@ impl Step<'_> {
         let mut decisions = Vec::with_capacity(many.claims.len());
         for claim in &many.claims {
             debug_assert_eq!(claim.on_conflict, OnConflict::Fail, "validated");
-            let mut decision = self.decide_claim(ask, claim, &plan);
+            let right = self.check_right(ask, Need::of_claim(claim));
+            let mut decision = right.and_then(|()| self.decide_claim(ask, claim, &plan));
             if let Ok(decided) = decision {
                 let key = decided.key();
                 if plan.evicted.contains(&key) {
@@ -96,7 +99,12 @@ impl Step<'_> {
     }
 
     fn release_many(&mut self, ask: Ask<'_>, releases: &[Release]) -> Vec<Outcome> {
-        releases.iter().map(|release| self.release(ask, release).into()).collect()
+        let mut outcomes = Vec::with_capacity(releases.len());
+        for release in releases {
+            let right = self.check_right(ask, Need::of_release(release));
+            outcomes.push(right.and_then(|()| self.release(ask, release)).into());
+        }
+        outcomes
     }
 
     /// Only what the caller really holds, and once, gives room back.
@@ -113,10 +121,10 @@ impl Step<'_> {
     }
 
     fn held_for_release(&self, ask: Ask<'_>, release: &Release) -> Option<ItemKey> {
-        let Found::Live(key) = self.find_visible(ask, &release.item).ok()? else { return None };
+        self.check_right(ask, Need::of_release(release)).ok()?;
+        let key = self.find_live(ask, &release.item).ok()?;
         let lease = self.item(key).standing.lease.as_ref()?;
         let names_it = release.token.is_none_or(|token| token == lease.token);
-        self.check_role(ask, self.item(key).queue, &[Role::Worker]).ok()?;
         (lease.holder.is(ask.caller) && names_it).then_some(key)
     }
 }

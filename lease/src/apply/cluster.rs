@@ -1,8 +1,7 @@
 //! The cluster's own life: a restored backup begins an epoch, is activated, and rules are raised.
 
-use super::{Ask, Step};
+use super::Step;
 use crate::bounds::{EPOCH_ORIGIN_MS, EPOCH_SHIFT, RETRY_HINT, TOKEN_LIMIT};
-use crate::caller::Role;
 use crate::event::What;
 use crate::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Token};
 use crate::outcome::Outcome;
@@ -15,13 +14,7 @@ impl Step<'_> {
     ///
     /// A clock that is not later than the backup's newest time is wrong, or the backup's was: `accepts_clock` is an
     /// operator's word that this one is right. Tokens then rise above those in the backup as well.
-    pub(super) fn begin_epoch(
-        &mut self,
-        ask: Ask<'_>,
-        floor: Option<Token>,
-        accepts_clock: bool,
-    ) -> Result<Outcome, Refusal> {
-        check_admin(ask)?;
+    pub(super) fn begin_epoch(&mut self, floor: Option<Token>, accepts_clock: bool) -> Result<Outcome, Refusal> {
         let refused = |why: &str| Err(Refusal::RestoreRefused { why: why.into() });
         let seconds = self.wall.0.saturating_sub(EPOCH_ORIGIN_MS) / 1_000;
         let Ok(mut epoch) = u32::try_from(seconds).map(Epoch) else {
@@ -54,8 +47,7 @@ impl Step<'_> {
     }
 
     /// From now on leases are granted again.
-    pub(super) fn activate(&mut self, ask: Ask<'_>) -> Result<Outcome, Refusal> {
-        check_admin(ask)?;
+    pub(super) fn activate(&mut self) -> Result<Outcome, Refusal> {
         if self.state.meta.voiding.is_some() {
             return Err(Refusal::NotReady(NotReady { retry_after: Some(RETRY_HINT), ..NotReady::default() }));
         }
@@ -68,8 +60,7 @@ impl Step<'_> {
     }
 
     /// Proposed once every member supports the version. A node that does not must not apply this entry.
-    pub(super) fn raise_rules(&mut self, ask: Ask<'_>, version: u32) -> Result<Outcome, Refusal> {
-        check_admin(ask)?;
+    pub(super) fn raise_rules(&mut self, version: u32) -> Result<Outcome, Refusal> {
         let known = self.state.known_rules;
         if version > known || version < self.state.meta.rules_version {
             let current = self.state.meta.rules_version;
@@ -94,8 +85,4 @@ impl Step<'_> {
             self.state.openings.note_queue(queue);
         }
     }
-}
-
-fn check_admin(ask: Ask<'_>) -> Result<(), Refusal> {
-    if ask.caller.is_admin() { Ok(()) } else { Err(Refusal::Forbidden { needs: Role::Admin }) }
 }

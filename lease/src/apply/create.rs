@@ -1,8 +1,7 @@
 //! Creating items. Never execution: only an accepted claim is.
 
-use super::{Ask, Found, Step, check_role_in};
+use super::{Ask, Found, Step};
 use crate::bounds::CLASSES;
-use crate::caller::Role;
 use crate::event::What;
 use crate::item::{Content, LabelSets, Links, Mode, NewItem, Parts, sorted};
 use crate::names::ItemId;
@@ -11,6 +10,7 @@ use crate::outcome::Outcome;
 use crate::policy::{OnDependencyFailed, Policy};
 use crate::record::Key;
 use crate::refusal::Refusal;
+use crate::rights::Need;
 use crate::standing::{BlockedBy, ItemState, Standing, StateKind, Waits};
 use crate::state::items::Item;
 use std::sync::Arc;
@@ -21,13 +21,14 @@ impl Step<'_> {
         for item in items {
             // The first of them may have brought the space into being.
             let space = self.state.space_numbers.get(ask.space_name).copied();
-            outcomes.push(self.create(Ask { space, ..ask }, item).into());
+            let ask = Ask { space, ..ask };
+            let created = self.check_right(ask, Need::of_create(item)).and_then(|()| self.create(ask, item));
+            outcomes.push(created.into());
         }
         Ok(Outcome::CreatedMany(outcomes))
     }
 
     pub(super) fn create(&mut self, ask: Ask<'_>, new: &NewItem) -> Result<Outcome, Refusal> {
-        check_role_in(ask.caller, &new.queue, &[Role::Dispatcher])?;
         if let Mode::Local { owner } = &new.mode
             && *owner != ask.caller.actor
         {

@@ -2,7 +2,7 @@
 
 use super::write::{Needs, Standpoint};
 use super::{Ask, Found, Step};
-use crate::caller::{Holder, Role};
+use crate::caller::Holder;
 use crate::command::{Complete, Fail};
 use crate::event::What;
 use crate::item::{ActivityKind, Edit, Part};
@@ -147,22 +147,15 @@ impl Step<'_> {
     }
 
     pub(super) fn reopen(&mut self, ask: Ask<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
-        match self.find_visible(ask, id)? {
-            Found::Live(key) => {
-                self.check_role(ask, self.item(key).queue, &[Role::Dispatcher, Role::Operator])?;
-                Err(Refusal::WrongState { state: self.item(key).standing.state.name().into() })
-            }
-            Found::Archived(archived) => {
-                self.check_role(ask, archived.queue, &[Role::Dispatcher, Role::Operator])?;
-                self.bring_back(ask, id, *archived, What::Reopened)
-            }
+        match self.find_item(ask, id)? {
+            Found::Live(key) => Err(Refusal::WrongState { state: self.item(key).standing.state.name().into() }),
+            Found::Archived(archived) => self.bring_back(ask, id, *archived, What::Reopened),
         }
     }
 
     pub(super) fn retry(&mut self, ask: Ask<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
-        match self.find_visible(ask, id)? {
+        match self.find_item(ask, id)? {
             Found::Live(key) => {
-                self.check_role(ask, self.item(key).queue, &[Role::Operator])?;
                 let ItemState::Blocked(_) = self.item(key).standing.state else {
                     return Err(Refusal::WrongState { state: self.item(key).standing.state.name().into() });
                 };
@@ -176,7 +169,6 @@ impl Step<'_> {
                 Ok(self.moved(key))
             }
             Found::Archived(archived) => {
-                self.check_role(ask, archived.queue, &[Role::Operator])?;
                 if archived.standing.state != ItemState::Error {
                     return Err(Refusal::WrongState { state: archived.standing.state.name().into() });
                 }

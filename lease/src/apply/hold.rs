@@ -14,11 +14,10 @@ use crate::state::items::ItemKey;
 impl Step<'_> {
     /// The item whose lease this is the token of, if the caller is its holder.
     fn find_held(&self, ask: Ask<'_>, id: &ItemId, token: Token) -> Result<ItemKey, Refusal> {
-        let key = match self.find_visible(ask, id)? {
+        let key = match self.find_item(ask, id)? {
             Found::Live(key) => key,
             Found::Archived(_) => return Err(Refusal::LeaseLost { holder: None }),
         };
-        self.check_role(ask, self.item(key).queue, &[Role::Worker])?;
         let standing = &self.item(key).standing;
         if token < standing.newest_token {
             return Err(self.lease_lost(ask, key));
@@ -57,7 +56,8 @@ impl Step<'_> {
         self.show_cancel(key);
     }
 
-    /// Every lease of the caller in its session, and its worker's heartbeat. Cannot be refused.
+    /// Every lease of the caller in its session, and its worker's heartbeat. Once the caller is a worker somewhere in the space,
+    /// it cannot be refused.
     pub(super) fn renew_all(&mut self, ask: Ask<'_>, all: &RenewAll) -> Outcome {
         let mut answer = RenewalOfAll {
             renewed: 0,
@@ -74,7 +74,7 @@ impl Step<'_> {
         let mut renewed = Vec::new();
         for (token, key) in self.leases_of_session(space, ask) {
             // Taking up what was offered from a line may cost another lease of this very session.
-            if self.has_lease(key, token) && self.check_role(ask, self.item(key).queue, &[Role::Worker]).is_ok() {
+            if self.has_lease(key, token) && ask.caller.has_role(Role::Worker, &self.state.queue_of(key).queue.name) {
                 self.renew_lease(ask, key, all.lease_for);
                 renewed.push((token, key));
             }
@@ -139,11 +139,10 @@ impl Step<'_> {
         let released = |released, unassigned, state| {
             Ok(Outcome::Released { item: release.item.clone(), released, unassigned, state })
         };
-        let key = match self.find_visible(ask, &release.item)? {
+        let key = match self.find_item(ask, &release.item)? {
             Found::Live(key) => key,
             Found::Archived(archived) => return released(false, false, Some(archived.standing.state.kind())),
         };
-        self.check_role(ask, self.item(key).queue, &[Role::Worker])?;
         let standing = &self.item(key).standing;
         if release.token.is_some_and(|token| token < standing.newest_token) {
             return released(false, false, Some(standing.state.kind()));

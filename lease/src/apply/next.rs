@@ -2,9 +2,9 @@
 
 use super::claim::Plan;
 use super::grant::Terms;
-use super::{Ask, Found, Step, check_role_in};
+use super::{Ask, Found, Step};
 use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT, RETRY_HINT};
-use crate::caller::{Caller, Role};
+use crate::caller::Caller;
 use crate::command::{Cursor, Filter, Next};
 use crate::item::{Mode, RunsIn};
 use crate::names::{ItemId, Label};
@@ -26,7 +26,6 @@ pub(crate) struct Search {
 
 impl Step<'_> {
     pub(super) fn next(&mut self, ask: Ask<'_>, next: &Next) -> Result<Outcome, Refusal> {
-        check_role_in(ask.caller, &next.queue, &[Role::Worker])?;
         let empty = |why, cursor| Ok(Outcome::Empty { why, retry_after: RETRY_HINT, cursor });
         let Some(queue_no) = self.find_queue(ask, &next.queue) else {
             return empty(EmptyReason::NothingQueued, None);

@@ -1,7 +1,6 @@
 //! Ownership without a lease, and an operator's end of one: assign, unassign, revoke.
 
 use super::{Ask, Step};
-use crate::caller::Role;
 use crate::command::Revoke;
 use crate::event::What;
 use crate::names::{ActorId, ItemId};
@@ -13,7 +12,7 @@ use crate::state::items::ItemKey;
 
 impl Step<'_> {
     pub(super) fn assign(&mut self, ask: Ask<'_>, id: &ItemId, actor: &ActorId) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, id, &[Role::Dispatcher, Role::Operator])?;
+        let key = self.find_live(ask, id)?;
         let standing = &self.item(key).standing;
         if standing.lease.as_ref().is_some_and(|lease| lease.holder.actor != *actor) {
             return Err(self.conflict(ask, key));
@@ -39,7 +38,7 @@ impl Step<'_> {
     }
 
     pub(super) fn unassign(&mut self, ask: Ask<'_>, id: &ItemId, actor: &ActorId) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, id, &[Role::Dispatcher, Role::Operator])?;
+        let key = self.find_live(ask, id)?;
         let standing = &self.item(key).standing;
         if standing.lease.is_some() {
             return Err(self.conflict(ask, key));
@@ -73,7 +72,7 @@ impl Step<'_> {
     }
 
     pub(super) fn revoke(&mut self, ask: Ask<'_>, revoke: &Revoke) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, &revoke.item, &[Role::Operator])?;
+        let key = self.find_live(ask, &revoke.item)?;
         let is_held = self.item(key).standing.lease.is_some();
         let is_reserved = matches!(self.item(key).standing.state, ItemState::Reserved(_));
         if is_held {

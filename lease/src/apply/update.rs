@@ -13,6 +13,7 @@ use crate::numbers::SpaceNo;
 use crate::outcome::Outcome;
 use crate::record::Key;
 use crate::refusal::Refusal;
+use crate::rights::check_role;
 use crate::standing::ItemState;
 use crate::state::items::ItemKey;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Step<'_> {
     fn start(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
         let claim = Claim::new(update.write.item.clone());
         let decision = self.decide_claim(ask, &claim, Plan::NONE)?;
-        let key = self.find_live(ask, &update.write.item, &[Role::Worker])?;
+        let key = decision.key();
         if matches!(decision, Decision::Renew { .. }) && !update.edits.is_empty() {
             // A write to a held item carries its token, also its holder's.
             return Err(self.conflict(ask, key));
@@ -65,14 +66,9 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the caller may make these edits, and whether they make sense.
+    /// Whether these edits make sense, of this caller.
     pub(super) fn check_edits(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
-        let queue = &self.state.queue_of(key).queue.name;
-        let is_dispatcher = ask.caller.has_role(Role::Dispatcher, queue);
         for edit in edits {
-            if !is_dispatcher && !edit.field().is_holders() {
-                return Err(Refusal::Forbidden { needs: Role::Dispatcher });
-            }
             if let Edit::Mode(Mode::Local { owner }) = edit
                 && *owner != ask.caller.actor
             {
@@ -138,12 +134,10 @@ impl Step<'_> {
         if target == id {
             return Err(Refusal::invalid("target", "is the item itself"));
         }
-        let queue = match self.find_visible(ask, target) {
-            Ok(super::Found::Live(key)) => self.item(key).queue,
-            Ok(super::Found::Archived(archived)) => archived.queue,
-            Err(_) => return Err(Refusal::invalid("target", "does not exist")),
+        let Ok(found) = self.find_visible(ask, target) else {
+            return Err(Refusal::invalid("target", "does not exist"));
         };
-        self.check_role(ask, queue, &[Role::Dispatcher])
+        check_role(ask.caller, self.place(ask.caller, &found).queue, &[Role::Dispatcher])
     }
 
     /// Makes the edits; says which fields are others now. Body parts are told apart by size and word only when they

@@ -4,7 +4,7 @@ use super::claim::Plan;
 use super::grant::Terms;
 use super::{Ask, Step};
 use crate::bounds::{LEASES_PER_SESSION, PLACE_LIFE};
-use crate::caller::{Caller, Role};
+use crate::caller::Caller;
 use crate::command::{Claim, OnConflict};
 use crate::event::What;
 use crate::item::Mode;
@@ -230,7 +230,7 @@ impl Step<'_> {
 
     pub(super) fn withdraw(&mut self, ask: Ask<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
         let withdrawn = |withdrawn| Ok(Outcome::Withdrawn { item: id.clone(), withdrawn });
-        let key = match self.find_live(ask, id, &[Role::Worker]) {
+        let key = match self.find_live(ask, id) {
             Ok(key) => key,
             Err(Refusal::TerminalItem) => return withdrawn(false),
             Err(refusal) => return Err(refusal),
@@ -246,7 +246,7 @@ impl Step<'_> {
 
     /// The named actors first, in that order, with all of their places; the rest keep theirs.
     pub(super) fn reorder(&mut self, ask: Ask<'_>, id: &ItemId, actors: &[ActorId]) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, id, &[Role::Operator])?;
+        let key = self.find_live(ask, id)?;
         let Some(line) = &self.item(key).line else {
             return Ok(Outcome::Reordered { item: id.clone(), line_length: 0 });
         };

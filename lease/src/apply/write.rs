@@ -2,7 +2,6 @@
 
 use super::{Ask, Found, Step};
 use crate::bounds::{ACTIVITIES, NOTE_BYTES};
-use crate::caller::Role;
 use crate::command::{Activity, AwaitInput, HandOn, Write};
 use crate::event::What;
 use crate::item::{self, ActivityKind, Edit, Part};
@@ -43,18 +42,14 @@ impl Step<'_> {
         write: &Write,
         needs: Needs,
     ) -> Result<(ItemKey, Standpoint), Refusal> {
-        let roles: &[Role] =
-            if needs == Needs::LeaseOrRevision { &[Role::Worker, Role::Dispatcher] } else { &[Role::Worker] };
-        let key = match self.find_visible(ask, &write.item)? {
+        let key = match self.find_item(ask, &write.item)? {
             Found::Live(key) => key,
             Found::Archived(archived) => {
-                self.check_role(ask, archived.queue, roles)?;
                 let is_stale = write.token.is_some_and(|token| token < archived.standing.newest_token);
                 return Err(if is_stale { Refusal::StaleToken } else { Refusal::TerminalItem });
             }
         };
         let item = self.item(key);
-        self.check_role(ask, item.queue, roles)?;
         let standing = &item.standing;
         if needs == Needs::LeaseOrRevision && is_broken(Broken::Fencing) {
             return Ok((key, Standpoint::Optimist));

@@ -3,7 +3,7 @@
 use crate::play;
 use crate::run::{Failure, Honest, Liar, Name, Watch};
 use crate::shrink::{replay, shrink};
-use lease::caller::Holder;
+use lease::caller::{Holder, Role};
 use lease::command::{Command, Entry, Request};
 use lease::encoding::{decode, encode};
 use lease::event::{Event, What, Who};
@@ -13,14 +13,16 @@ use lease::outcome::{Grant, Outcome, Renewal};
 use lease::policy::Setting;
 use lease::record::{PLACE, STANDING};
 use lease::standing::Standing;
-use lease::{Applied, Code, Records, Refusal, Salt, State, StateHash};
+use lease::{Applied, Attempt, Code, Records, Refusal, Salt, State, StateHash};
 use std::collections::BTreeMap;
 
-const ALL: Watch = Watch { violations_every: 20, witness: true, oracle: true, trace: true, parked: false, chunk: 17 };
+const ALL: Watch =
+    Watch { violations_every: 20, witness: true, oracle: true, trace: true, parked: false, rights: false, chunk: 17 };
 const WITNESS_ALONE: Watch = Watch { oracle: false, trace: false, ..ALL };
 const ORACLE_ALONE: Watch = Watch { witness: false, trace: false, ..ALL };
 const TRACE_ALONE: Watch = Watch { witness: false, oracle: false, ..ALL };
 const PARKED_ALONE: Watch = Watch { witness: false, oracle: false, trace: false, parked: true, ..ALL };
+const RIGHTS_ALONE: Watch = Watch { witness: false, oracle: false, trace: false, rights: true, ..ALL };
 
 /// What a lie may need to know of the history.
 #[derive(Debug, Default)]
@@ -644,4 +646,31 @@ fn a_shrunk_history_still_fails_and_is_small() {
     // And a good history is no failure of any kind.
     assert_eq!(replay(2, ALL, &shrunk, &mut Honest), Ok(()));
     assert!(!shrink(2, shrunk, "nothing").is_empty());
+}
+
+/// Says that somebody lacked a right who did not, or the other way round.
+fn deny_a_right(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
+    let (Some(request), Some(outcome)) = (entry.commands.first(), applied.outcomes.first_mut()) else { return false };
+    let is_new = request.attempt == Attempt::First && matches!(request.command, Command::Pause { .. });
+    if is_new && outcome.refusal().is_none() {
+        *outcome = Outcome::Refused(Refusal::Forbidden { needs: Role::Operator });
+        return true;
+    }
+    false
+}
+
+fn grant_a_right(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
+    let (Some(request), Some(outcome)) = (entry.commands.first(), applied.outcomes.first_mut()) else { return false };
+    let is_refused = matches!(outcome, Outcome::Refused(Refusal::Forbidden { .. }));
+    if request.attempt == Attempt::First && is_refused {
+        *outcome = Outcome::Refused(Refusal::Blocked);
+        return true;
+    }
+    false
+}
+
+#[test]
+fn a_right_that_is_asked_for_in_one_place_only_is_found_out() {
+    assert_caught_once(RIGHTS_ALONE, "rights: not foreseen", deny_a_right);
+    assert_caught_once(RIGHTS_ALONE, "rights: not as foreseen", grant_a_right);
 }

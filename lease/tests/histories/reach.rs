@@ -26,6 +26,8 @@ pub(crate) struct Reach {
     pub(crate) polls: u64,
     /// Callers who waited in `next` and were told of something.
     pub(crate) woken: u64,
+    /// Commands of which it was foreseen that they lack a right.
+    pub(crate) foreseen: u64,
     /// Items that stand in a settle list.
     settling: BTreeSet<Vec<u8>>,
 }
@@ -188,6 +190,7 @@ impl Reach {
         self.repeats += other.repeats;
         self.polls += other.polls;
         self.woken += other.woken;
+        self.foreseen += other.foreseen;
     }
 
     /// What no history has come to.
@@ -210,6 +213,7 @@ impl Reach {
             (self.repeats, "no request was repeated"),
             (self.polls, "no claim was polled"),
             (self.woken, "nobody who waited in next was woken"),
+            (self.foreseen, "no lack of a right was foreseen"),
         ];
         missing.extend(counts.into_iter().filter(|(count, _)| *count == 0).map(|(_, what)| what.to_owned()));
         missing

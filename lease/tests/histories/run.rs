@@ -4,6 +4,7 @@ use crate::oracle::Oracle;
 use crate::parked::Parked;
 use crate::random::Random;
 use crate::reach::Reach;
+use crate::rights::Rights;
 use crate::store::Store;
 use lease::changes::{Change, Changes};
 use lease::encoding::{decode, encoded_len};
@@ -62,6 +63,8 @@ pub(crate) struct Watch {
     pub(crate) trace: bool,
     /// Whether callers who wait in `next` are woken.
     pub(crate) parked: bool,
+    /// Whether a lack of rights is foreseen.
+    pub(crate) rights: bool,
     /// Entries per chunk of replica B: at most so many.
     pub(crate) chunk: u64,
 }
@@ -71,7 +74,8 @@ impl Watch {
         let chunk = if seed.is_multiple_of(5) { 1_000 } else { 17 };
         let violations_every = if seed.is_multiple_of(3) { 1 } else { 5 };
         let parked = seed.is_multiple_of(4);
-        Self { violations_every, witness: true, oracle: true, trace: true, parked, chunk }
+        let rights = seed % 4 == 1;
+        Self { violations_every, witness: true, oracle: true, trace: true, parked, rights, chunk }
     }
 }
 
@@ -94,6 +98,7 @@ pub(crate) struct Run<'l> {
     witness: Witness,
     pub(crate) oracle: Oracle,
     parked: Parked,
+    rights: Rights,
     pub(crate) reach: Reach,
     liar: &'l mut dyn Liar,
     random: Random,
@@ -112,6 +117,7 @@ impl<'l> Run<'l> {
             witness: Witness::default(),
             oracle: Oracle::default(),
             parked: Parked::default(),
+            rights: Rights::default(),
             reach: Reach::default(),
             liar,
             random: Random::new(!seed),
@@ -127,11 +133,17 @@ impl<'l> Run<'l> {
         self.entries += 1;
         self.commands += entry.commands.len();
         let before = self.watch.parked.then(|| (self.a.state.clone(), self.a.store.clone()));
+        if self.watch.rights {
+            self.rights.foresee(&self.a.state, &self.a.store, entry);
+        }
         let mut applied = self.a.state.apply(entry, &self.a.store);
         self.reach.note(entry, &applied);
         self.liar.falsify(Name::A, entry, &mut applied);
         if self.watch.trace {
             self.leave_no_trace(entry, &applied)?;
+        }
+        if self.watch.rights {
+            self.rights.check(entry, &applied)?;
         }
         let mut other = self.b.state.apply(entry, &self.b.store);
         self.liar.falsify(Name::B, entry, &mut other);
@@ -181,6 +193,7 @@ impl<'l> Run<'l> {
         self.reach.repeats += self.oracle.repeats;
         self.reach.polls += self.oracle.polls;
         self.reach.woken += self.parked.woken;
+        self.reach.foreseen += self.rights.refused;
         Ok(())
     }
 

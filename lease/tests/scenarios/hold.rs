@@ -162,7 +162,7 @@ scenarios! {
          0s   created: disk r1, queued
          0s   granted: bob holds disk, token 1, until 60s
          10s  refused: forbidden, needs worker
-         10s  renewed all: 0
+         10s  refused: forbidden, needs worker
          60s  expired: bob's disk, token 1, an attempt
      "#]];
 

@@ -186,7 +186,7 @@ scenarios! {
          0s   refused: not_found
          0s   refused: forbidden, needs worker
          0s   refused: forbidden, needs admin
-         0s   renewed all: 0
+         0s   refused: forbidden, needs worker
      "#]];
 
     links_reach_no_further_than_their_makers_rights:
@@ -201,5 +201,60 @@ scenarios! {
          0s   refused: invalid: depends_on hidden does not exist; create it first
          0s   refused: invalid: target does not exist
          0s   created: a r2, queued
+     "#]];
+
+    who_works_nowhere_in_the_space_neither_renews_nor_drains_itself:
+    "roles eve reader
+     roles dee worker dev/
+     0s   eve renews all
+     0s   eve drains worker eve
+     0s   eve removes worker eve
+     0s   dee renews all
+     0s   dee drains worker dee
+     0s   dee removes worker dee
+     0s   dee drains worker eve" => expect![[r#"
+         0s   refused: forbidden, needs worker
+         0s   refused: forbidden, needs worker
+         0s   refused: forbidden, needs worker
+         0s   renewed all: 0
+         0s   no such worker
+         0s   no such worker
+         0s   refused: forbidden, needs operator
+     "#]];
+
+    what_only_a_dispatcher_edits_is_forbidden_whatever_the_token:
+    "roles bob worker
+     0s   ada creates disk in ops
+     0s   bob updates disk, reading r9, title x
+     0s   bob claims disk
+     0s   bob updates disk with token 9, title x
+     0s   bob updates disk with token 1, title x
+     0s   bob updates disk with token 1, plan x" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   refused: forbidden, needs dispatcher
+         0s   granted: bob holds disk, token 1, until 15m
+         0s   refused: forbidden, needs dispatcher
+         0s   refused: forbidden, needs dispatcher
+         0s   now: disk r3; updated: disk r3 plan
+     "#]];
+
+    who_lost_a_right_is_answered_what_it_did_before:
+    "roles bob worker + dispatcher
+     0s   bob creates disk in ops as r1
+     0s   bob claims disk for 60s as r2
+     roles bob none
+     1s   bob creates disk in ops as r1 again
+     1s   bob claims disk for 60s as r2 again
+     1s   bob creates tape in ops as r1 again
+     1s   bob creates tape in ops as r3 again
+     roles bob dispatcher
+     2s   bob creates tape in ops as r3 again" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: bob holds disk, token 1, until 60s
+         1s   again created: disk r1, queued
+         1s   again granted: bob holds disk, token 1, until 60s, 59s left
+         1s   refused: request_id_reused
+         1s   refused: not_found
+         2s   refused: not_found
      "#]];
 }

@@ -183,6 +183,7 @@ impl Call {
                     return Err(Problem::new(Code::Unavailable).with_detail(why).into());
                 }
                 Err(NoOutcome::Unavailable(_)) => {}
+                Err(NoOutcome::InDoubt(why)) => return Err(Problem::new(Code::Unknown).with_detail(why).into()),
                 Err(NoOutcome::TooLarge { what, bytes, max }) => {
                     let why = format!("{what} of {bytes} bytes, at most {max} are taken at once");
                     return Err(Problem::new(Code::TooLarge).with_detail(why).into());

@@ -328,7 +328,7 @@ pub(crate) async fn ask(node: &TokioNode, mut request: Request) -> Outcome {
             match node.submit(vec![request.clone()], Duration::from_secs(10)).await {
                 Ok(mut outcomes) => return outcomes.pop().unwrap(),
                 Err(no_outcome @ (NoOutcome::Unavailable(_) | NoOutcome::Unknown(_))) => last = Some(no_outcome),
-                Err(error @ NoOutcome::TooLarge { .. }) => panic!("{error}"),
+                Err(error @ (NoOutcome::TooLarge { .. } | NoOutcome::InDoubt(_))) => panic!("{error}"),
             }
             request.attempt = Attempt::Repeat;
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -25,7 +25,8 @@ fn calls(caller: &Caller, id: &str) -> Vec<(&'static str, &'static [&'static str
     let reason = json!({"reason": "x"});
     vec![
         ("create", DISPATCHER, caller.post("/v1/items", json!({"id": "new", "queue": "q"}))),
-        ("update", WRITER, caller.patch(item(), json!({"title": "x"}))),
+        ("update", WRITER, caller.patch(item(), json!({"body": {"plan": "x"}}))),
+        ("update", DISPATCHER, caller.patch(item(), json!({"title": "x"}))),
         ("claim", WORKER, post("claim", json!({}))),
         ("next", WORKER, caller.post("/v1/queues/q/next", json!({}))),
         ("renew", WORKER, post("renew", token.clone())),
