@@ -381,7 +381,8 @@ impl Command {
     }
 
     /// How much of the request memory it takes: a batch counts as its entries.
-    pub(crate) fn weight(&self) -> u64 {
+    #[must_use]
+    pub fn weight(&self) -> u64 {
         let entries = match self {
             Self::CreateMany(items) => items.len(),
             Self::ClaimMany(many) => many.claims.len() + many.releases.len(),

@@ -1,6 +1,7 @@
 //! How the daemon is told what to do: flags, then environment, then a TOML file, then defaults. One struct for all.
 
 use crate::daemon::{EdgeSettings, Settings, Start};
+use crate::edge::gate::GateLimits;
 use crate::edge::tls::{EdgeFiles, EdgeTls};
 use crate::identity::{Authenticator, Tokens};
 use crate::node::RaftSettings;
@@ -126,6 +127,18 @@ pub struct Options {
     #[arg(long, env = "TENURED_CONNECTIONS_PER_ADDRESS", value_name = "N", hide_short_help = true)]
     pub connections_per_address: Option<usize>,
 
+    /// Commands a second that one actor may send to this node, 5000 if not given; a batch counts as its entries
+    #[arg(long, env = "TENURED_ACTOR_COMMANDS_PER_SECOND", value_name = "N", hide_short_help = true)]
+    pub actor_commands_per_second: Option<u32>,
+
+    /// Bytes a second that one actor's commands to this node may add to the log, 8 MiB if not given
+    #[arg(long, env = "TENURED_ACTOR_BYTES_PER_SECOND", value_name = "BYTES", hide_short_help = true)]
+    pub actor_bytes_per_second: Option<u64>,
+
+    /// Bytes a second that all commands to this node in one space may add to the log, 32 MiB if not given
+    #[arg(long, env = "TENURED_SPACE_BYTES_PER_SECOND", value_name = "BYTES", hide_short_help = true)]
+    pub space_bytes_per_second: Option<u64>,
+
     /// How the log is written
     #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -226,6 +239,9 @@ impl Options {
             connections_per_address: self.connections_per_address.or(file.connections_per_address),
             log_format: self.log_format.or(file.log_format),
             otlp_endpoint: self.otlp_endpoint.or(file.otlp_endpoint),
+            actor_commands_per_second: self.actor_commands_per_second.or(file.actor_commands_per_second),
+            actor_bytes_per_second: self.actor_bytes_per_second.or(file.actor_bytes_per_second),
+            space_bytes_per_second: self.space_bytes_per_second.or(file.space_bytes_per_second),
             heartbeat_ms: self.heartbeat_ms.or(file.heartbeat_ms),
             election_min_ms: self.election_min_ms.or(file.election_min_ms),
             election_max_ms: self.election_max_ms.or(file.election_max_ms),
@@ -404,7 +420,25 @@ impl Options {
         };
         let mut edge = EdgeSettings::new(listen, authenticator, tls);
         edge.metrics_open = self.metrics_open.unwrap_or(edge.metrics_open);
+        self.set_rates(&mut edge.gate)?;
         Ok(Some(edge))
+    }
+
+    /// What one actor, and all in one space, may send over time.
+    fn set_rates(&self, gate: &mut GateLimits) -> Result<(), ConfigError> {
+        let positive = |flag: &str, given: Option<u64>| match given {
+            Some(0) => wrong(format!("{flag} must be above 0")),
+            given => Ok(given),
+        };
+        if let Some(rate) = self.actor_commands_per_second {
+            positive("--actor-commands-per-second", Some(u64::from(rate)))?;
+            (gate.actor_rate, gate.actor_burst) = (rate, rate.saturating_mul(2));
+        }
+        let of_actor = positive("--actor-bytes-per-second", self.actor_bytes_per_second)?;
+        let of_space = positive("--space-bytes-per-second", self.space_bytes_per_second)?;
+        gate.actor_byte_rate = of_actor.unwrap_or(gate.actor_byte_rate);
+        gate.space_byte_rate = of_space.unwrap_or(gate.space_byte_rate);
+        Ok(())
     }
 
     /// What the node shows its peers, if anything.

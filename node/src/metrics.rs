@@ -56,6 +56,7 @@ struct Inner {
     auth_failures: Family<Labels<1>, Counter>,
     tls_failures: Counter,
     body_bytes: Counter,
+    command_bytes: Counter,
     streams: Gauge,
     in_flight: Gauge,
     connections: Gauge,
@@ -85,6 +86,7 @@ impl Metrics {
             auth_failures: Family::default(),
             tls_failures: Counter::default(),
             body_bytes: Counter::default(),
+            command_bytes: Counter::default(),
             streams: Gauge::default(),
             in_flight: Gauge::default(),
             connections: Gauge::default(),
@@ -134,6 +136,11 @@ impl Metrics {
     /// The body of a request was read.
     pub fn body_read(&self, bytes: u64) {
         self.0.body_bytes.inc_by(bytes);
+    }
+
+    /// A command of so many bytes was let in.
+    pub fn command_bytes(&self, bytes: u64) {
+        self.0.command_bytes.inc_by(bytes);
     }
 
     /// A watch stream is open as long as the answer lives.
@@ -231,6 +238,12 @@ impl Inner {
             "Bytes of request bodies read",
             Unit::Bytes,
             self.body_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "command",
+            "Bytes of commands let in, as they stand in the log",
+            Unit::Bytes,
+            self.command_bytes.clone(),
         );
         registry.register("streams_open", "Watch streams that are open", self.streams.clone());
         registry.register("requests_in_flight", "Requests that are being worked on", self.in_flight.clone());

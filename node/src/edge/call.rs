@@ -3,7 +3,7 @@
 use crate::edge::Edge;
 use crate::edge::answer::{Age, Failure, Viewed};
 use crate::edge::extract::Asking;
-use crate::edge::gate::{Admitted, Class, Cost, Parked, Parking, Shed};
+use crate::edge::gate::{Admitted, Class, Cost, Entry, Parked, Parking, Shed};
 use crate::edge::repeat::Repeat;
 use crate::edge::server::Stopping;
 use crate::hub::{Waiter, Woken};
@@ -13,7 +13,6 @@ use api::item::Body;
 use api::names::Number;
 use api::{Calendar, Code, Problem};
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
 use lease::caller::{Caller, QueueScope, Right, Role};
 use lease::command::OnConflict;
@@ -51,6 +50,10 @@ pub enum Consistency {
     Local,
 }
 
+/// How many bytes of body were read, whatever the head said of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyBytes(pub(super) usize);
+
 /// A request of a caller that is known.
 #[derive(Debug)]
 pub struct Call {
@@ -73,8 +76,8 @@ impl FromRequestParts<Edge> for Call {
         };
         let caller = asking.identity.caller(&asking.space, asking.session.clone());
         let stopping = parts.extensions.get::<Stopping>().cloned();
-        let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        Ok(Self { edge: edge.clone(), asking, caller, stopping, bytes: length.unwrap_or(0) })
+        let bytes = parts.extensions.get::<BodyBytes>().map_or(0, |read| read.0);
+        Ok(Self { edge: edge.clone(), asking, caller, stopping, bytes })
     }
 }
 
@@ -146,8 +149,7 @@ impl Call {
     pub async fn run_polling(&self, command: Command, poll: Duration) -> Result<Outcome, Failure> {
         let request = self.request(command);
         lease::validate(&request).map_err(|refusal| self.refused(refusal))?;
-        let (class, commands) = (class_of(&request.command), commands_in(&request.command));
-        let admitted = self.admit(class, commands).map_err(|failure| self.in_doubt(failure))?;
+        let admitted = self.admit_command(&request).map_err(|failure| self.in_doubt(failure))?;
         // One who waits in line does no work meanwhile.
         if is_waiting(&request.command) {
             let place = admitted.parked(self.actor().as_str(), Parking::Waiter).map_err(|shed| self.sent_away(shed));
@@ -196,10 +198,21 @@ impl Call {
         }
     }
 
-    pub(super) fn admit(&self, class: Class, commands: usize) -> Result<Admitted, Failure> {
-        let commands = u32::try_from(commands).unwrap_or(u32::MAX);
+    /// Room for a view.
+    pub(super) fn admit(&self, class: Class, commands: u32) -> Result<Admitted, Failure> {
         let cost = Cost { commands, bytes: self.bytes };
         self.edge.gate.admit(self.actor().as_str(), class, cost).map_err(|shed| self.sent_away(shed))
+    }
+
+    /// A batch weighs as much as it does in the memory of requests.
+    fn admit_command(&self, request: &Request) -> Result<Admitted, Failure> {
+        let commands = u32::try_from(request.command.weight()).unwrap_or(u32::MAX);
+        let bytes = lease::encoding::encoded_len(request);
+        let entry = Entry { space: request.space.as_str(), bytes };
+        let (class, cost) = (class_of(&request.command), Cost { commands, bytes: self.bytes });
+        let admitted = self.edge.gate.admit_entry(self.actor().as_str(), class, cost, Some(entry));
+        self.edge.node.metrics().command_bytes(if admitted.is_ok() { bytes as u64 } else { 0 });
+        admitted.map_err(|shed| self.sent_away(shed))
     }
 
     /// Room to wait without working.
@@ -393,14 +406,6 @@ fn class_of(command: &Command) -> Class {
         | Command::BeginEpochAcceptingClock { .. }
         | Command::Activate
         | Command::RaiseRules { .. } => Class::Work,
-    }
-}
-
-fn commands_in(command: &Command) -> usize {
-    match command {
-        Command::CreateMany(items) => items.len(),
-        Command::ClaimMany(many) => many.claims.len() + many.releases.len(),
-        _ => 1,
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::edge::answer::{Failure, Told, finished, named};
 use crate::edge::body::{BodyLimits, WholeBody};
+use crate::edge::call::BodyBytes;
 use crate::edge::extract::{Asking, cut};
 use crate::edge::server::{Answering, Answers};
 use crate::edge::unsent::{Full, Owed, Unsent};
@@ -146,6 +147,7 @@ impl Inner {
                         self.edge.node.metrics().shed("body_bytes");
                     }
                 })?;
+                parts.extensions.insert(BodyBytes(bytes.len()));
                 body = Body::from(bytes);
                 room = Some(taken);
             }

@@ -7,9 +7,12 @@
 //! is let in than what is finished in that time; while they are quicker and the room is used, the room grows.
 
 mod actors;
+mod bucket;
 
 use actors::{Actor, Actors};
+use bucket::{Bucket, Fill};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +34,11 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const RETRY_PARKED: Duration = Duration::from_secs(1);
 /// Of a hundred: what an actor who has its share or more may use less of the room.
 const ABOVE_SHARE: usize = 5;
+/// Spaces share so many buckets of bytes, by a hash with a random key. More than there are spaces on most nodes.
+const SPACE_BUCKETS: usize = 4_096;
+/// A renewal, or what ends a lease, of so many bytes is let in whatever its actor or its space has written before. The
+/// rate of commands still bounds it: at 5,000 a second these are 5 MiB.
+const SMALL_BYTES: usize = 1_024;
 
 /// What a call is to others, from the last to be sent away to the first. Each may fill only a part of every room, so
 /// that there is some left for the one before.
@@ -69,10 +77,14 @@ pub struct GateLimits {
     pub in_flight_max: usize,
     /// Bytes of commands in flight. Default 256 MiB.
     pub bytes_max: usize,
-    /// Commands a second of one actor, over time. Default 5,000.
+    /// Commands a second of one actor, over time; a batch is as many as it has entries. Default 5,000.
     pub actor_rate: u32,
     /// Commands at once of an actor that has been quiet. Default 10,000.
     pub actor_burst: u32,
+    /// Bytes a second that the commands of one actor add to the log, over time. Default 8 MiB.
+    pub actor_byte_rate: u64,
+    /// And those of all actors in one space. Default 32 MiB.
+    pub space_byte_rate: u64,
     /// Commands in flight of one actor. Default 1,024.
     pub actor_in_flight_max: usize,
     /// Bytes in flight of one actor. Default 32 MiB.
@@ -97,6 +109,8 @@ impl Default for GateLimits {
             bytes_max: 256 * 1024 * 1024,
             actor_rate: 5_000,
             actor_burst: 10_000,
+            actor_byte_rate: 8 * 1024 * 1024,
+            space_byte_rate: 32 * 1024 * 1024,
             actor_in_flight_max: 1_024,
             actor_bytes_max: 32 * 1024 * 1024,
             waiters_max: 50_000,
@@ -111,9 +125,17 @@ impl Default for GateLimits {
 /// What a call weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// One, or as many as are in a batch. A batch never weighs more than a quarter of the smallest room.
+    /// One, or as many as are in a batch. In flight, a batch never weighs more than a quarter of the room or of its
+    /// actor's; its actor's rate is charged for all of it.
     pub commands: u32,
     /// Of its body.
+    pub bytes: usize,
+}
+
+/// What a call adds to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub space: &'a str,
     pub bytes: usize,
 }
 
@@ -180,6 +202,9 @@ struct State {
     waiters: usize,
     streams: usize,
     actors: Actors,
+    /// Of bytes, by space.
+    spaces: Box<[Bucket]>,
+    space_names: RandomState,
     window: Window,
     /// Commands a second.
     throughput: f64,
@@ -226,6 +251,7 @@ impl Gate {
     /// `clock` says how much time has passed since some beginning, and never goes back.
     #[must_use]
     pub fn with_clock(limits: GateLimits, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        let full = Bucket::full(limits.fill_of_space(), clock());
         let state = State {
             room: FIRST_ROOM.min(limits.in_flight_max).max(limits.in_flight_min),
             in_flight: 0,
@@ -233,6 +259,8 @@ impl Gate {
             waiters: 0,
             streams: 0,
             actors: Actors::new(&limits),
+            spaces: vec![full; SPACE_BUCKETS].into(),
+            space_names: RandomState::new(),
             window: Window { began: clock(), ..Window::default() },
             throughput: 0.0,
             admitted: 0,
@@ -241,20 +269,30 @@ impl Gate {
         Self(Arc::new(Shared { limits, clock: Box::new(clock), state: Mutex::new(state) }))
     }
 
-    /// Room for a call that is worked on from now on.
+    /// Room for a call that is worked on from now on and adds nothing to the log.
     ///
     /// # Errors
     /// When there is none for this class or this actor.
     pub fn admit(&self, actor: &str, class: Class, cost: Cost) -> Result<Admitted, Shed> {
+        self.admit_entry(actor, class, cost, None)
+    }
+
+    /// Room for a call that adds this to the log.
+    ///
+    /// # Errors
+    /// When there is none for this class, this actor or this space.
+    pub fn admit_entry(
+        &self,
+        actor: &str,
+        class: Class,
+        cost: Cost,
+        entry: Option<Entry<'_>>,
+    ) -> Result<Admitted, Shed> {
         let limits = &self.0.limits;
         let now = (self.0.clock)();
-        let heaviest = limits.in_flight_min / 4;
-        let commands = usize::try_from(cost.commands).unwrap_or(usize::MAX).min(heaviest).max(1);
-        let bytes = cost.bytes.min(limits.bytes_max / 4).min(limits.actor_bytes_max / 4);
-
         let mut state = self.0.lock();
-        match state.find_room(limits, actor, class, commands, bytes, now) {
-            Ok(actor) => {
+        match state.find_room(limits, actor, class, cost, entry, now) {
+            Ok((actor, Held { commands, bytes })) => {
                 drop(state);
                 Ok(Admitted { gate: self.clone(), actor, commands, bytes, began: now, is_done: false })
             }
@@ -310,16 +348,41 @@ impl Shared {
     }
 }
 
+impl GateLimits {
+    fn fill_of_actor(&self) -> Fill {
+        Fill { rate: f64::from(self.actor_rate), burst: f64::from(self.actor_burst) }
+    }
+
+    fn bytes_of_actor(&self) -> Fill {
+        Fill::of_bytes(self.actor_byte_rate)
+    }
+
+    fn fill_of_space(&self) -> Fill {
+        Fill::of_bytes(self.space_byte_rate)
+    }
+}
+
+/// What a call takes of the rooms while it is in flight.
+struct Held {
+    commands: usize,
+    bytes: usize,
+}
+
 impl State {
+    #[allow(clippy::cast_precision_loss, reason = "numbers of commands and bytes are far below 2^52")]
     fn find_room(
         &mut self,
         limits: &GateLimits,
         name: &str,
         class: Class,
-        commands: usize,
-        bytes: usize,
+        cost: Cost,
+        entry: Option<Entry<'_>>,
         now: Duration,
-    ) -> Result<u64, Shed> {
+    ) -> Result<(u64, Held), Shed> {
+        let heaviest = (self.room / 4).min(limits.actor_in_flight_max / 4);
+        let all = usize::try_from(cost.commands).unwrap_or(usize::MAX).max(1);
+        let commands = all.min(heaviest.max(1));
+        let bytes = cost.bytes.min(limits.bytes_max / 4).min(limits.actor_bytes_max / 4);
         let drained = self.drained_in(limits, class, commands);
         // As if one more were about to come, for whom something must be left.
         let share = self.room / (self.actors.working() + 1);
@@ -337,8 +400,36 @@ impl State {
         } else if self.bytes + bytes > part_of(limits.bytes_max, part) {
             Some(shed("bytes", false, drained))
         } else {
-            // Last, because it takes from the bucket.
-            actor.bucket.take(limits, class, commands, now).err().map(|wait| shed("actor_rate", true, wait))
+            // Last, because it takes from the buckets: from all of them or from none.
+            let wanted = all as f64;
+            let of_actor = actor.bucket.wait(limits.fill_of_actor(), class, wanted, now);
+            let is_small = class <= Class::Finish && entry.is_some_and(|entry| entry.bytes <= SMALL_BYTES);
+            let written = entry.map(|entry| {
+                #[allow(clippy::cast_possible_truncation, reason = "a part of a hash is a hash")]
+                let nth = self.space_names.hash_one(entry.space) as usize % SPACE_BUCKETS;
+                (entry.bytes as f64, &mut self.spaces[nth])
+            });
+            match (of_actor, written) {
+                (Some(wait), _) => Some(shed("actor_rate", true, wait)),
+                (None, None) => {
+                    actor.bucket.take(limits.fill_of_actor(), class, wanted);
+                    None
+                }
+                (None, Some((bytes, of_space))) => {
+                    let (own, all) = (limits.bytes_of_actor(), limits.fill_of_space());
+                    let waits = (actor.written.wait(own, class, bytes, now), of_space.wait(all, class, bytes, now));
+                    match waits {
+                        (Some(wait), _) if !is_small => Some(shed("actor_byte_rate", true, wait)),
+                        (_, Some(wait)) if !is_small => Some(shed("space_byte_rate", false, wait)),
+                        _ => {
+                            actor.bucket.take(limits.fill_of_actor(), class, wanted);
+                            actor.written.take(own, class, bytes);
+                            of_space.take(all, class, bytes);
+                            None
+                        }
+                    }
+                }
+            }
         };
         if let Some(refused) = refused {
             self.actors.settle(key);
@@ -355,7 +446,7 @@ impl State {
         self.bytes += bytes;
         self.admitted += 1;
         self.window.in_flight_peak = self.window.in_flight_peak.max(self.in_flight);
-        Ok(key)
+        Ok((key, Held { commands, bytes }))
     }
 
     fn find_place(&mut self, limits: &GateLimits, name: &str, parking: Parking, now: Duration) -> Result<u64, Shed> {

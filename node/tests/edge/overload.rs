@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const NOISY: [&str; 6] = ["noisy-0", "noisy-1", "noisy-2", "noisy-3", "noisy-4", "noisy-5"];
 /// Of each of them, at a time.
 const BATCHES: usize = 24;
-/// Commands in a batch: the most that one is counted as.
+/// Commands in a batch.
 const WEIGHT: usize = 64;
 /// The room of a node that has just started, in commands: it has not seen a slow answer yet.
 const ROOM: usize = 2_048;
@@ -208,7 +208,11 @@ async fn one_who_looks_far_into_the_past_too_often_is_told_so_and_renewals_are_t
     // A long way back to the first event.
     for nth in 0..HISTORY {
         let items: Vec<Value> = (0..1_000).map(|item| json!({"id": format!("i{nth}-{item}"), "queue": "q"})).collect();
-        ada.post("/v1/items/batch", json!({"items": items})).ok().await;
+        // Her rate is charged for each of them.
+        until("they are taken", async || {
+            ada.post("/v1/items/batch", json!({"items": items})).answer().await.status == 200
+        })
+        .await;
     }
     let path = "/v1/items/first/held_at?at_ms=999999999999999";
     assert_eq!(bob.get(path).ok().await["held"], true);
@@ -275,4 +279,41 @@ async fn bodies_that_come_slowly_take_no_room_from_others() {
     ada.post("/v1/items", large).ok().await;
     let text = String::from_utf8(ada.get("/metrics").answer().await.bytes.to_vec()).unwrap();
     assert!(value(&text, "tenure_requests_shed_total{reason=\"body_bytes\"}") > 0.0, "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_who_writes_too_many_bytes_is_told_when_to_come_back_and_still_renews() {
+    let options = ["--actor-bytes-per-second", "50000", "--space-bytes-per-second", "1000000"];
+    let mut edge = Edge::begun(&usual(), async |world| {
+        world.options.extend(options.map(String::from));
+        world.start_three().await;
+    })
+    .await;
+    let node = edge.world.follower().await;
+    let (root, ada) = (edge.caller("root").at(node), edge.caller("ada").at(node));
+    ada.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
+    let token = ada.post("/v1/items/a/claim", json!({})).ok().await["token"].clone();
+    let plan = || {
+        let body = json!({"token": token, "kind": "plan_updated", "note": "x".repeat(60_000)});
+        ada.post("/v1/items/a/activity", body)
+    };
+    // Four seconds' worth are taken at once; then it is one write in more than a second.
+    let mut taken = 0;
+    let problem = loop {
+        let answer = plan().answer().await.json();
+        if answer["code"] == "rate_limited" {
+            break answer;
+        }
+        assert!(answer["code"].is_null() && taken < 100, "{answer}");
+        taken += 1;
+    };
+    assert!(taken > 0 && problem["retry_after_ms"].as_u64() > Some(0), "{problem}");
+    assert_eq!((&problem["took_effect"], &problem["detail"]), (&json!("no"), &json!("actor byte rate")), "{problem}");
+    ada.post("/v1/items/a/renew", json!({"token": token})).ok().await;
+    ada.get("/v1/items/a").ok().await;
+    root.post("/v1/items", json!({"id": "b", "queue": "q", "body": {"prompt": "x".repeat(60_000)}})).ok().await;
+    assert!(value(&scrape(&root).await, "tenure_requests_shed_total{reason=\"actor_byte_rate\"}") >= 1.0);
+    assert!(value(&scrape(&root).await, "tenure_command_bytes_total") > 60_000.0);
+    until("it may write again", async || plan().answer().await.status == 200).await;
+    ada.post("/v1/items/a/complete", json!({"token": token})).ok().await;
 }

@@ -3,14 +3,16 @@
 //! They are known by a hash with a random key, so that an entry has a fixed size whatever the name. Two actors of one
 //! hash would share their limits; among 65,536 that is less likely than one in a billion, and nobody can provoke it.
 
-use super::{Class, GateLimits};
+use super::GateLimits;
+use super::bucket::{Bucket, Fill};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 pub(super) struct Actors {
     max: usize,
-    burst: f64,
+    commands: Fill,
+    bytes: Fill,
     names: RandomState,
     known: HashMap<u64, Actor>,
     /// Those with nothing going on, by when they were last seen.
@@ -25,23 +27,21 @@ pub(super) struct Actor {
     pub(super) bytes: usize,
     pub(super) waiters: usize,
     pub(super) streams: usize,
+    /// Commands.
     pub(super) bucket: Bucket,
+    /// Bytes that it adds to the log.
+    pub(super) written: Bucket,
     /// Its key among the idle.
     idle_since: Option<u64>,
     is_working: bool,
-}
-
-/// How much an actor may still ask at once. It fills up as time passes.
-pub(super) struct Bucket {
-    level: f64,
-    filled_at: Duration,
 }
 
 impl Actors {
     pub(super) fn new(limits: &GateLimits) -> Self {
         Self {
             max: limits.actors_max.max(1),
-            burst: f64::from(limits.actor_burst),
+            commands: limits.fill_of_actor(),
+            bytes: limits.bytes_of_actor(),
             names: RandomState::new(),
             known: HashMap::new(),
             idle: BTreeMap::new(),
@@ -67,13 +67,14 @@ impl Actors {
             let (_, longest) = self.idle.pop_first()?;
             self.known.remove(&longest);
         }
-        let burst = self.burst;
+        let (commands, written) = (self.commands, self.bytes);
         let actor = self.known.entry(key).or_insert_with(|| Actor {
             in_flight: 0,
             bytes: 0,
             waiters: 0,
             streams: 0,
-            bucket: Bucket { level: burst, filled_at: now },
+            bucket: Bucket::full(commands, now),
+            written: Bucket::full(written, now),
             idle_since: None,
             is_working: false,
         });
@@ -107,33 +108,5 @@ impl Actors {
             actor.idle_since = Some(self.turn);
             self.idle.insert(self.turn, key);
         }
-    }
-}
-
-impl Bucket {
-    /// A class takes no more than leaves the ones before it their part.
-    ///
-    /// # Errors
-    /// How long until there would be enough.
-    #[allow(clippy::cast_precision_loss, reason = "numbers of commands are far below 2^52")]
-    pub(super) fn take(
-        &mut self,
-        limits: &GateLimits,
-        class: Class,
-        commands: usize,
-        now: Duration,
-    ) -> Result<(), Duration> {
-        let (burst, rate) = (f64::from(limits.actor_burst), f64::from(limits.actor_rate));
-        self.level = burst.min(self.level + rate * now.saturating_sub(self.filled_at).as_secs_f64());
-        self.filled_at = now;
-        let kept = burst * (100 - class.part()) as f64 / 100.0;
-        // Else a batch larger than the whole bucket would never be let in.
-        let wanted = (commands as f64).min(burst - kept);
-        let missing = kept + wanted - self.level;
-        if missing > 0.0 {
-            return Err(Duration::try_from_secs_f64(missing / rate).unwrap_or(Duration::MAX));
-        }
-        self.level -= wanted;
-        Ok(())
     }
 }

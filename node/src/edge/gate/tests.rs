@@ -121,7 +121,9 @@ fn a_noisy_actor_does_not_take_all_the_bytes() {
 fn a_call_heavier_than_the_whole_room_is_let_in_alone() {
     let world = world(GateLimits::default());
     for class in ALL {
-        assert!(world.gate.admit("ada", class, Cost { commands: u32::MAX, bytes: usize::MAX }).is_ok(), "{class:?}");
+        // Each by an actor of its own: the rate of one is charged for all of it.
+        let cost = Cost { commands: u32::MAX, bytes: usize::MAX };
+        assert!(world.gate.admit(&format!("{class:?}"), class, cost).is_ok(), "{class:?}");
     }
 }
 
@@ -357,4 +359,96 @@ fn one_who_begins_to_wait_tells_nothing_of_how_quick_the_node_is() {
     let status = world.gate.status();
     assert_eq!((status.room, status.throughput), (256, 50), "from {room}");
     assert_eq!((status.in_flight, status.waiters), (0, 0));
+}
+
+#[test]
+fn an_actors_rate_is_charged_for_every_entry_of_a_batch() {
+    let world = world(GateLimits::default());
+    let batch = Cost { commands: 1_000, bytes: 0 };
+    let mut batches = 0;
+    let shed = loop {
+        match world.gate.admit("ada", Class::Bulk, batch) {
+            Ok(admitted) => admitted.done(),
+            Err(shed) => break shed,
+        }
+        batches += 1;
+    };
+    // Seven tenths of 10,000: the rest is kept for renewals and for what ends leases.
+    assert_eq!((batches, shed.reason), (7, "actor_rate"));
+    assert_eq!(shed.retry_after, Duration::from_millis(200));
+    assert!(world.admit("ada", Class::Renewal).is_ok());
+    assert!(world.gate.admit("bob", Class::Bulk, batch).is_ok(), "it is ada's limit");
+}
+
+#[test]
+fn a_batch_in_flight_weighs_its_entries_up_to_a_quarter_of_the_room() {
+    let weight = |room: usize, commands: u32| {
+        let world = world(GateLimits { in_flight_min: room, in_flight_max: room, ..GateLimits::default() });
+        let _held = world.gate.admit("ada", Class::Bulk, Cost { commands, bytes: 0 }).unwrap();
+        world.gate.status().in_flight
+    };
+    assert_eq!([weight(256, 50), weight(256, 1_000), weight(800, 1_000), weight(16_384, 1_000)], [50, 64, 200, 256]);
+}
+
+fn write(world: &World, actor: &str, space: &str, class: Class, bytes: usize) -> Result<(), Shed> {
+    let admitted = world.gate.admit_entry(actor, class, Cost::one(0), Some(Entry { space, bytes }))?;
+    admitted.done();
+    Ok(())
+}
+
+/// How often it is let in before it is sent away.
+fn write_on(world: &World, actor: &str, space: &str, class: Class, bytes: usize) -> (usize, Shed) {
+    let mut writes = 0;
+    loop {
+        match write(world, actor, space, class, bytes) {
+            Ok(()) => writes += 1,
+            Err(shed) => return (writes, shed),
+        }
+    }
+}
+
+const KIB: usize = 1_024;
+
+#[test]
+fn what_an_actor_adds_to_the_log_is_bounded_in_bytes_a_second() {
+    let limits = GateLimits { actor_byte_rate: 1_000 * KIB as u64, ..GateLimits::default() };
+    let world = world(limits);
+    // A bucket holds four seconds, of which bulk gets seven tenths.
+    let (writes, shed) = write_on(&world, "ada", "default", Class::Bulk, 100 * KIB);
+    assert_eq!((writes, shed.reason, shed.is_actors_own), (28, "actor_byte_rate", true));
+    assert_eq!(shed.retry_after, Duration::from_millis(100));
+    write(&world, "ada", "default", Class::Finish, 100 * KIB).unwrap();
+    write(&world, "ada", "default", Class::Renewal, 100 * KIB).unwrap();
+    write(&world, "bob", "default", Class::Bulk, 100 * KIB).unwrap();
+    assert!(world.admit("ada", Class::Bulk).is_ok(), "a view adds nothing");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(write_on(&world, "ada", "default", Class::Bulk, 100 * KIB).0, 18);
+}
+
+#[test]
+fn what_is_larger_than_a_bucket_of_bytes_is_let_in_when_it_is_full() {
+    let world = world(GateLimits { actor_byte_rate: 1_000, ..GateLimits::default() });
+    write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap();
+    let shed = write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap_err();
+    assert_eq!((shed.reason, shed.retry_after), ("actor_byte_rate", Duration::from_millis(2_800)));
+}
+
+#[test]
+fn what_a_space_adds_to_the_log_is_bounded_and_ordinary_renewals_and_ends_are_let_in() {
+    let limits =
+        GateLimits { space_byte_rate: 1_000 * KIB as u64, actor_in_flight_max: 10_000, ..GateLimits::default() };
+    let world = world(limits);
+    let (writes, shed) = write_on(&world, "ada", "one", Class::Work, 100 * KIB);
+    assert_eq!((writes, shed.reason, shed.is_actors_own), (34, "space_byte_rate", false));
+    assert_eq!(write(&world, "bob", "one", Class::Work, 100 * KIB).unwrap_err().reason, "space_byte_rate");
+    write(&world, "ada", "another", Class::Work, 100 * KIB).unwrap();
+    // Also when renewals that are no ordinary ones have taken the rest.
+    write_on(&world, "ada", "one", Class::Renewal, 100 * KIB);
+    for class in [Class::Renewal, Class::Finish] {
+        assert!(write(&world, "bob", "one", class, 100 * KIB).is_err());
+        for _ in 0..1_000 {
+            write(&world, "bob", "one", class, KIB).unwrap();
+        }
+    }
+    assert!(write(&world, "bob", "one", Class::Work, 1).is_err());
 }

@@ -432,4 +432,4 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
 }
 
 /// What looking for a holder of the past weighs, in ordinary calls.
-const HELD_AT_WEIGHT: usize = 16;
+const HELD_AT_WEIGHT: u32 = 16;
