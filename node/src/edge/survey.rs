@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// What a view weighs that may examine thousands of items, in ordinary calls.
-pub(super) const HEAVY: usize = 40;
+pub(super) const HEAVY: u32 = 40;
 
 /// How many of them run at a time: half of the cores serve calls meanwhile.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Call {
     pub async fn survey<R: Send + 'static>(
         &self,
         consistency: Consistency,
-        weight: usize,
+        weight: u32,
         mut look: impl FnMut(&State, &dyn Archive, Calendar) -> Result<ControlFlow<R>, Refusal> + Send + 'static,
     ) -> Result<Viewed<R>, Failure> {
         let admitted = self.admit(Class::Bulk, weight)?;

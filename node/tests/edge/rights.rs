@@ -4,7 +4,7 @@
 use crate::client::until;
 use crate::http::{Ask, Caller};
 use crate::metrics::{scrape, value};
-use crate::people::{Edge, person, scoped, usual, write_tokens};
+use crate::people::{Edge, in_queues, person, usual, write_tokens};
 use serde_json::{Value, json};
 
 /// The last index of the leader's log.
@@ -102,7 +102,7 @@ async fn nothing_that_a_caller_without_roles_sends_enters_the_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_a_worker_does_beyond_its_queues_enters_the_log() {
     let mut people = usual();
-    people.push(scoped("xena", "default", &["worker"], "x"));
+    people.push(in_queues("xena", "default", &["worker"], &["x*"]));
     let mut edge = Edge::start(&people).await;
     let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
     let root = edge.caller("root").at(leader);
