@@ -1,5 +1,6 @@
 //! One reader that asks for much: holders keep what they hold, and are answered meanwhile.
 
+use crate::client::until;
 use crate::people::{Edge, person, usual};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,7 +23,14 @@ async fn crowded() -> Edge {
     let new = |nth: usize| json!({"id": format!("item-{nth}"), "queue": format!("q-{}", nth % QUEUES)});
     for first in (0..ITEMS).step_by(1_000) {
         let items: Vec<Value> = (first..first + 1_000).map(new).collect();
-        root.post("/v1/items/batch", json!({"items": items})).ok().await;
+        let items = json!({"items": items});
+        // One actor creates no more than so many in a second.
+        until("the items are created", async || {
+            let answer = root.post("/v1/items/batch", items.clone()).answer().await;
+            assert!([200, 429].contains(&answer.status), "{answer:?}");
+            answer.status == 200
+        })
+        .await;
     }
     edge
 }
@@ -49,7 +57,7 @@ async fn views_during_renewals(path: &'static str) -> usize {
             })
         })
         .collect();
-    crate::client::until("views are answered", async || answered.load(Ordering::Relaxed) > 0).await;
+    until("views are answered", async || answered.load(Ordering::Relaxed) > 0).await;
     let before = answered.load(Ordering::Relaxed);
     for _ in 0..RENEWALS {
         ada.post("/v1/items/item-1/renew", json!({"token": token})).ok().await;
