@@ -49,7 +49,7 @@ pub struct Shared {
     pub patience: Duration,
     /// Metrics are told without a token to whoever asks on this machine.
     pub metrics_open: bool,
-    /// The log is told that this node is not ready, now and then.
+    /// Limits how often the log says that this node is not ready.
     pub(crate) unfit: Mutex<Throttle>,
     pub wall: WallClock,
 }

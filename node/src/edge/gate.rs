@@ -34,9 +34,10 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const RETRY_PARKED: Duration = Duration::from_secs(1);
 /// Of a hundred: what an actor who has its share or more may use less of the room.
 const ABOVE_SHARE: usize = 5;
-/// Spaces share so many buckets of bytes, by a hash with a random key. More than there are spaces on most nodes.
+/// The number of byte buckets that spaces share. A hash with a random key chooses the bucket of a space. Most nodes have fewer
+/// spaces than this.
 const SPACE_BUCKETS: usize = 4_096;
-/// A renewal, or what ends a lease, of so many bytes is let in whatever its actor or its space has written before. The
+/// A renewal or an ending of a lease of at most this size is let in regardless of the byte rates of its actor and space. The
 /// rate of commands still bounds it: at 5,000 a second these are 5 MiB.
 const SMALL_BYTES: usize = 1_024;
 

@@ -48,11 +48,12 @@ impl Call {
             let why = "this node has too many lists to make: ask for less at a time, or ask another node";
             Failure::from(Problem::new(Code::Unavailable).with_detail(why))
         };
+        // Before its turn: without a quorum it would keep local views from theirs.
+        if consistency == Consistency::Linearizable {
+            self.edge.node.in_step(CALL_WITHIN).await.map_err(unread)?;
+        }
         let turn = tokio::time::timeout_at(by.into(), self.edge.surveys.0.clone().acquire_owned()).await;
         let turn = turn.map_err(|_| too_busy())?.map_err(|_| Failure::from(Code::Internal))?;
-        if consistency == Consistency::Linearizable {
-            self.edge.node.in_step(by.saturating_duration_since(Instant::now())).await.map_err(unread)?;
-        }
         let (node, wall) = (self.edge.node.clone(), (self.edge.wall)());
         // A caller that leaves ends it.
         let left = CancellationToken::new();
