@@ -325,13 +325,12 @@ pub struct Snapshot {
     pub content: Content,
 }
 
+/// What of an item is its holder's to see, and the parts of its body.
+type Seen = (ContentView, Option<Body>);
+
 impl Grant {
     /// `show` says what of the item is its holder's to see, and reads the parts of its body.
-    pub fn new(
-        grant: CoreGrant,
-        calendar: Calendar,
-        show: &mut dyn FnMut(&CoreSnapshot) -> Option<(ContentView, Option<Body>)>,
-    ) -> Self {
+    pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreSnapshot) -> Option<Seen>) -> Self {
         let snapshot = |snapshot: Box<CoreSnapshot>| {
             let (content, body) = show(&snapshot)?;
             Some(Snapshot {
