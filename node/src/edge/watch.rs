@@ -128,7 +128,7 @@ pub async fn page(
 }
 
 /// Events that weigh as much as an ordinary call.
-const EVENTS_PER_CALL: usize = 16;
+const EVENTS_PER_CALL: usize = 64;
 
 /// Before the first event that is kept.
 ///

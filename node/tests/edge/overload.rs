@@ -334,7 +334,7 @@ async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
     // Two seconds' worth at once: 200 ordinary calls, but only a few pages.
     let page = || nosy.get("/v1/events?limit=1000").answer();
     let mut problem = json!(null);
-    for _ in 0..40 {
+    for _ in 0..100 {
         let answer = page().await.json();
         if answer["code"] == "rate_limited" {
             problem = answer;
