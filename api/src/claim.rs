@@ -9,6 +9,7 @@ use crate::words::{EmptyReason, ItemState, Order, RunsIn, Transition};
 use lease::Command;
 use lease::bounds::NEXT_COUNT;
 use lease::command::{Claim as CoreClaim, ClaimMany, Filter, Next as CoreNext, OnConflict as CoreOnConflict};
+use lease::disclose::ContentView;
 use lease::names::{ItemId, Label, Phase, QueueName};
 use lease::numbers::{Span, Token};
 use lease::outcome::{Grant as CoreGrant, Outcome, Snapshot as CoreSnapshot};
@@ -324,10 +325,24 @@ pub struct Snapshot {
     pub content: Content,
 }
 
+/// What of an item is its holder's to see, and the parts of its body.
+type Seen = (ContentView, Option<Body>);
+
 impl Grant {
-    /// `body` reads the parts of the item's body.
-    pub fn new(grant: CoreGrant, calendar: Calendar, body: &mut dyn FnMut(&CoreSnapshot) -> Option<Body>) -> Self {
+    /// `show` says what of the item is its holder's to see, and reads the parts of its body.
+    pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreSnapshot) -> Option<Seen>) -> Self {
+        let snapshot = |snapshot: Box<CoreSnapshot>| {
+            let (content, body) = show(&snapshot)?;
+            Some(Snapshot {
+                content: Content::new(&content, body),
+                queue: snapshot.queue,
+                state: snapshot.state.into(),
+                revision: Number(snapshot.revision),
+                attempts: snapshot.attempts,
+            })
+        };
         Self {
+            snapshot: grant.snapshot.and_then(snapshot),
             item: grant.item,
             token: grant.token,
             expires_in_ms: grant.expires_in.0,
@@ -343,13 +358,6 @@ impl Grant {
             line_length: grant.line_length,
             cancel_requested: grant.cancel_requested,
             released: grant.released,
-            snapshot: grant.snapshot.map(|snapshot| Snapshot {
-                content: Content::new(&snapshot.content, body(&snapshot)),
-                queue: snapshot.queue,
-                state: snapshot.state.into(),
-                revision: Number(snapshot.revision),
-                attempts: snapshot.attempts,
-            }),
         }
     }
 }

@@ -61,7 +61,7 @@ codes! {
     WaitTimeout = "wait_timeout", 409, "The time to wait in line is over";
     LeaseLost = "lease_lost", 409, "The lease is gone for sure";
     NotHolder = "not_holder", 409, "Somebody else's lease";
-    StaleToken = "stale_token", 409, "A newer token was minted for the item: this holder was replaced";
+    StaleToken = "stale_token", 409, "The lease under this token is over, or it is somebody else's";
     LeaseRequired = "lease_required", 428, "Only a holder may do this: claim the item first";
     StaleWrite = "stale_write", 412, "The item changed since it was read";
     AlreadyExists = "already_exists", 409, "An item of this id exists with other content";

@@ -50,6 +50,7 @@ pub struct By {
 pub struct Details {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<WorkerName>,
+    /// Left out where the lease is not the viewer's, unless it is an operator of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Token>)]
     pub token: Option<Token>,
@@ -113,6 +114,14 @@ pub struct Details {
 
 impl From<What> for Details {
     fn from(what: What) -> Self {
+        let details = Self::of(what);
+        // No lease has the token 0: it stands where one is not shown.
+        Self { token: details.token.filter(|token| *token != Token::default()), ..details }
+    }
+}
+
+impl Details {
+    fn of(what: What) -> Self {
         let none = Self::default();
         let of_lease = |holder: lease::caller::Holder, token| Self {
             holder: Some(holder.into()),

@@ -5,7 +5,8 @@ use crate::names::{self, Number};
 use crate::problem::{Holder, WaitsFor};
 use crate::words::{ActivityKind, ActorKind, BlockedBy, ItemState, RunsIn};
 use lease::Command;
-use lease::item::{Activity as CoreActivity, Content as CoreContent, Mode, NewItem as CoreNewItem, Part};
+use lease::disclose::ContentView;
+use lease::item::{Activity as CoreActivity, Mode, NewItem as CoreNewItem, Part};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId};
 use lease::numbers::{Span, Token};
 use lease::outcome::Outcome;
@@ -221,6 +222,7 @@ pub struct Content {
     pub labels: Vec<Label>,
     #[schema(value_type = Vec<names::Label>)]
     pub needs: Vec<Label>,
+    /// Left out, like `target` and what is in `depends_on`, if it is gone or is not the caller's to see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub parent: Option<ItemId>,
@@ -239,8 +241,10 @@ pub struct Content {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Phase>)]
     pub phase: Option<Phase>,
-    #[schema(value_type = names::ActorId)]
-    pub created_by: ActorId,
+    /// Left out where it is not the caller's to see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<names::ActorId>)]
+    pub created_by: Option<ActorId>,
     /// In cluster time.
     pub created_at_ms: u64,
     /// By the wall clock of the leader that took it.
@@ -255,7 +259,7 @@ pub struct Content {
 
 impl Content {
     #[must_use]
-    pub fn new(content: &CoreContent, body: Option<Body>) -> Self {
+    pub fn new(content: &ContentView, body: Option<Body>) -> Self {
         let mode = match &content.mode {
             Mode::Any => RunsIn::Any,
             Mode::Cloud => RunsIn::Cloud,
@@ -292,9 +296,11 @@ pub struct Item {
     pub state: ItemState,
     pub revision: Number,
     pub attempts: u32,
-    /// In this state since, in cluster time.
-    pub since_ms: u64,
-    pub since: Date,
+    /// In this state since, in cluster time. Left out of a claimed item whose holder is not the caller's to see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Date>,
     pub claimed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
@@ -339,8 +345,8 @@ impl Item {
             state: view.state.into(),
             revision: Number(view.revision),
             attempts: view.attempts,
-            since_ms: view.since.0,
-            since: calendar.date(view.since),
+            since_ms: ms(view.since),
+            since: date(view.since),
             claimed: view.claimed,
             holder: view.holder.map(|holder| Holder::new(holder, calendar)),
             token: view.token,

@@ -57,7 +57,7 @@ pub fn of(operation: &str) -> Option<&'static [Code]> {
         "line" | "claim_summary" | "activities" | "show_queue" => &[NotFound],
         "held_at" => &[NotFound, PositionTooOld],
         "show_space" => &[Forbidden],
-        "list_events" | "follow_events" => &[PositionTooOld],
+        "list_events" | "follow_events" => &[Forbidden, PositionTooOld],
         "peek" => FIND,
         "claim" => CLAIM,
         "claim_many" => &[Internal],

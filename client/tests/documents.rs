@@ -97,8 +97,8 @@ async fn an_operators_commands_do_what_the_guide_says() {
     let mut scene = Scene::of("docs/OPERATIONS.md");
     cluster(&mut scene).await;
     scene.must("TENURE_API_TOKEN=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem add kept --queue ops");
-    scene.run("curl --fail -H \"Authorization: Bearer $TOKEN\" https://10.0.0.2:7400/v1/cluster/backup").await;
-    scene.run("curl --fail -H \"Authorization: Bearer $TOKEN\" -X POST https://10.0.0.3:7400/v1/cluster/drain").await;
+    scene.run("curl --fail -H @token.header https://10.0.0.2:7400/v1/cluster/backup").await;
+    scene.run("curl --fail -H @token.header -X POST https://10.0.0.3:7400/v1/cluster/drain").await;
     scene.kill_all();
 
     // Into a directory, then activated.
@@ -108,9 +108,7 @@ async fn an_operators_commands_do_what_the_guide_says() {
     scene.start(&format!("{restored} --data {}", at.display())).await;
     let claim = "TENURE_API_TOKEN=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem";
     scene.must(&format!("! {claim} claim kept"));
-    scene
-        .run("curl --fail -H \"Authorization: Bearer $TOKEN\" -X POST https://10.0.0.1:7400/v1/cluster/activate")
-        .await;
+    scene.run("curl --fail -H @token.header -X POST https://10.0.0.1:7400/v1/cluster/activate").await;
     scene.must(&format!("{claim} claim kept"));
     scene.kill_all();
 
@@ -149,9 +147,9 @@ async fn a_pod_s_member_is_removed_as_shown() {
     scene.kill(1);
     // What is forwarded to a port of one's own is a pod's.
     scene.forward(2).await;
-    scene.run("curl --insecure --fail-with-body").await;
-    let members =
-        scene.must("curl --silent --fail -H \"Authorization: Bearer $TOKEN\" https://10.0.0.2:7400/v1/cluster");
+    scene.must("cp ca.pem callers-ca.crt");
+    scene.run("curl --fail-with-body --cacert callers-ca.crt").await;
+    let members = scene.must("curl --silent --fail -H @token.header https://10.0.0.2:7400/v1/cluster");
     assert!(!members.contains("\"node\":1,"), "{members}");
     scene.ends();
 }

@@ -14,6 +14,7 @@ mod ending;
 mod grant;
 mod hold;
 mod mirror;
+mod new_names;
 mod next;
 mod own;
 mod queue;
@@ -24,6 +25,7 @@ mod work;
 mod worker;
 mod write;
 
+pub use new_names::check_new_names;
 pub use validate::validate;
 
 use crate::archive::Archive;

@@ -185,6 +185,13 @@ pub struct Filter {
     pub priority_max: Option<u8>,
 }
 
+impl Filter {
+    /// The items below which it looks.
+    pub(crate) fn tree_roots(&self) -> impl Iterator<Item = &ItemId> {
+        self.parent.iter().chain(&self.ancestor)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Highest priority, then oldest.

@@ -3,12 +3,15 @@
 
 use crate::caller::{Caller, Role};
 use crate::event::{Event, What, Who};
+use crate::item::{Content, Links};
 use crate::names::{ActorId, ItemId, QueueName, SpaceName};
-use crate::numbers::{EventNumber, Span, Time, Wall};
+use crate::numbers::{EventNumber, Span, Time, Token, Wall};
 use crate::policy::Disclosure;
 use crate::queue::Queue;
 use crate::refusal::{Conflict, HolderView, NamedHolder, Refusal};
 use crate::standing::Lease;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// How much of others' holdings a viewer sees in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +73,49 @@ pub(crate) fn conflict(retry_after: Span, view: Option<HolderView>, viewer: &Cal
     Refusal::AlreadyClaimed(Conflict { retry_after, holder: view.and_then(|view| holder(view, viewer, queue)) })
 }
 
+/// What an item says, as a viewer may see it: links to items that are hidden from the viewer are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentView {
+    content: Arc<Content>,
+    /// Left out where disclosure shows nothing of others.
+    pub created_by: Option<ActorId>,
+}
+
+impl Deref for ContentView {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        &self.content
+    }
+}
+
+/// `may_name`: whether the viewer may know of an item that this one refers to.
+#[must_use]
+pub fn content(
+    content: &Arc<Content>,
+    viewer: &Caller,
+    queue: &Queue,
+    mut may_name: impl FnMut(&ItemId) -> bool,
+) -> ContentView {
+    let is_own = content.created_by == viewer.actor;
+    let shows_creator = is_own || sight_of_conflict(viewer, queue) != Sight::Nothing;
+    let created_by = shows_creator.then(|| content.created_by.clone());
+    let Some(links) = &content.links else { return ContentView { content: Arc::clone(content), created_by } };
+    let shown = Links {
+        parent: links.parent.clone().filter(&mut may_name),
+        target: links.target.clone().filter(&mut may_name),
+        depends_on: links.depends_on.iter().filter(|id| may_name(id)).cloned().collect(),
+        not_before: links.not_before,
+    };
+    let content = if shown == **links {
+        Arc::clone(content)
+    } else {
+        let links = (shown != Links::default()).then(|| Box::new(shown));
+        Arc::new(Content { links, ..Content::clone(content) })
+    };
+    ContentView { content, created_by }
+}
+
 /// An event as a viewer sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventView {
@@ -82,13 +128,20 @@ pub struct EventView {
     pub kind: &'static str,
     /// Left out where it is not the viewer's to see.
     pub by: Option<Who>,
-    /// Left out where it names others or carries words of theirs.
+    /// Left out where it names others or carries words of theirs. A token that is not the viewer's to see is 0, which
+    /// no lease has.
     pub what: Option<What>,
 }
 
-/// An event as this viewer may see it; none: not at all. `queue` is the queue the event names.
+/// An event as this viewer may see it; none: not at all. `queue` is the queue the event names. `may_name`: whether the
+/// viewer may know of an item that the event refers to.
 #[must_use]
-pub fn event(event: &Event, viewer: &Caller, queue: Option<&Queue>) -> Option<EventView> {
+pub fn event(
+    event: &Event,
+    viewer: &Caller,
+    queue: Option<&Queue>,
+    may_name: impl FnOnce(&ItemId) -> bool,
+) -> Option<EventView> {
     let sees_all = match queue {
         Some(queue) if !viewer.can_see(&queue.name) => return None,
         Some(queue) => sight_of_list(viewer, queue) == Sight::All,
@@ -105,7 +158,12 @@ pub fn event(event: &Event, viewer: &Caller, queue: Option<&Queue>) -> Option<Ev
     if queue.is_none() && !sees_all && (names.is_empty() || !names_only_viewer) {
         return None;
     }
-    let shows_what = sees_all || (names_only_viewer && (is_by_viewer || !event.what.has_words()));
+    let shows_what = (sees_all || (names_only_viewer && (is_by_viewer || !event.what.has_words())))
+        && event.what.refers_to().is_none_or(may_name);
+    // Operators find out by it who wrote to a resource. Of others it is the holder's alone, as in every view.
+    let is_operator = queue.is_some_and(|queue| viewer.has_role(Role::Operator, &queue.name));
+    let shows_token = is_operator || event.is_of_lease_of(&viewer.actor);
+    let what = || if shows_token { event.what.clone() } else { event.what.clone().without_token() };
     Some(EventView {
         space: event.space.clone(),
         number: event.number,
@@ -115,11 +173,83 @@ pub fn event(event: &Event, viewer: &Caller, queue: Option<&Queue>) -> Option<Ev
         item: event.item.clone(),
         kind: event.what.kind(),
         by: event.by.clone().filter(|_| sees_all || is_by_viewer),
-        what: shows_what.then(|| event.what.clone()),
+        what: shows_what.then(what),
     })
 }
 
+impl Event {
+    /// Whether the token in it, if there is one, is of a lease of this actor.
+    fn is_of_lease_of(&self, actor: &ActorId) -> bool {
+        match &self.what {
+            // Only the holder does this.
+            What::AwaitedInput { .. } | What::Resumed { .. } => self.by.as_ref().is_some_and(|by| by.actor == *actor),
+            what => what.names().first() == Some(&actor),
+        }
+    }
+}
+
 impl What {
+    /// Another item that the event names.
+    fn refers_to(&self) -> Option<&ItemId> {
+        match self {
+            Self::Mirrored { of, .. } => Some(of),
+            _ => None,
+        }
+    }
+
+    fn without_token(mut self) -> Self {
+        match &mut self {
+            Self::Granted { token, .. }
+            | Self::PickedUp { token, .. }
+            | Self::NotPickedUp { token, .. }
+            | Self::Extended { token, .. }
+            | Self::Released { token, .. }
+            | Self::Expired { token, .. }
+            | Self::TakenOver { token, .. }
+            | Self::Voided { token, .. }
+            | Self::Reserved { token, .. }
+            | Self::AwaitedInput { token }
+            | Self::Resumed { token }
+            | Self::HandedOn { token, .. }
+            | Self::Completed { token, .. }
+            | Self::Failed { token, .. }
+            | Self::Revoked { token: Some(token), .. }
+            | Self::Cancelled { token: Some(token), .. } => *token = Token::default(),
+            Self::Revoked { token: None, .. }
+            | Self::Cancelled { token: None, .. }
+            | Self::Created
+            | Self::Updated { .. }
+            | Self::Queued
+            | Self::ReservationEnded { .. }
+            | Self::Joined { .. }
+            | Self::LeftLine { .. }
+            | Self::Reordered { .. }
+            | Self::Assigned { .. }
+            | Self::Unassigned { .. }
+            | Self::ActivityRecorded { .. }
+            | Self::Blocked { .. }
+            | Self::CancelRequested { .. }
+            | Self::Reopened
+            | Self::Retried
+            | Self::Purged { .. }
+            | Self::Mirrored { .. }
+            | Self::MirrorSkipped { .. }
+            | Self::PolicyChanged { .. }
+            | Self::Paused
+            | Self::Unpaused
+            | Self::DrainStarted
+            | Self::Drained
+            | Self::SpacePolicyChanged { .. }
+            | Self::WorkerRegistered { .. }
+            | Self::WorkerDrained { .. }
+            | Self::WorkerGone { .. }
+            | Self::WorkerRemoved { .. }
+            | Self::EpochBegun { .. }
+            | Self::Activated => {}
+        }
+        self
+    }
+
     /// Every actor that the event names.
     fn names(&self) -> Vec<&ActorId> {
         match self {

@@ -62,7 +62,8 @@ pub struct Content {
     pub links: Option<Box<Links>>,
     /// The size of each part of the body. The parts themselves are records of their own and not held in memory.
     pub parts: Parts,
-    pub created_by: ActorId,
+    /// Shown by [`crate::disclose`] only.
+    pub(crate) created_by: ActorId,
     pub created_at: Time,
     pub created_wall: Wall,
     /// Of the words it was created with: tells a repeated creation from another item of the same id.

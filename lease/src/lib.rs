@@ -42,7 +42,7 @@ pub mod worker;
 mod apply;
 mod state;
 
-pub use apply::{Applied, NextDeadlines, validate};
+pub use apply::{Applied, NextDeadlines, check_new_names, validate};
 pub use archive::{Archive, Records};
 pub use command::{Attempt, Command, Entry, Request};
 pub use event::Event;

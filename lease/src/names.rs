@@ -1,5 +1,6 @@
 //! Names that callers choose. A value of one of these types is well-formed: it was checked when it was made, also
-//! when it was decoded.
+//! when it was decoded. Decoding takes invisible characters, so that names which were stored before they were refused
+//! stay readable; a node refuses them in what is new.
 
 use crate::bounds;
 use serde::de::{Error, Visitor};
@@ -11,8 +12,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadName {
     Empty,
-    TooLong { bytes: usize, max: usize },
+    TooLong {
+        bytes: usize,
+        max: usize,
+    },
     ControlCharacter,
+    /// It changes the direction of a text, or nobody sees it: two names that differ in it look alike.
+    Invisible(char),
     SpaceAtEnd,
 }
 
@@ -22,6 +28,13 @@ impl fmt::Display for BadName {
             Self::Empty => write!(f, "must not be empty"),
             Self::TooLong { bytes, max } => write!(f, "has {bytes} bytes, at most {max} are allowed"),
             Self::ControlCharacter => write!(f, "must not contain control characters"),
+            Self::Invisible(c) => {
+                write!(
+                    f,
+                    "must not contain U+{:04X}, an invisible character or one that changes the direction of text",
+                    u32::from(*c)
+                )
+            }
             Self::SpaceAtEnd => write!(f, "must not begin or end with white space"),
         }
     }
@@ -29,7 +42,41 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
+/// Whether nobody sees a character, or it changes the direction of what stands around it: format controls, separators of
+/// lines and paragraphs, fillers and variation selectors. Of Unicode's format characters those are missing that are drawn.
+#[must_use]
+pub fn is_invisible(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0x00AD
+            | 0x034F
+            | 0x061C
+            | 0x115F..=0x1160
+            | 0x17B4..=0x17B5
+            | 0x180B..=0x180F
+            | 0x200B..=0x200F
+            | 0x2028..=0x202E
+            | 0x2060..=0x206F
+            | 0x2800
+            | 0x3164
+            | 0xFE00..=0xFE0F
+            | 0xFEFF
+            | 0xFFA0
+            | 0xFFF0..=0xFFFB
+            | 0x13430..=0x1343F
+            | 0x1BCA0..=0x1BCA3
+            | 0x1D173..=0x1D17A
+            | 0xE0000..=0xE0FFF
+    )
+}
+
 fn check(text: &str, max: usize) -> Result<(), BadName> {
+    check_known(text, max)?;
+    text.chars().find(|c| is_invisible(*c)).map_or(Ok(()), |c| Err(BadName::Invisible(c)))
+}
+
+/// What every name keeps to that was ever stored.
+fn check_known(text: &str, max: usize) -> Result<(), BadName> {
     if text.is_empty() {
         Err(BadName::Empty)
     } else if text.len() > max {
@@ -55,6 +102,21 @@ macro_rules! name {
             pub fn new(text: &str) -> Result<Self, BadName> {
                 check(text, $max)?;
                 Ok(Self(Arc::from(text)))
+            }
+
+            /// A name that may have been given before invisible characters were refused: to look for what bears it.
+            ///
+            /// # Errors
+            /// As [`Self::new`], but for invisible characters.
+            pub fn known(text: &str) -> Result<Self, BadName> {
+                check_known(text, $max)?;
+                Ok(Self(Arc::from(text)))
+            }
+
+            /// # Errors
+            /// When it could not be given to anything today.
+            pub fn check_new(&self) -> Result<(), BadName> {
+                check(&self.0, $max)
             }
 
             #[must_use]
@@ -86,7 +148,7 @@ macro_rules! name {
                     }
 
                     fn visit_str<E: Error>(self, text: &str) -> Result<$name, E> {
-                        $name::new(text).map_err(E::custom)
+                        $name::known(text).map_err(E::custom)
                     }
                 }
                 deserializer.deserialize_str(Text)
@@ -161,6 +223,10 @@ mod tests {
         assert_eq!(Label::new(&"ä".repeat(33)), Err(BadName::TooLong { bytes: 66, max: 64 }), "bytes count");
         assert_eq!(Label::new("a\tb"), Err(BadName::ControlCharacter));
         assert_eq!(Label::new("a\u{85}b"), Err(BadName::ControlCharacter));
+        for hidden in ['\u{202e}', '\u{200b}', '\u{2028}', '\u{feff}', '\u{2066}', '\u{ad}', '\u{e0041}', '\u{fe0f}'] {
+            assert_eq!(Label::new(&format!("a{hidden}b")), Err(BadName::Invisible(hidden)));
+        }
+        assert!(Label::new("é ß Ω ש ع 日本 🦀 e\u{301}").is_ok(), "what is seen is allowed");
         assert_eq!(Label::new(" a"), Err(BadName::SpaceAtEnd));
         assert_eq!(Label::new("a "), Err(BadName::SpaceAtEnd));
         let limits = [
@@ -182,6 +248,19 @@ mod tests {
         assert_eq!(say(BadName::Empty), "must not be empty");
         assert_eq!(say(BadName::TooLong { bytes: 9, max: 8 }), "has 9 bytes, at most 8 are allowed");
         assert_eq!(say(BadName::ControlCharacter), "must not contain control characters");
+        assert_eq!(
+            say(BadName::Invisible('\u{202e}')),
+            "must not contain U+202E, an invisible character or one that changes the direction of text"
+        );
         assert_eq!(say(BadName::SpaceAtEnd), "must not begin or end with white space");
+    }
+
+    #[test]
+    fn a_name_that_was_stored_before_it_was_refused_stays_readable() {
+        let stored = crate::encoding::encode(&"pay\u{202e}roll".to_owned());
+        let id: ItemId = crate::encoding::decode(&stored).unwrap();
+        assert_eq!((id.as_str(), ItemId::new(id.as_str())), ("pay\u{202e}roll", Err(BadName::Invisible('\u{202e}'))));
+        assert_eq!(crate::encoding::encode(&id), stored);
+        assert!(crate::encoding::decode::<ItemId>(&crate::encoding::encode(&"a\u{7}b".to_owned())).is_err());
     }
 }

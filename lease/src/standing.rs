@@ -1,6 +1,6 @@
 //! Where an item stands: its state, its assignment, its lease, and what is remembered of the leases before.
 
-use crate::caller::{ActorKind, Holder};
+use crate::caller::{ActorKind, Caller, Holder};
 use crate::item::FieldRevisions;
 use crate::names::{ActorId, SessionId};
 use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
@@ -313,6 +313,11 @@ impl Standing {
     /// Who alone may claim, and until when.
     pub(crate) fn delay(&self) -> Option<&(ActorId, Time)> {
         self.past.as_ref()?.delay.as_deref()
+    }
+
+    /// Whether somebody holds it and it is another actor.
+    pub(crate) fn is_held_by_other(&self, caller: &Caller) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.holder.actor != caller.actor)
     }
 
     pub(crate) fn late_right(&self) -> Option<&LateRight> {

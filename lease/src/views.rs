@@ -11,7 +11,7 @@ use crate::archive::Archive;
 use crate::bounds::NEXT_COUNT;
 use crate::caller::{ActorKind, Caller, Holder};
 use crate::command::Next;
-use crate::disclose::{self, Sight};
+use crate::disclose::{self, ContentView, EventView, Sight};
 use crate::event::{Event, What};
 use crate::item::Content;
 use crate::names::{ActorId, ItemId, QueueName, SessionId, SpaceName};
@@ -26,9 +26,13 @@ use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
 use crate::state::State;
 use crate::state::items::ItemKey;
 use crate::worker::{Liveness, Worker};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// Links to other items that one look checks, where it is not made in parts.
+const LINKS_PER_LOOK: u32 = 10_000;
 
 /// An item as a viewer sees it. What is not the viewer's to see is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +42,11 @@ pub struct ItemView {
     pub id: ItemId,
     pub queue: QueueName,
     pub state: StateKind,
-    pub content: Arc<Content>,
+    pub content: ContentView,
     pub revision: Revision,
     pub attempts: u32,
-    pub since: Time,
+    /// In this state since. Left out of a claimed item whose holder is not the viewer's to see: it tells when it was claimed.
+    pub since: Option<Time>,
     pub claimed: bool,
     pub holder: Option<HolderView>,
     /// The viewer's own lease.
@@ -145,9 +150,9 @@ impl State {
         let space = self.space_numbers.get(space).copied().ok_or(Refusal::NotFound)?;
         let Some(key) = self.items.find(space, id) else {
             let archived = archive.item(space, id).ok_or(Refusal::NotFound)?;
-            return self.view_archived(viewer, id, &archived).ok_or(Refusal::NotFound);
+            return self.view_archived(archive, viewer, id, &archived).ok_or(Refusal::NotFound);
         };
-        let view = self.show(viewer, key).ok_or(Refusal::NotFound)?;
+        let view = self.show(archive, viewer, key).ok_or(Refusal::NotFound)?;
         if view.claimed && if_claimed == IfClaimed::Fail {
             let item = self.item(key);
             let lease = item.standing.lease.as_ref();
@@ -160,9 +165,52 @@ impl State {
 
     /// An item that has left memory, as the viewer sees it. None: it is not the viewer's to see.
     #[must_use]
-    pub fn view_archived(&self, viewer: &Caller, id: &ItemId, archived: &Archived) -> Option<ItemView> {
+    pub fn view_archived(
+        &self,
+        archive: &dyn Archive,
+        viewer: &Caller,
+        id: &ItemId,
+        archived: &Archived,
+    ) -> Option<ItemView> {
         let queue = &self.queue(archived.queue).queue;
-        Shown { viewer, queue, id, no: archived.no, line_length: 0 }.of(&archived.content, &archived.standing)
+        let may_name = |id: &ItemId| self.may_name(archive, viewer, queue.space, id);
+        let shown = Shown { viewer, queue, id, no: archived.no, line_length: 0 };
+        shown.of(&archived.content, &archived.standing, may_name)
+    }
+
+    /// What a grant shows of its item, as its holder may see it. None: this state does not know the item's queue yet.
+    #[must_use]
+    pub fn view_content(
+        &self,
+        archive: &dyn Archive,
+        viewer: &Caller,
+        space: &SpaceName,
+        queue: &QueueName,
+        content: &Arc<Content>,
+    ) -> Option<ContentView> {
+        let space = *self.space_numbers.get(space)?;
+        let queue = &self.queue(*self.queue_numbers.get(&(space, queue.clone()))?).queue;
+        Some(disclose::content(content, viewer, queue, |id| self.may_name(archive, viewer, space, id)))
+    }
+
+    /// An event as this viewer may see it; none: not at all.
+    #[must_use]
+    pub fn view_event(&self, archive: &dyn Archive, viewer: &Caller, event: &Event) -> Option<EventView> {
+        let space = self.space_numbers.get(&event.space).copied();
+        let may_name = |id: &ItemId| space.is_some_and(|space| self.may_name(archive, viewer, space, id));
+        disclose::event(event, viewer, self.queue_of_event(event), may_name)
+    }
+
+    /// Whether the viewer may know of an item that something else refers to: it exists, and is the viewer's to see. Who
+    /// runs the space may know of those that are gone, too.
+    fn may_name(&self, archive: &dyn Archive, viewer: &Caller, space: SpaceNo, id: &ItemId) -> bool {
+        viewer.runs_space()
+            || match self.items.find(space, id) {
+                Some(key) => self.is_shown(viewer, key),
+                None => archive
+                    .item(space, id)
+                    .is_some_and(|archived| is_open_to(viewer, &self.queue(archived.queue).queue, &archived.content)),
+            }
     }
 
     /// Whether the viewer may see who did what to the items of a queue.
@@ -177,23 +225,35 @@ impl State {
         is_open_to(viewer, &self.queue(item.queue).queue, &item.content)
     }
 
-    fn show(&self, viewer: &Caller, key: ItemKey) -> Option<ItemView> {
+    fn show(&self, archive: &dyn Archive, viewer: &Caller, key: ItemKey) -> Option<ItemView> {
+        let space = self.item(key).space;
+        self.show_naming(viewer, key, |id| self.may_name(archive, viewer, space, id))
+    }
+
+    fn show_naming(&self, viewer: &Caller, key: ItemKey, may_name: impl FnMut(&ItemId) -> bool) -> Option<ItemView> {
         let item = self.item(key);
         let queue = &self.queue(item.queue).queue;
         let view = Shown { viewer, queue, id: &item.id, no: item.no, line_length: item.line_len() };
-        view.of(&item.content, &item.standing)
+        view.of(&item.content, &item.standing, may_name)
     }
 
     /// What the viewer carries in this space, at most `limit` of each.
     #[must_use]
-    pub fn carrying(&self, viewer: &Caller, space: &SpaceName, limit: usize) -> Carrying {
+    pub fn carrying(&self, archive: &dyn Archive, viewer: &Caller, space: &SpaceName, limit: usize) -> Carrying {
         let Some(holdings) = self.space_numbers.get(space).and_then(|space| self.holdings.get(*space, &viewer.actor))
         else {
             return Carrying::default();
         };
-        let show = |keys: &mut dyn Iterator<Item = ItemKey>| {
-            keys.filter_map(|key| self.show(viewer, key)).take(limit).collect::<Vec<_>>()
+        // Each link may have to be looked up on disk, while others wait for the state: the last ones of thousands are left out.
+        let links_left = Cell::new(LINKS_PER_LOOK);
+        let show_one = |key: ItemKey| {
+            let space = self.item(key).space;
+            self.show_naming(viewer, key, |id| {
+                links_left.set(links_left.get().saturating_sub(1));
+                links_left.get() > 0 && self.may_name(archive, viewer, space, id)
+            })
         };
+        let show = |keys: &mut dyn Iterator<Item = ItemKey>| keys.filter_map(show_one).take(limit).collect::<Vec<_>>();
         let is_assigned = |key: &ItemKey| self.item(*key).standing.is_assigned_to(&viewer.actor);
         let mut assigned: Vec<_> = holdings.leases().map(|(_, _, key)| key).filter(is_assigned).collect();
         // No more of them than can be among the first.
@@ -219,7 +279,9 @@ impl State {
     pub fn line(&self, viewer: &Caller, space: &SpaceName, id: &ItemId) -> Result<Vec<PlaceView>, Refusal> {
         let space = self.space_numbers.get(space).copied().ok_or(Refusal::NotFound)?;
         let key = self.items.find(space, id).ok_or(Refusal::NotFound)?;
-        self.show(viewer, key).ok_or(Refusal::NotFound)?;
+        if !self.is_shown(viewer, key) {
+            return Err(Refusal::NotFound);
+        }
         let item = self.item(key);
         let sight = disclose::sight_of_list(viewer, &self.queue(item.queue).queue);
         let places = item.line.iter().flat_map(|line| line.iter()).zip(0..).map(|((_, place), number)| {
@@ -252,8 +314,15 @@ impl State {
         let Some(queue) = self.queue_numbers.get(&(space, next.queue.clone())) else { return Ok(Vec::new()) };
         let parent_in_archive = |id: &ItemId| archive.item(space, id)?.content.parent().cloned();
         let count = next.count.min(NEXT_COUNT) as usize;
+        let is_hidden = |id: &ItemId| match self.items.find(space, id) {
+            Some(key) => !self.is_shown(viewer, key),
+            None => archive.item(space, id).is_some_and(|_| !self.may_name(archive, viewer, space, id)),
+        };
+        if next.filter.tree_roots().any(is_hidden) {
+            return Ok(Vec::new());
+        }
         let search = self.search(viewer, *queue, next, count, &parent_in_archive);
-        Ok(search.found.into_iter().filter_map(|key| self.show(viewer, key)).collect())
+        Ok(search.found.into_iter().filter_map(|key| self.show(archive, viewer, key)).collect())
     }
 
     /// The queues of a space that the viewer may see.
@@ -415,7 +484,12 @@ fn is_open_to(viewer: &Caller, queue: &Queue, content: &Content) -> bool {
 }
 
 impl Shown<'_> {
-    fn of(&self, content: &Arc<Content>, standing: &Standing) -> Option<ItemView> {
+    fn of(
+        &self,
+        content: &Arc<Content>,
+        standing: &Standing,
+        may_name: impl FnMut(&ItemId) -> bool,
+    ) -> Option<ItemView> {
         if !is_open_to(self.viewer, self.queue, content) {
             return None;
         }
@@ -431,10 +505,10 @@ impl Shown<'_> {
             id: self.id.clone(),
             queue: self.queue.name.clone(),
             state: standing.state.kind(),
-            content: Arc::clone(content),
+            content: disclose::content(content, self.viewer, self.queue, may_name),
             revision: standing.revision,
             attempts: standing.attempts,
-            since: standing.since,
+            since: (lease.is_none() || sees_lease).then_some(standing.since),
             claimed: lease.is_some(),
             holder: seen.map(disclose::full_view),
             token: seen.filter(|lease| lease.holder.is(self.viewer)).map(|lease| lease.token),

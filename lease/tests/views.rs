@@ -7,7 +7,6 @@ use lease::caller::{Caller, QueueScope, Right, Role};
 use lease::command::{
     Claim, ClaimMany, Next, OnConflict, Registration, Release, Renew, RenewAll, Reserve, SetPolicy, Update, Write,
 };
-use lease::disclose;
 use lease::item::{Mode, NewItem, RunsIn};
 use lease::names::{ItemId, SpaceName};
 use lease::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Span, Time, Token, Wall};
@@ -74,7 +73,7 @@ impl Story {
     }
 
     fn list(&self, viewer: &Caller, query: &Query) -> Vec<ItemId> {
-        self.state.list(viewer, &space(), query).items.into_iter().map(|view| view.id).collect()
+        self.state.list(&self.records, viewer, &space(), query).items.into_iter().map(|view| view.id).collect()
     }
 }
 
@@ -163,18 +162,21 @@ fn a_list_is_filtered_and_paged_and_survives_changes() {
     assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Unclaimed)), ids(&[0, 2, 3, 4, 5]));
     assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Expired)), ids(&[]));
 
-    let first = story.state.list(&dee(), &space(), &Query { limit: 2, ..everything() });
+    let first = story.state.list(&story.records, &dee(), &space(), &Query { limit: 2, ..everything() });
     assert_eq!(first.items.iter().map(|view| view.id.clone()).collect::<Vec<_>>(), ids(&[0, 1]));
     let cancel = lease::command::Cancel { item: item("item-0"), reason: String::new(), force: false };
     story.at(2, &dee(), Command::Cancel(cancel));
     story.create("item-6", |_| {});
-    let rest = story.state.list(&dee(), &space(), &Query { after: first.next, ..everything() });
+    let rest = story.state.list(&story.records, &dee(), &space(), &Query { after: first.next, ..everything() });
     assert_eq!(rest.items.iter().map(|view| view.id.clone()).collect::<Vec<_>>(), ids(&[2, 3, 4, 5, 6]));
     assert_eq!(rest.next, None, "nothing is left");
 
     story.step(Entry { at: Time(901_000), ..Entry::default() });
     assert_eq!(story.list(&dee(), &by_claim(ClaimStatus::Expired)), ids(&[1]));
-    assert_eq!(story.state.list(&dee(), &SpaceName::new("elsewhere").unwrap(), &everything()).items, []);
+    assert_eq!(
+        story.state.list(&story.records, &dee(), &SpaceName::new("elsewhere").unwrap(), &everything()).items,
+        []
+    );
 }
 
 #[test]
@@ -186,7 +188,7 @@ fn one_look_of_a_list_examines_a_bounded_number_and_all_looks_find_everything_in
     }
     let (mut found, mut looks, mut query) = (Vec::new(), 0, Query { limit: 10_000, ..everything() });
     loop {
-        let page = story.state.list(&dee(), &space(), &query);
+        let page = story.state.list(&story.records, &dee(), &space(), &query);
         looks += 1;
         assert!(page.steps <= 1_000 + 40, "{}", page.steps);
         found.extend(page.items.into_iter().map(|view| view.id.to_string()));
@@ -232,7 +234,7 @@ fn a_list_stays_in_its_space_and_queue() {
     story.at_in(0, &elsewhere, &dee(), there);
     assert_eq!(story.list(&dee(), &everything()), [item("here"), item("beside")]);
     assert_eq!(story.list(&dee(), &Query { queue: Some(queue("other")), ..everything() }), [item("beside")]);
-    let listed = story.state.list(&dee(), &elsewhere, &everything()).items;
+    let listed = story.state.list(&story.records, &dee(), &elsewhere, &everything()).items;
     assert_eq!(listed.iter().map(|view| view.id.as_str()).collect::<Vec<_>>(), ["there"]);
     let mut narrow = dee();
     narrow.rights[0].queues = QueueScope::prefix("oth");
@@ -371,13 +373,13 @@ fn a_person_sees_what_it_carries() {
     story.at(3, &ada, Command::Reserve(Reserve { item: item("kept"), token, span: None }));
     story.at(4, &dee(), Command::Assign { item: item("given"), actor: actor("ada") });
     story.claim(5, &worker("bob"), "others");
-    let carrying = story.state.carrying(&ada, &space(), 10);
+    let carrying = story.state.carrying(&story.records, &ada, &space(), 10);
     let ids = |views: Vec<ItemView>| views.into_iter().map(|view| view.id).collect::<Vec<_>>();
     assert_eq!(ids(carrying.leased), [item("held")]);
     assert_eq!(ids(carrying.reserved), [item("kept")]);
     assert_eq!(ids(carrying.assigned), [item("held"), item("kept"), item("given")]);
-    assert_eq!(ids(story.state.carrying(&ada, &space(), 1).assigned), [item("held")]);
-    assert_eq!(story.state.carrying(&worker("eve"), &space(), 10), Default::default());
+    assert_eq!(ids(story.state.carrying(&story.records, &ada, &space(), 1).assigned), [item("held")]);
+    assert_eq!(story.state.carrying(&story.records, &worker("eve"), &space(), 10), Default::default());
     let until = |id: &str| story.view(&ada, id).unwrap().reserved_until;
     assert_eq!((until("kept"), until("held")), (Some(Time(3).after(Span::secs(2 * 24 * 3600))), None));
     let view = story.view(&ada, "held").unwrap();
@@ -478,6 +480,110 @@ fn an_auditor_learns_who_held_it_when() {
     assert_eq!(at(7_000).as_deref(), Some("bob"));
 }
 
+fn of_prefix(name: &str, prefix: &str, roles: &[Role]) -> Caller {
+    let mut narrow = caller(name, roles);
+    for right in &mut narrow.rights {
+        right.queues = QueueScope::prefix(prefix);
+    }
+    narrow
+}
+
+/// `shown` refers to an item of another queue, to a local one and to one that is finished there, each way an item can.
+fn links() -> Story {
+    let mut story = Story::new();
+    let secret = |new: &mut NewItem| new.queue = queue("secret");
+    story.create("canary-parent", secret);
+    story.create("canary-target", |new| {
+        secret(new);
+        new.depends_on = vec![item("canary-parent")];
+    });
+    story.create("canary-done", secret);
+    story.create("canary-mine", |new| new.mode = Mode::Local { owner: actor("dee") });
+    story.create("open", |_| {});
+    story.create("shown", |new| {
+        new.parent = Some(item("canary-parent"));
+        new.target = Some(item("canary-target"));
+        new.depends_on = ["canary-done", "open", "canary-mine"].map(item).to_vec();
+        new.not_before = Some(Wall(9_000));
+    });
+    let cancel = lease::command::Cancel { item: item("canary-done"), reason: String::new(), force: false };
+    story.at(1, &dee(), Command::Cancel(cancel));
+    story
+}
+
+#[test]
+fn an_item_names_no_other_item_that_is_hidden() {
+    let mut story = links();
+    let eve = of_prefix("eve", "ops", &[Role::Worker]);
+    let seen = story.view(&eve, "shown").unwrap();
+    assert_eq!((seen.content.parent(), seen.content.target()), (None, None));
+    assert_eq!((seen.content.depends_on(), seen.content.not_before()), (&[item("open")][..], Some(Wall(9_000))));
+    let seen = format!("{seen:?} {:?}", story.state.list(&story.records, &eve, &space(), &everything()));
+    assert!(!seen.contains("canary"), "{seen}");
+    let below = |viewer: &Caller| story.list(viewer, &Query { parent: Some(item("canary-parent")), ..everything() });
+    assert_eq!((below(&eve), below(&dee())), (vec![], vec![item("shown")]));
+
+    // Whoever sees them sees the links, and so does one who runs the space, also to what is gone.
+    for viewer in [dee(), op()] {
+        let seen = story.view(&viewer, "shown").unwrap();
+        assert_eq!(seen.content.parent(), Some(&item("canary-parent")));
+        assert_eq!((seen.content.target(), seen.content.depends_on().len()), (Some(&item("canary-target")), 3));
+    }
+    story.step(Entry { at: Time(30 * 24 * 3_600_000), ..Entry::default() });
+    assert_eq!(story.view(&dee(), "canary-done"), Err(Refusal::NotFound), "its retention is over");
+    let left = |viewer: &Caller| story.view(viewer, "shown").unwrap().content.depends_on().len();
+    assert_eq!((left(&dee()), left(&op())), (2, 3), "what is gone is not told from what is hidden");
+}
+
+#[test]
+fn links_are_looked_up_in_bounded_parts() {
+    let mut story = Story::new();
+    for n in 0..64 {
+        story.create(&format!("first-{n}"), |_| {});
+    }
+    for n in 0..40 {
+        story.create(&format!("then-{n}"), |new| {
+            new.depends_on = (0..64).map(|n| item(&format!("first-{n}"))).collect()
+        });
+    }
+    let page = story.state.list(&story.records, &dee(), &space(), &everything());
+    assert!(page.steps < 1_200 && page.next.is_some(), "{} steps", page.steps);
+    let (mut query, mut seen) = (everything(), page.items.len());
+    query.after = page.next;
+    while query.after.is_some() {
+        let page = story.state.list(&story.records, &dee(), &space(), &query);
+        (seen, query.after) = (seen + page.items.len(), page.next);
+    }
+    assert_eq!(seen, 104);
+}
+
+#[test]
+fn across_organizations_nobody_learns_who_created_an_item_nor_when_it_was_claimed() {
+    for (policy, sees_creator, sees_since) in
+        [(Disclosure::Open, true, true), (Disclosure::Fleet, true, false), (Disclosure::CrossOrg, false, false)]
+    {
+        let (story, canary) = canaries(policy);
+        let seen = |viewer: &Caller| {
+            let view = story.view(viewer, "disk").unwrap();
+            (view.content.created_by, view.since)
+        };
+        let (by, since) = seen(&worker("eve"));
+        assert_eq!((by.is_some(), since.is_some()), (sees_creator, sees_since), "{policy:?}");
+        assert_eq!(seen(&canary), (by, Some(Time(3))), "the holder knows when, and no more");
+        for viewer in [dee(), op()] {
+            assert_eq!(seen(&viewer).0, Some(actor("dee")), "{policy:?}");
+        }
+        let free = story.view(&worker("eve"), "free").unwrap();
+        assert_eq!(free.since, Some(Time(0)), "nobody holds it");
+        let content = &story.view(&op(), "disk").unwrap().content;
+        let snapshot = std::sync::Arc::new(lease::item::Content::clone(content));
+        let shown = |viewer: &Caller| {
+            story.state.view_content(&story.records, viewer, &space(), &queue("ops"), &snapshot).unwrap().created_by
+        };
+        assert_eq!((shown(&canary).is_some(), shown(&dee())), (sees_creator, Some(actor("dee"))), "{policy:?}");
+    }
+}
+
 /// I15. Holders and waiters are called canaries; nothing an outsider can get from this crate sings.
 #[test]
 fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
@@ -488,17 +594,17 @@ fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
         seen.push(format!("{:?}", story.view(&eve, "disk")));
         seen.push(format!("{:?}", story.view(&eve, "lapsed")));
         seen.push(format!("{:?}", story.view(&eve, "reserved")));
-        seen.push(format!("{:?}", story.state.list(&eve, &space(), &everything())));
+        seen.push(format!("{:?}", story.state.list(&story.records, &eve, &space(), &everything())));
         seen.push(format!("{:?}", story.state.line(&eve, &space(), &item("disk"))));
         seen.push(format!("{:?}", story.state.queues(&eve, &space())));
         seen.push(format!("{:?}", story.state.claims_under(&eve, &space(), &item("disk"))));
         seen.push(format!("{:?}", story.state.workers(&eve, &space())));
         seen.push(format!("{:?}", story.state.peek(&story.records, &eve, &space(), &Next::new(queue("ops")))));
-        seen.push(format!("{:?}", story.state.carrying(&eve, &space(), 10)));
+        seen.push(format!("{:?}", story.state.carrying(&story.records, &eve, &space(), 10)));
         let if_claimed = story.state.view_item(&story.records, &eve, &space(), &item("disk"), IfClaimed::Fail);
         seen.push(format!("{if_claimed:?}"));
         for event in &story.events {
-            seen.push(format!("{:?}", disclose::event(event, &eve, story.state.queue_of_event(event))));
+            seen.push(format!("{:?}", story.state.view_event(&story.records, &eve, event)));
         }
         let renew = Command::Renew(Renew { item: item("disk"), token: Token(1), lease_for: None });
         let release = Command::Release(Release { item: item("disk"), token: None, keep_assignment: false });
@@ -522,7 +628,7 @@ fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
         assert!(format!("{:?}", story.view(&op(), "disk")).contains("canary"));
         assert!(format!("{:?}", story.state.line(&op(), &space(), &item("disk"))).contains("canary-2"));
         let granted = story.events.iter().find(|event| event.what.kind() == "granted").unwrap();
-        let shown = disclose::event(granted, &canary, story.state.queue_of_event(granted)).unwrap();
+        let shown = story.state.view_event(&story.records, &canary, granted).unwrap();
         assert_eq!(shown.what.as_ref(), Some(&granted.what), "one's own lease is seen");
     }
 }

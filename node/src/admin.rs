@@ -12,7 +12,7 @@ use crate::service::TokioNode;
 use lease::caller::Caller;
 use lease::encoding::{decode, encode};
 use lease::names::{RequestId, SpaceName};
-use lease::{Attempt, Command, Outcome, Request};
+use lease::{Attempt, Command, Outcome, Request, Salt};
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::log::LogMonitor;
@@ -81,6 +81,11 @@ impl Admin {
     #[must_use]
     pub fn new(node: TokioNode, identity: IdentityRecord, log: LogMonitor) -> Self {
         Self { node, identity, log }
+    }
+
+    /// The cluster's.
+    pub(crate) fn salt(&self) -> Salt {
+        self.identity.salt
     }
 
     #[must_use]

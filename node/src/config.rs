@@ -419,6 +419,7 @@ impl Options {
             _ => return wrong("--tls-cert and --tls-key belong together: give both"),
         };
         let mut edge = EdgeSettings::new(listen, authenticator, tls);
+        edge.address = self.address.clone().unwrap_or_default();
         edge.metrics_open = self.metrics_open.unwrap_or(edge.metrics_open);
         self.set_rates(&mut edge.gate)?;
         Ok(Some(edge))

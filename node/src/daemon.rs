@@ -2,8 +2,10 @@
 
 use crate::admin::Admin;
 use crate::certificates;
+use crate::edge::cursor::Cursors;
 use crate::edge::front::Front;
 use crate::edge::gate::{Gate, GateLimits};
+use crate::edge::local::host_of;
 use crate::edge::server::{EdgeServer, ServerLimits};
 use crate::edge::survey::Surveys;
 use crate::edge::tls::EdgeTls;
@@ -79,6 +81,8 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct EdgeSettings {
     pub listen: String,
+    /// Where callers reach it; empty: where it listens.
+    pub address: String,
     pub authenticator: Authenticator,
     pub tls: Option<EdgeTls>,
     /// What it takes. As it comes but in tests.
@@ -96,7 +100,7 @@ impl EdgeSettings {
     pub fn new(listen: String, authenticator: Authenticator, tls: Option<EdgeTls>) -> Self {
         let (server, gate) = (ServerLimits::default(), GateLimits::default());
         let metrics_open = matches!(authenticator, Authenticator::SelfReported);
-        Self { listen, authenticator, tls, server, gate, patience: PATIENCE, metrics_open }
+        Self { listen, address: String::new(), authenticator, tls, server, gate, patience: PATIENCE, metrics_open }
     }
 }
 
@@ -364,14 +368,22 @@ fn serve(
         gate: Gate::new(settings.gate),
         unsent: Unsent::new(UnsentLimits::default()),
         surveys: Surveys::default(),
+        cursors: Cursors::new(admin.salt()),
         patience: settings.patience,
         metrics_open: settings.metrics_open,
+        own_hosts: own_hosts(&settings.listen, &settings.address),
+        audit: Default::default(),
         unfit: Mutex::default(),
         wall: Arc::new(wall_now),
     });
     let metrics = admin.node().metrics().clone();
     let served = EdgeServer::start(listener, settings.tls, Front::new(edge), settings.server, metrics);
     served.map_err(doing("cannot serve callers"))
+}
+
+pub(crate) fn own_hosts(listen: &str, address: &str) -> Vec<String> {
+    let given = [listen, address].into_iter().filter(|address| !address.is_empty());
+    given.map(|address| host_of(address).to_owned()).collect()
 }
 
 /// Takes up tokens that were added or taken away, without a restart.

@@ -2,13 +2,16 @@
 //! decides who holds what, and none reads the state to find out.
 
 pub mod answer;
+mod audit;
 pub mod awaiting;
 pub mod body;
 pub mod call;
+pub(crate) mod cursor;
 pub mod document;
 pub mod extract;
 pub mod front;
 pub mod gate;
+pub(crate) mod local;
 pub mod repeat;
 pub mod rest;
 pub mod server;
@@ -23,6 +26,8 @@ use crate::node::WallClock;
 use crate::service::TokioNode;
 use crate::throttle::Throttle;
 use api::Calendar;
+use audit::Audit;
+use cursor::Cursors;
 use gate::Gate;
 use raft_store::log::LogMonitor;
 use std::fmt;
@@ -45,10 +50,14 @@ pub struct Shared {
     /// Room for answers that are not sent.
     pub(crate) unsent: Unsent,
     pub surveys: Surveys,
+    pub(crate) cursors: Cursors,
     /// How long a reader of a stream may take nothing.
     pub patience: Duration,
     /// Metrics are told without a token to whoever asks on this machine.
     pub metrics_open: bool,
+    /// The hosts by which this node is configured to be reached.
+    pub(crate) own_hosts: Vec<String>,
+    pub(crate) audit: Audit,
     /// Limits how often the log says that this node is not ready.
     pub(crate) unfit: Mutex<Throttle>,
     pub wall: WallClock,

@@ -336,6 +336,9 @@ fn parse(text: &str) -> Result<ByHash, String> {
         let wrong = |why: String| format!("the token of {}: {why}", entry.actor);
         let hash =
             TokenHash::parse(&entry.sha256).ok_or_else(|| wrong("sha256 must be 64 hexadecimal digits".into()))?;
+        for (field, name) in [("actor", Some(&entry.actor)), ("parent", entry.parent.as_ref())] {
+            name.map_or(Ok(()), ActorId::check_new).map_err(|bad| wrong(format!("{field} {bad}")))?;
+        }
         let mut grants = Vec::new();
         for grant in &entry.grant {
             let space = match grant.space.as_str() {
@@ -473,6 +476,8 @@ mod tests {
         assert!(refusal(FILE).contains("the token of ada: sha256 must be 64"));
         assert!(refusal(&file("a").replace("worker", "king")).contains("unknown variant `king`"));
         assert!(refusal(&file("a").replace("parent", "boss")).contains("unknown field `boss`"));
+        let odd = refusal(&file("a").replace("\"ada\"", "\"a\u{202e}da\""));
+        assert!(odd.contains("actor must not contain U+202E"), "{odd}");
         assert!(refusal(&format!("{}{}", file("a"), file("a"))).contains("twice"));
         let many = format!("queues = {:?}", vec!["x"; 65]);
         assert!(refusal(&file("a").replace("queues = [\"ops\", \"build-*\"]", &many)).contains("more than 64"));

@@ -34,6 +34,8 @@ mod failing;
 mod failover;
 #[path = "edge/form.rs"]
 mod form;
+#[path = "edge/hidden.rs"]
+mod hidden;
 #[path = "edge/hostile.rs"]
 mod hostile;
 #[path = "edge/interregnum.rs"]

@@ -104,8 +104,9 @@ impl Drop for Group {
     }
 }
 
-/// The command with what it has to know of its lease in its environment.
-pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString]) -> Command {
+/// The command with what it has to know of its lease in its environment, and with the credential of its caller only if it
+/// is to have it: what runs under a lease need not be trusted with all that its caller may do.
+pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString], pass_credential: bool) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     command.env(ITEM, claim.item().as_str()).env(TOKEN, claim.token().to_string());
@@ -114,6 +115,12 @@ pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString]) -> C
     if let Some(snapshot) = &claim.grant().snapshot {
         command.env("TENURE_QUEUE", snapshot.queue.as_str()).env("TENURE_REVISION", snapshot.revision.to_string());
         command.env("TENURE_ATTEMPTS", snapshot.attempts.to_string());
+    }
+    for name in ["TENURE_API_TOKEN", "TENURE_TOKEN_FILE"] {
+        command.env_remove(name);
+    }
+    if let Some(token) = context.credential().filter(|_| pass_credential) {
+        command.env("TENURE_API_TOKEN", token);
     }
     // So that `tenure` within it speaks to the same nodes, as the same holder.
     command.envs(context.environment.iter().map(|(name, value)| (name, value)));

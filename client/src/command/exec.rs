@@ -23,8 +23,8 @@ const NOT_FOLLOWED: u8 = 125;
 /// Hold an item while a command runs
 ///
 /// The lease is renewed for as long as the command runs, and given back when it ends. The command finds TENURE_ITEM,
-/// TENURE_TOKEN (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; `tenure` within it speaks
-/// for the same holder. It runs in a process group of its own, without the terminal's input. When the lease is lost or cannot be
+/// TENURE_TOKEN (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; with --pass-credential
+/// `tenure` within it speaks for the same holder. It runs in a process group of its own, without the terminal's input. When the lease is lost or cannot be
 /// renewed, the whole group is sent SIGTERM, and SIGKILL before the lease is over. Its exit code is passed on.
 #[derive(Args, Debug)]
 pub(crate) struct Exec {
@@ -55,6 +55,9 @@ pub(crate) struct Exec {
     /// How long before the end of a lease that cannot be renewed the command is told to stop; a third of it at most
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     stop_before: Span,
+    /// Let the command call with this one's API token: it finds it in TENURE_API_TOKEN, which is taken away otherwise
+    #[arg(long)]
+    pass_credential: bool,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
     command: Vec<OsString>,
@@ -64,7 +67,7 @@ impl Exec {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let claim = self.claimed(context).await?;
         let lease_for = Duration::from_millis(claim.grant().lease_for_ms);
-        let command = child::command(context, &claim, &self.command);
+        let command = child::command(context, &claim, &self.command, self.pass_credential);
         let mut signals =
             Signals::heard().map_err(|error| Failure::other(format!("signals cannot be heard: {error}")))?;
         let stopping = Stopping::new(self.stop_before.0, lease_for);

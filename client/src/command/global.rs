@@ -145,6 +145,14 @@ impl Context {
         }
     }
 
+    /// The API token that it calls with.
+    pub(crate) fn credential(&self) -> Option<&str> {
+        match &self.config.identity {
+            Identity::Bearer(token) => Some(token),
+            Identity::SelfReported { .. } => None,
+        }
+    }
+
     /// The same client with another token.
     pub(crate) fn with_token(&self, token: &str) -> Result<Client, Failure> {
         Ok(Client::new(Config { identity: Identity::Bearer(token.to_owned()), ..self.config.clone() })?)
@@ -181,7 +189,6 @@ fn environment(global: &Global, config: &Config) -> Result<Vec<(&'static str, Os
         ("TENURE_ACTOR", actor),
         ("TENURE_SPACE", config.space.as_ref().map(|space| space.as_str().into())),
         ("TENURE_PROFILE", global.profile.as_ref().map(Into::into)),
-        ("TENURE_TOKEN_FILE", global.token_file.as_ref().map(absolute).transpose()?),
         ("TENURE_CA", config.extra_ca.as_ref().map(absolute).transpose()?),
     ];
     Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())

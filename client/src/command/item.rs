@@ -62,7 +62,9 @@ fn shown(out: &Out, item: &Item) -> Result<(), Failure> {
     table.pair_if("title", some(content.title.clone()));
     table.pair("queue", &item.queue);
     table.row([("state".into(), Paint::Dim), (word(item.state), paint(item.state))]);
-    table.pair("since", when(item.since));
+    if let Some(since) = item.since {
+        table.pair("since", when(since));
+    }
     table.pair("priority", content.priority);
     table.pair_if("labels", some(names(&content.labels)));
     table.pair_if("needs", some(names(&content.needs)));
@@ -98,7 +100,8 @@ fn shown(out: &Out, item: &Item) -> Result<(), Failure> {
     if item.cancel_requested {
         table.pair("note", "it is to be cancelled");
     }
-    table.pair("created", format!("{} by {}", when(content.created_at), content.created_by));
+    let by = content.created_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+    table.pair("created", format!("{}{by}", when(content.created_at)));
     out.table(&table)?;
     let Some(body) = &content.body else { return Ok(()) };
     for (name, text) in [
@@ -156,7 +159,7 @@ pub(crate) fn row(table: &mut Table, item: &Item) {
         plain(item.content.priority.to_string()),
         plain(holder),
         plain(line),
-        (day(item.since), Paint::Dim),
+        (item.since.map_or_else(String::new, day), Paint::Dim),
         plain(item.content.title.clone()),
     ]);
 }

@@ -1,6 +1,7 @@
 //! What is written where: data to standard output, words for people to standard error.
 
 use super::failure::Failure;
+use lease::names::is_invisible;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -83,14 +84,32 @@ pub(crate) fn say(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// What others wrote, without what a terminal would obey.
+/// What others wrote, without what a terminal would obey. What nobody would see is written out: `\u{202e}`.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    shown(text, |_| false)
 }
 
 /// As [`clean`], over several lines.
 pub(crate) fn clean_lines(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    shown(text, |c| c == '\n' || c == '\t')
+}
+
+fn shown(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut last = ' ';
+    for c in text.chars() {
+        // Within emoji and scripts that need them they change what is seen, and hide nothing.
+        let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0f}') && !last.is_ascii();
+        if c.is_control() && !is_kept(c) {
+            shown.push('\u{fffd}');
+        } else if is_invisible(c) && !joins {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+        last = c;
+    }
+    shown
 }
 
 /// A word of a closed set, as it stands in JSON.
@@ -253,6 +272,16 @@ mod tests {
         table.plain(["disk-42", "ä\x1b[31mred", "2"]);
         table.plain(["x", "", ""]);
         assert_eq!(table.text(&out), "ITEM     TITLE      LINE\ndisk-42  ä\u{fffd}[31mred  2\nx\n");
+    }
+
+    #[test]
+    fn what_nobody_sees_is_written_out() {
+        assert_eq!(clean("pay\u{202e}roll\u{200b}\u{2028}\n"), "pay\\u{202e}roll\\u{200b}\\u{2028}\u{fffd}");
+        assert_eq!(clean_lines("a\u{2066}\n\tb"), "a\\u{2066}\n\tb");
+        for seen in ["größe", "日本", "⚠\u{fe0f} 👩\u{200d}🚒", "می\u{200c}خواهم"] {
+            assert_eq!(clean(seen), seen);
+        }
+        assert_eq!(clean("a\u{200d}b"), "a\\u{200d}b");
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn frame(out: &Out, look: &Look) -> Vec<String> {
                 plain(item.queue.to_string()),
                 plain(who),
                 (item.line_length.to_string(), paint),
-                (item.claimed_at.map(when).unwrap_or_else(|| when(item.since)), Paint::Dim),
+                (item.claimed_at.or(item.since).map_or_else(String::new, when), Paint::Dim),
                 plain(action),
             ]);
         }

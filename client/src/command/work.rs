@@ -51,6 +51,9 @@ pub(crate) struct Work {
     /// How long before the end of a lease that cannot be renewed a command is told to stop; a third of it at most
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     stop_before: Span,
+    /// Let the command call with this one's API token: it finds it in TENURE_API_TOKEN, which is taken away otherwise
+    #[arg(long)]
+    pass_credential: bool,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
     command: Vec<OsString>,
@@ -76,12 +79,12 @@ impl Work {
         if let Some(order) = self.order {
             worker = worker.order(order);
         }
-        let (command, stop_before) = (Arc::new(self.command), self.stop_before.0);
+        let (command, stop_before, passes) = (Arc::new(self.command), self.stop_before.0, self.pass_credential);
         let shared = Arc::new(context.clone());
         let stopped = worker
             .run(move |job| {
                 let (context, command) = (shared.clone(), command.clone());
-                async move { carry_out(&context, &job, &command, stop_before).await }
+                async move { carry_out(&context, &job, &command, stop_before, passes).await }
             })
             .await?;
         context.client.settled().await;
@@ -98,6 +101,7 @@ async fn carry_out(
     job: &Job,
     words: &[OsString],
     stop_before: Duration,
+    pass_credential: bool,
 ) -> Result<Option<String>, client::Failure> {
     let mut grant = job.grant().clone();
     if grant.snapshot.is_none() {
@@ -105,7 +109,7 @@ async fn carry_out(
     }
     let mut input = serde_json::to_vec(&grant)?;
     input.push(b'\n');
-    let command = child::command(context, job, words);
+    let command = child::command(context, job, words, pass_credential);
     let stopping = Stopping::new(stop_before, Duration::from_millis(grant.lease_for_ms));
     let ended = child::run(command, Some(input), job, context.client.clock(), stopping, None).await;
     match ended.map_err(|error| client::Failure::retry(format!("{}: {error}", words[0].to_string_lossy())))? {

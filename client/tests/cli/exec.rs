@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::daemon::until;
-use crate::world::{Said, World};
+use crate::world::{Said, Tenure, World};
 use client::api::dates::Date;
 use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,13 +21,36 @@ async fn a_command_knows_its_item_its_token_and_its_holder() {
     world.says("release disk");
     let script = r#"echo "$TENURE_ITEM $TENURE_TOKEN $TENURE_QUEUE $TENURE_LEASE_MS"; date -d "$TENURE_VALID_UNTIL" > /dev/null && "$TENURE" renew --for 1m"#;
     let tenure = env!("CARGO_BIN_EXE_tenure");
-    let words = ["exec", "disk", "--for", "30s", "--", "sh", "-c", script];
+    let words = ["exec", "disk", "--for", "30s", "--pass-credential", "--", "sh", "-c", script];
     let said = world.tenure(words).env("TENURE", tenure).said().ends_with(0);
     said.reads(&expect![[r#"
         disk 2 ops 30000
         disk is yours for 1m, token 2
     "#]]);
     assert_eq!(world.state("disk"), "queued");
+}
+
+#[tokio::test]
+async fn a_command_gets_the_credential_of_its_caller_only_when_asked() {
+    let world = World::start().await;
+    ["disk", "first", "second"].iter().for_each(|item| world.adds(item));
+    let script = "env | grep -E '^TENURE_(API_TOKEN|TOKEN_FILE)=' || true";
+    let exec = |asked: &[&str]| world.tenure([&["exec", "disk"], asked, &["--", "sh", "-c", script]].concat());
+    let given = exec(&["--pass-credential"]).said().ends_with(0).out;
+    let token = given.strip_prefix("TENURE_API_TOKEN=").unwrap().trim_end();
+    assert!(token.len() > 10 && !token.contains('\n'), "{given}");
+    let by_variable = |tenure: Tenure| tenure.without("TENURE_TOKEN_FILE").env("TENURE_API_TOKEN", token);
+    assert_eq!(by_variable(exec(&["--pass-credential"])).said().ends_with(0).out, given);
+    assert_eq!(exec(&[]).said().ends_with(0).out, "");
+    assert_eq!(by_variable(exec(&[])).said().ends_with(0).out, "");
+    // A worker ends when it is told to, by the command that has found what there is.
+    let work = |label: &str, asked: &[&str]| {
+        let script = format!("env | grep -E '^TENURE_(API_TOKEN|TOKEN_FILE)=' > {label}.found; kill $PPID");
+        by_variable(world.tenure([&["work", "ops"], asked, &["--", "sh", "-c", &script]].concat())).said().ends_with(0);
+        read(world.home.path(), &format!("{label}.found"))
+    };
+    assert_eq!(work("without", &[]), "");
+    assert_eq!(work("with", &["--pass-credential"]), given);
 }
 
 #[tokio::test]
@@ -51,7 +74,7 @@ async fn what_becomes_of_the_item_is_the_callers_choice() {
     let world = World::start().await;
     ["disk", "cable"].iter().for_each(|item| world.adds(item));
     let script = r#""$TENURE" activity --note half"#;
-    let words = ["exec", "disk", "--complete", "--fail-on-error", "--", "sh", "-c", script];
+    let words = ["exec", "disk", "--complete", "--fail-on-error", "--pass-credential", "--", "sh", "-c", script];
     world.tenure(words).env("TENURE", env!("CARGO_BIN_EXE_tenure")).said().ends_with(0);
     assert_eq!(world.state("disk"), "complete");
     world.tenure(["exec", "cable", "--complete", "--fail-on-error", "--", "false"]).said().ends_with(1);

@@ -54,7 +54,7 @@ async fn work_is_completed_with_its_token_and_its_result() {
     "#]]);
     world.claims("disk");
     world.tenure(["complete", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
-        tenure: stale_token: A newer token was minted for the item: this holder was replaced
+        tenure: stale_token: The lease under this token is over, or it is somebody else's
                 stop the work on it; `tenure show` says how it is now
     "#]]);
     assert_eq!(world.says_json::<Moved>("complete disk 2").state, ItemState::Complete);

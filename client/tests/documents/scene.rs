@@ -77,7 +77,8 @@ impl Scene {
         // Or it would bear the name of what it signs, and curl would take that for its own.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let hosts: Vec<String> = [1, 2, 3, 9].map(|host| format!("{}.{host}", self.network)).into();
+        let mut hosts: Vec<String> = [1, 2, 3, 9].map(|host| format!("{}.{host}", self.network)).into();
+        hosts.push("tenure.tenure.svc".into());
         let mut params = CertificateParams::new(hosts).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
@@ -93,6 +94,7 @@ impl Scene {
             "tenured token --actor root --cluster admin --space '*' --role reader,worker,dispatcher,operator >> tokens.toml",
         );
         self.token = said.lines().find(|line| line.starts_with("tenure_")).unwrap().to_owned();
+        fs::write(self.path("token.header"), format!("Authorization: Bearer {}\n", self.token)).unwrap();
     }
 
     /// Addresses and folders of other machines are this one's.

@@ -36,7 +36,12 @@ impl Step<'_> {
         }
         let fingerprint = self.fingerprint(new);
         if let Some(existing) = ask.space.and_then(|space| self.find(space, &new.id)) {
-            return self.created_before(new, &existing, fingerprint);
+            // Of one that is hidden nothing is told but that its id is taken: ids are unique in a space.
+            return if self.place(ask.caller, &existing).is_visible_to(ask.caller) {
+                self.created_before(new, &existing, fingerprint)
+            } else {
+                Err(Refusal::AlreadyExists)
+            };
         }
         let policy = self.find_queue(ask, &new.queue).map(|no| self.state.queue(no).queue.policy.clone());
         let policy = policy.unwrap_or_default();

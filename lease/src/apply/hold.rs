@@ -19,7 +19,8 @@ impl Step<'_> {
             Found::Archived(_) => return Err(Refusal::LeaseLost { holder: None }),
         };
         let standing = &self.item(key).standing;
-        if token < standing.newest_token {
+        // Whatever the token is, as in `check_write`.
+        if standing.is_held_by_other(ask.caller) || token < standing.newest_token {
             return Err(self.lease_lost(ask, key));
         }
         match &standing.lease {
@@ -144,7 +145,8 @@ impl Step<'_> {
             Found::Archived(archived) => return released(false, false, Some(archived.standing.state.kind())),
         };
         let standing = &self.item(key).standing;
-        if release.token.is_some_and(|token| token < standing.newest_token) {
+        let is_others = standing.is_held_by_other(ask.caller);
+        if release.token.is_some_and(|token| is_others || token < standing.newest_token) {
             return released(false, false, Some(standing.state.kind()));
         }
         let was_assigned = standing.is_assigned_to(&ask.caller.actor);

@@ -102,6 +102,12 @@ impl Step<'_> {
             Some(Found::Archived(archived)) => archived.content.parent().cloned(),
             _ => None,
         };
+        // Nobody learns what is below an item that is hidden.
+        let is_hidden =
+            |id: &ItemId| self.find(space, id).is_some_and(|found| !self.place(caller, &found).is_visible_to(caller));
+        if next.filter.tree_roots().any(is_hidden) {
+            return Search { found: Vec::new(), cursor: None };
+        }
         self.state.search(caller, queue, next, count, &parent_in_archive)
     }
 }

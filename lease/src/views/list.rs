@@ -1,6 +1,7 @@
 //! The live items of a space, in the order of creation.
 
 use super::ItemView;
+use crate::archive::Archive;
 use crate::bounds::EXAMINED_PER_NEXT;
 use crate::caller::Caller;
 use crate::item::Content;
@@ -41,7 +42,7 @@ pub enum ClaimStatus {
 pub struct Page<T> {
     pub items: Vec<T>,
     pub next: Option<ItemNo>,
-    /// What it took: items and queues that were examined.
+    /// What it took: items, what they refer to, and queues that were examined.
     pub steps: usize,
 }
 
@@ -52,9 +53,13 @@ impl State {
     /// Live items in the order of creation, as far as one look goes: a page may have fewer items than were asked for, and
     /// still say where to go on. Terminal items are in the store's archive.
     #[must_use]
-    pub fn list(&self, viewer: &Caller, space: &SpaceName, query: &Query) -> Page<ItemView> {
+    pub fn list(&self, archive: &dyn Archive, viewer: &Caller, space: &SpaceName, query: &Query) -> Page<ItemView> {
         let mut page = Page { items: Vec::new(), next: None, steps: 0 };
         let Some(space) = self.space_numbers.get(space).copied() else { return page };
+        // Of what is below an item that the viewer may not see it must not learn that it is there.
+        if query.parent.as_ref().is_some_and(|parent| !self.may_name(archive, viewer, space, parent)) {
+            return page;
+        }
         let behind = Bound::Excluded(query.after.map_or(ItemKey::FIRST, ItemKey::position));
         let runs = self.queues_listed(viewer, space, query);
         let mut runs: Vec<_> = runs.map(|no| self.queue(no).items.range(behind, Bound::Unbounded)).collect();
@@ -62,21 +67,23 @@ impl State {
         // The next item of each queue, the oldest first.
         let next = runs.iter_mut().enumerate().filter_map(|(at, run)| Some(Reverse((run.next()?, at))));
         let mut next: BinaryHeap<_> = next.collect();
-        for _ in 0..EXAMINED {
-            let Some(Reverse((key, at))) = next.pop() else {
-                page.next = None;
-                return page;
-            };
+        let mut examined = 0;
+        while examined < EXAMINED {
             if page.items.len() >= query.limit.max(1) {
-                return page;
+                break;
             }
+            let Some(Reverse((key, at))) = next.pop() else { break };
             next.extend(runs[at].next().map(|key| Reverse((key, at))));
             page.next = Some(key.no);
-            page.steps += 1;
+            examined += 1;
             if self.is_shown(viewer, key) && query.matches_item(self, key) {
-                page.items.extend(self.show(viewer, key));
+                page.items.extend(self.show_naming(viewer, key, |id| {
+                    examined += 1;
+                    self.may_name(archive, viewer, space, id)
+                }));
             }
         }
+        page.steps += examined;
         if next.is_empty() {
             page.next = None;
         }

@@ -49,7 +49,7 @@ scenarios! {
          0s   created: disk r2, queued
          0s   granted: ada holds disk, token 1, until 60s
          1s   refused: already_claimed, retry after 59s
-         1s   refused: not_holder
+         1s   refused: lease_lost
      "#]];
 
     a_lost_lease_tells_of_the_new_holder_as_disclosure_allows:
@@ -109,7 +109,7 @@ scenarios! {
          2s   released: disk, unassigned, active; granted from the line: bob holds disk, token 2, until 12s
          3s   refused: stale_token
          3s   refused: lease_lost, held by bob until 12s
-         3s   refused: not_holder
+         3s   refused: stale_token
      "#]];
 
     events_name_others_only_where_disclosure_allows:
@@ -156,7 +156,7 @@ scenarios! {
          0s   policy of ops: version 1; policy_changed: version 1
          0s   created: disk r2, queued
          0s   granted: ada holds disk, token 1, until 60s
-         3s   policy_changed: version 1 by op; created: disk by ada; granted: ada holds disk, token 1, until 60s by ada
+         3s   policy_changed: version 1 by op; created: disk by ada; granted: ada holds disk, until 60s by ada
          3s   nothing
      "#]];
 
@@ -172,5 +172,133 @@ scenarios! {
          1s   worker_registered: ada/s1 by ada
          1s   nothing
          1s   worker_registered: ada/s1 by ada; worker_registered: bob/s1 by bob
+     "#]];
+
+    /// The first claims make the token of disk one that nobody guesses. Below, at and above it cid hears the same.
+    no_answer_tells_a_stranger_whether_a_token_is_older_or_newer:
+    "0s   op sets ops, disclosure cross_org
+     0s   ada creates many in ops: a; b; disk
+     0s   ada claims all: a; b
+     0s   ada claims disk for 60s
+     1s   cid completes disk with token 2
+     1s   cid completes disk with token 3
+     1s   cid completes disk with token 4
+     1s   cid updates disk with token 2, title x
+     1s   cid updates disk with token 4, title x
+     1s   cid renews disk with token 2
+     1s   cid renews disk with token 3
+     1s   cid extends disk with token 4 by 60s
+     1s   cid reserves disk with token 4
+     1s   cid releases disk with token 2
+     1s   cid releases disk with token 3
+     1s   cid releases disk with token 4
+     2s   ada/s2 renews disk with token 2
+     2s   ada/s2 renews disk with token 3
+     3s   ada completes disk with token 3" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued, created: disk r4, queued
+         0s   [granted: ada holds a, token 1, until 15m, granted: ada holds b, token 2, until 15m]
+         0s   granted: ada holds disk, token 3, until 60s
+         1s   refused: stale_token
+         1s   refused: stale_token
+         1s   refused: stale_token
+         1s   refused: stale_token
+         1s   refused: stale_token
+         1s   refused: lease_lost
+         1s   refused: lease_lost
+         1s   refused: lease_lost
+         1s   refused: lease_lost
+         1s   held nothing: disk, active
+         1s   held nothing: disk, active
+         1s   held nothing: disk, active
+         2s   refused: lease_lost, held by ada until 60s
+         2s   refused: not_holder
+         3s   now: disk complete; completed: ada's disk, token 3
+     "#]];
+
+    an_event_shows_a_token_to_its_holder_and_to_operators:
+    "roles dee reader
+     0s   op sets cross, disclosure cross_org
+     0s   op sets open, disclosure open
+     0s   ada creates a in cross
+     0s   ada creates b in open
+     0s   ada claims all: a for 60s; b for 60s
+     1s   ada awaits input on a with token 1
+     1s   ada resumes a with token 1
+     1s   ada awaits input on b with token 2
+     2s   op revokes b, because late
+     2s   ada completes a with token 1
+     3s   dee watches
+     3s   ada watches
+     3s   op watches" => expect![[r#"
+         0s   policy of cross: version 1; policy_changed: version 1
+         0s   policy of open: version 1; policy_changed: version 1
+         0s   created: a r3, queued
+         0s   created: b r4, queued
+         0s   [granted: ada holds a, token 1, until 60s, granted: ada holds b, token 2, until 60s]
+         1s   now: a awaiting_input; awaited_input: a, token 1
+         1s   now: a active; resumed: a, token 1
+         1s   now: b awaiting_input; awaited_input: b, token 2
+         2s   revoked: b, queued; revoked: ada's b, token 2, by op: late
+         2s   now: a complete; completed: ada's a, token 1
+         3s   policy_changed: version 1 by ?; policy_changed: version 1 by op; created: a by ?; created: b by ada; granted of a; granted: ada holds b, until 60s by ada; awaited_input: a by ?; resumed: a by ?; awaited_input: b by ada; revoked: ada's b, by op: late by op; completed of a
+         3s   policy_changed: version 1 by ?; policy_changed: version 1 by op; created: a by ada; created: b by ada; granted: ada holds a, token 1, until 60s by ada; granted: ada holds b, token 2, until 60s by ada; awaited_input: a, token 1 by ada; resumed: a, token 1 by ada; awaited_input: b, token 2 by ada; revoked: ada's b, token 2, by op: late by op; completed: ada's a, token 1 by ada
+         3s   policy_changed: version 1 by op; policy_changed: version 1 by op; created: a by ada; created: b by ada; granted: ada holds a, token 1, until 60s by ada; granted: ada holds b, token 2, until 60s by ada; awaited_input: a, token 1 by ada; resumed: a, token 1 by ada; awaited_input: b, token 2 by ada; revoked: ada's b, token 2, by op: late by op; completed: ada's a, token 1 by ada
+     "#]];
+
+    a_mirror_names_no_item_that_is_hidden:
+    "roles zoe reader open
+     roles dee reader
+     0s   ada creates goal in open
+     0s   ada creates secret in hidden, target goal
+     1s   ada claims secret for 60s
+     2s   zoe watches
+     2s   dee watches" => expect![[r#"
+         0s   created: goal r1, queued
+         0s   created: secret r2, queued
+         1s   granted: ada holds secret, token 1, until 61s; mirrored: goal follows secret (claimed) to in_progress
+         2s   created: goal by ?; mirrored of goal
+         2s   created: goal by ?; created: secret by ?; granted of secret; mirrored: goal follows secret (claimed) to in_progress by ?
+     "#]];
+
+    /// That an id is taken cannot be hidden where ids are unique; everything else is.
+    an_id_that_is_taken_by_a_hidden_item_tells_nothing_of_it:
+    "roles zoe dispatcher open
+     roles bot worker + dispatcher
+     kind bot agent of bob
+     0s   ada creates secret in hidden
+     0s   bob creates mine in open, local to bob
+     0s   cid creates both in open
+     1s   zoe creates secret in open
+     1s   zoe creates both in open
+     1s   zoe creates mine in open
+     1s   bot creates mine in open
+     2s   bob updates both, reading r3, local to bob
+     3s   cid creates both in open" => expect![[r#"
+         0s   created: secret r1, queued
+         0s   created: mine r2, queued
+         0s   created: both r3, queued
+         1s   refused: already_exists
+         1s   exists: both r3, queued
+         1s   refused: already_exists
+         1s   refused: already_exists
+         2s   now: both r4; updated: both r4 mode
+         3s   refused: already_exists
+     "#]];
+
+    nobody_takes_or_peeks_at_what_is_below_a_hidden_item:
+    "roles zoe worker open
+     0s   ada creates secret in hidden
+     0s   ada creates part in open, parent secret
+     1s   zoe takes next of open, children of secret
+     1s   zoe takes next of open, under secret
+     1s   zoe takes next of open, under nothing
+     2s   ada takes next of open, under secret" => expect![[r#"
+         0s   created: secret r1, queued
+         0s   created: part r2, queued
+         1s   empty: nothing eligible, retry after 1s
+         1s   empty: nothing eligible, retry after 1s
+         1s   empty: nothing eligible, retry after 1s
+         2s   granted: ada holds part, token 1, until 902s
      "#]];
 }

@@ -83,7 +83,7 @@ scenarios! {
          11s  held nothing: disk, active
      "#]];
 
-    the_right_token_of_the_wrong_holder_is_not_holder:
+    the_right_token_is_not_holder_in_another_session_and_lost_for_another_actor:
     "0s   ada creates disk in ops
      0s   ada/s1 claims disk for 60s
      1s   bob renews disk with token 1
@@ -95,13 +95,13 @@ scenarios! {
      1s   bob renews disk with token 9" => expect![[r#"
          0s   created: disk r1, queued
          0s   granted: ada/s1 holds disk, token 1, until 60s
+         1s   refused: lease_lost, held by a user
          1s   refused: not_holder
          1s   refused: not_holder
+         1s   refused: lease_lost, held by a user
+         1s   held nothing: disk, active
          1s   refused: not_holder
-         1s   refused: not_holder
-         1s   refused: not_holder
-         1s   refused: not_holder
-         1s   refused: not_holder
+         1s   refused: lease_lost, held by a user
      "#]];
 
     a_finished_item_has_no_lease_to_renew:

@@ -197,9 +197,9 @@ scenarios! {
          0s   granted: ada holds disk, token 1, until 10s
          10s  granted: bob holds disk, token 2, until 70s; expired: ada's disk, token 1, an attempt
          11s  refused: stale_token
-         11s  refused: not_holder
-         11s  refused: not_holder
-         11s  refused: not_holder
+         11s  refused: stale_token
+         11s  refused: lease_lost, held by bob until 70s
+         11s  held nothing: disk, active
      "#]];
 
     an_old_token_is_stale_also_when_nobody_holds_the_item_now:

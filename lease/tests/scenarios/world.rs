@@ -5,13 +5,11 @@ use super::render::{self, Tale};
 use super::script::Step;
 use lease::caller::Caller;
 use lease::changes::{Change, Changes};
-use lease::encoding::decode;
 use lease::event::What;
 use lease::invariants::Witness;
-use lease::names::{ItemId, QueueName, SpaceName};
+use lease::names::{ItemId, SpaceName};
 use lease::numbers::{EventNumber, Time};
-use lease::queue::Queue;
-use lease::record::{self, Key};
+use lease::record::Key;
 use lease::{Entry, Event, Opening, Outcome, Records, Request, Salt, State};
 use std::collections::BTreeMap;
 
@@ -134,22 +132,18 @@ impl World {
 
     /// All events so far, as this viewer may see them.
     pub(crate) fn watch(&self, viewer: &Caller) -> String {
-        let queues: BTreeMap<QueueName, Queue> = self
-            .records
-            .live()
-            .filter(|(key, _)| key.first() == Some(&record::QUEUE))
-            .map(|(_, value)| decode::<Queue>(value).expect("a queue"))
-            .map(|queue| (queue.name.clone(), queue))
-            .collect();
         let seen: Vec<_> = self
             .events
             .iter()
             .filter_map(|event| {
-                let queue = event.queue.as_ref().map(|name| &queues[name]);
-                let view = lease::disclose::event(event, viewer, queue)?;
+                let view = self.state.view_event(&self.records, viewer, event)?;
                 let by = view.by.map_or_else(|| "?".to_owned(), |who| who.actor.to_string());
                 Some(match view.what {
-                    Some(what) => format!("{} by {by}", render::event(&Event { what, ..event.clone() })),
+                    // No lease has the token 0: it stands where one is not shown.
+                    Some(what) => {
+                        let told = render::event(&Event { what, ..event.clone() }).replace(", token 0", "");
+                        format!("{told} by {by}")
+                    }
                     None => format!("{} of {}", view.kind, view.item.map_or_else(String::new, |item| item.to_string())),
                 })
             })

@@ -67,7 +67,7 @@ scenarios! {
          1s   refused: already_claimed, retry after 9s, held by a user
      "#]];
 
-    held_and_the_right_token_of_another_is_not_holder:
+    held_and_the_right_token_of_another_is_stale_and_of_the_actors_other_session_not_holder:
     "0s   ada creates disk in ops
      0s   ada/s1 claims disk for 10s
      1s   bob updates disk with token 1, title mine
@@ -75,9 +75,9 @@ scenarios! {
      1s   bob fails disk with token 7" => expect![[r#"
          0s   created: disk r1, queued
          0s   granted: ada/s1 holds disk, token 1, until 10s
+         1s   refused: stale_token
          1s   refused: not_holder
-         1s   refused: not_holder
-         1s   refused: not_holder
+         1s   refused: stale_token
      "#]];
 
     not_held_an_update_is_optimistic_and_must_say_what_it_read:

@@ -1,9 +1,10 @@
 //! A node that waits for a backup: it has nothing yet, and serves the one call that gives it something.
 
 use crate::certificates;
-use crate::daemon::{EdgeSettings, renew_tokens};
+use crate::daemon::{EdgeSettings, own_hosts, renew_tokens};
 use crate::edge::answer::{self, Failure, Reply, finished};
 use crate::edge::extract::{Query, identify};
+use crate::edge::local;
 use crate::edge::rest::cluster::RestoreQuery;
 use crate::edge::server::EdgeServer;
 use crate::identity::{Authenticator, ClusterRight, check_cluster_right};
@@ -34,6 +35,7 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 
 struct Awaiting {
     authenticator: Authenticator,
+    own_hosts: Vec<String>,
     target: Target,
     /// Held by the restore that is under way.
     turn: Mutex<()>,
@@ -49,7 +51,8 @@ pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Res
     let (is_restored, mut restored) = watch::channel(false);
     let directory = target.directory.display().to_string();
     let authenticator = settings.authenticator.clone();
-    let awaiting = Arc::new(Awaiting { authenticator, target, turn: Mutex::default(), is_restored });
+    let own_hosts = own_hosts(&settings.listen, &settings.address);
+    let awaiting = Arc::new(Awaiting { authenticator, own_hosts, target, turn: Mutex::default(), is_restored });
     let router = Router::new()
         .route("/healthz", get(|| async { Json(json!({ "ok": true })) }))
         .route("/readyz", get(not_ready))
@@ -93,8 +96,12 @@ async fn not_ready() -> Response {
 
 async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -> Reply<Restored> {
     let (mut parts, body) = request.into_parts();
+    if matches!(awaiting.authenticator, Authenticator::SelfReported) {
+        local::check(&parts.uri, &parts.headers, &awaiting.own_hosts)?;
+    }
     let (identity, _) = identify(&awaiting.authenticator, &parts.headers, &parts.extensions)?;
     check_cluster_right(&identity, ClusterRight::Admin)?;
+    tracing::info!(actor = identity.actor.as_str(), "asked to restore a backup");
     let Query(asked) = Query::<RestoreQuery>::from_request_parts(&mut parts, &()).await?;
     let busy = || Problem::new(Code::ChangeRefused).with_detail("another restore into this node is under way");
     let _turn = awaiting.turn.try_lock().map_err(|_| busy())?;

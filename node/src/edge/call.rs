@@ -7,7 +7,7 @@ use crate::edge::gate::{Admitted, Class, Cost, Entry, Parked, Parking, Shed};
 use crate::edge::repeat::Repeat;
 use crate::edge::server::Stopping;
 use crate::hub::{Waiter, Woken};
-use crate::identity::{ClusterRight, check_cluster_right};
+use crate::identity::{ClusterRight, Identity, check_cluster_right};
 use crate::propose::NoOutcome;
 use api::item::Body;
 use api::names::Number;
@@ -16,6 +16,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lease::caller::{Caller, QueueScope, Right, Role};
 use lease::command::OnConflict;
+use lease::disclose::ContentView;
 use lease::item::Content;
 use lease::names::{ActorId, ItemId};
 use lease::numbers::{ItemNo, Revision};
@@ -24,6 +25,7 @@ use lease::views::IfClaimed;
 use lease::{Archive, Attempt, Command, Outcome, Refusal, Request, State};
 use raft_store::types::OnTokio;
 use serde::Deserialize;
+use std::fmt;
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
 
@@ -97,9 +99,41 @@ impl Call {
     /// # Errors
     /// When the caller does not run the cluster.
     pub fn as_admin(mut self) -> Result<Self, Failure> {
-        check_cluster_right(&self.asking.identity, ClusterRight::Admin)?;
+        self.check_cluster_right(ClusterRight::Admin)?;
         self.caller.rights = vec![Right { role: Role::Admin, queues: QueueScope::every() }];
         Ok(self)
+    }
+
+    /// The call of one who changes the cluster. The log says who asked for what.
+    ///
+    /// # Errors
+    /// When the caller does not run the cluster.
+    pub fn as_admin_to(self, what: impl fmt::Display) -> Result<Self, Failure> {
+        let call = self.as_admin()?;
+        call.log_asked(what);
+        Ok(call)
+    }
+
+    pub(super) fn check_cluster_right(&self, right: ClusterRight) -> Result<(), Failure> {
+        Ok(check_cluster_right(&self.asking.identity, right)?)
+    }
+
+    /// Who asked this node to do something with the cluster. What became of it follows in the log.
+    pub(super) fn log_asked(&self, what: impl fmt::Display) {
+        let Identity { actor, kind, parent, .. } = &*self.asking.identity;
+        let parent = parent.as_ref().map(ActorId::as_str);
+        tracing::info!(actor = actor.as_str(), ?kind, parent, "asked to {what}");
+    }
+
+    /// Whether the caller may see anything in its space.
+    ///
+    /// # Errors
+    /// `forbidden`, whether or not there is such a space.
+    pub(super) fn check_sees_space(&self) -> Result<(), Failure> {
+        if self.caller.rights.is_empty() {
+            return Err(self.refused(Refusal::Forbidden { needs: Role::Reader }));
+        }
+        Ok(())
     }
 
     /// The revision that a write goes by: of the body or of `If-Match`.
@@ -120,7 +154,10 @@ impl Call {
     /// # Errors
     /// `invalid`.
     pub fn check(&self, command: Command) -> Result<(), Failure> {
-        lease::validate(&self.request(command)).map_err(|refusal| self.refused(refusal))
+        let request = self.request(command);
+        lease::validate(&request)
+            .and_then(|()| lease::check_new_names(&request))
+            .map_err(|refusal| self.refused(refusal))
     }
 
     fn request(&self, command: Command) -> Request {
@@ -148,7 +185,8 @@ impl Call {
     /// As [`Call::run`].
     pub async fn run_polling(&self, command: Command, poll: Duration) -> Result<Outcome, Failure> {
         let request = self.request(command);
-        lease::validate(&request).map_err(|refusal| self.refused(refusal))?;
+        let checked = lease::validate(&request).and_then(|()| lease::check_new_names(&request));
+        checked.map_err(|refusal| self.refused(refusal))?;
         let admitted = self.admit_command(&request).map_err(|failure| self.in_doubt(failure))?;
         // One who waits in line does no work meanwhile.
         if is_waiting(&request.command) {
@@ -339,16 +377,32 @@ impl Call {
     /// Leases as their holder sees them, with the bodies of their items. A lease is told also where its body cannot be
     /// read now: what was granted is the caller's, and the body can be asked for.
     pub async fn grants(&self, grants: Vec<CoreGrant>) -> Vec<api::claim::Grant> {
-        let has_body = |grant: &CoreGrant| {
-            grant.snapshot.as_ref().is_some_and(|snapshot| snapshot.content.parts.iter().next().is_some())
+        // The leader has applied what it answers; this node may not have yet, and would know of no body and no link.
+        let is_simple = |grant: &CoreGrant| {
+            grant.snapshot.as_ref().is_none_or(|snapshot| {
+                let content = &snapshot.content;
+                content.parts.iter().next().is_none() && content.links.is_none() && self.content(snapshot).is_some()
+            })
         };
-        if grants.iter().any(has_body) && !self.edge.node.raft().is_leader() {
-            // The leader has applied what it answers; this node may not have yet.
+        if !self.edge.node.raft().is_leader() && !grants.iter().all(is_simple) {
             let _ = self.edge.node.read(CALL_WITHIN, |_, _| ()).await;
         }
         let calendar = self.calendar();
-        let mut body = |snapshot: &Snapshot| self.body(snapshot.no, &snapshot.content).ok().flatten();
-        grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut body)).collect()
+        let mut show = |snapshot: &Snapshot| {
+            let content = self.content(snapshot)?;
+            let body = self.body(snapshot.no, &content).ok().flatten();
+            Some((content, body))
+        };
+        grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut show)).collect()
+    }
+
+    /// What a grant shows of its item. None: this node does not know the item's queue yet, or the disk fails.
+    fn content(&self, snapshot: &Snapshot) -> Option<ContentView> {
+        let Snapshot { queue, content, .. } = snapshot;
+        let look = |state: &State, archive: &dyn Archive| {
+            state.view_content(archive, &self.caller, &self.asking.space, queue, content)
+        };
+        self.edge.node.store().read(look).ok().flatten()
     }
 
     /// # Errors

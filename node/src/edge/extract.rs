@@ -109,7 +109,7 @@ impl FromRequestParts<Edge> for Asking {
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let headers = &parts.headers;
         let (identity, token) = identify(&edge.authenticator, headers, &parts.extensions)?;
-        let space = named(headers, &SPACE, SpaceName::new)?.unwrap_or_else(|| identity.usual_space());
+        let space = named(headers, &SPACE, SpaceName::known)?.unwrap_or_else(|| identity.usual_space());
         let session = named(headers, &SESSION, SessionId::new)?;
         header(headers, &IDEMPOTENCY_KEY)?;
         let name = parts.extensions.get::<RequestName>().and_then(|name| name.id.clone());
@@ -212,7 +212,7 @@ impl FromRequestParts<Edge> for ItemPath {
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let text = path_text(parts, edge, "item").await?;
-        ItemId::new(&text).map(Self).map_err(|bad| Problem::invalid("item", bad.to_string()).into())
+        ItemId::known(&text).map(Self).map_err(|bad| Problem::invalid("item", bad.to_string()).into())
     }
 }
 
@@ -221,7 +221,7 @@ impl FromRequestParts<Edge> for QueuePath {
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let text = path_text(parts, edge, "queue").await?;
-        QueueName::new(&text).map(Self).map_err(|bad| Problem::invalid("queue", bad.to_string()).into())
+        QueueName::known(&text).map(Self).map_err(|bad| Problem::invalid("queue", bad.to_string()).into())
     }
 }
 

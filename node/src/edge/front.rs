@@ -8,9 +8,10 @@ use crate::edge::answer::{Failure, Told, finished, named};
 use crate::edge::body::{BodyLimits, WholeBody};
 use crate::edge::call::BodyBytes;
 use crate::edge::extract::{Asking, cut};
-use crate::edge::server::{Answering, Answers};
+use crate::edge::server::{Answering, Answers, Peer};
 use crate::edge::unsent::{Full, Owed, Unsent};
-use crate::edge::{Edge, document, rest};
+use crate::edge::{Edge, document, local, rest};
+use crate::identity::Authenticator;
 use crate::metrics::{self, CommandName};
 use crate::places::OfConnection;
 use crate::trace;
@@ -97,6 +98,9 @@ impl Inner {
         request.extensions_mut().insert(name.clone());
         let in_flight = self.edge.node.metrics().request_began();
         let handled = async {
+            if let Err(failure) = self.check_local(&request) {
+                return failure.into_response();
+            }
             match path {
                 // What a node says of itself, or nothing at all.
                 None if request.uri().path() == "/metrics" => self.routed(request).await,
@@ -122,6 +126,13 @@ impl Inner {
         response
     }
 
+    fn check_local(&self, request: &Request) -> Result<(), Failure> {
+        match self.edge.authenticator {
+            Authenticator::Tokens(_) => Ok(()),
+            Authenticator::SelfReported => local::check(request.uri(), request.headers(), &self.edge.own_hosts),
+        }
+    }
+
     /// A call of the document; without `known`, by a method that it does not have.
     async fn call(&self, known: Option<&Known>, request: Request) -> Result<Response, Failure> {
         // Before the body is read: one who is not known need not send it.
@@ -129,6 +140,7 @@ impl Inner {
         let asking = Asking::from_request_parts(&mut parts, &self.edge).await.inspect_err(|Failure(problem)| {
             if problem.code == Code::Unauthenticated {
                 self.edge.node.metrics().auth_failed("unknown_caller");
+                self.edge.audit.unknown_caller(parts.extensions.get::<Peer>());
             }
         })?;
         let owed = self.owed(known, &parts, &asking).await?;
@@ -152,10 +164,14 @@ impl Inner {
                 room = Some(taken);
             }
         }
+        let identity = asking.identity.clone();
         parts.extensions.insert(asking);
         let mut response = self.routed(Request::from_parts(parts, body)).await;
         // Its body is in memory as long as it is worked on, and its answer as long as it is not sent.
         drop(room);
+        if response.extensions().get::<Told>().is_some_and(|told| told.0.code == Code::Forbidden) {
+            self.edge.audit.forbidden(identity.actor.as_str(), known.map(|known| known.operation));
+        }
         let measured = response.extensions().get::<AnswerBytes>().map(|bytes| bytes.0);
         let bytes = measured.or_else(|| response.body().size_hint().exact());
         owed.is(bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));

@@ -5,6 +5,7 @@
 use super::answer::{Age, Failure, Viewed};
 use super::call::{CALL_WITHIN, Call, Consistency, failed_disk, unread};
 use super::gate::Class;
+use crate::service::TokioNode;
 use api::{Calendar, Code, Problem};
 use lease::State;
 use lease::archive::Archive;
@@ -13,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// What a view weighs that may examine thousands of items, in ordinary calls.
@@ -30,7 +31,38 @@ impl Default for Surveys {
     }
 }
 
+impl Surveys {
+    async fn turn(&self, by: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+        let too_busy = |_| {
+            let why = "this node has too many lists to make: ask for less at a time, or ask another node";
+            Failure::from(Problem::new(Code::Unavailable).with_detail(why))
+        };
+        let turn = tokio::time::timeout_at(by.into(), self.0.clone().acquire_owned()).await.map_err(too_busy)?;
+        turn.map_err(|_| Code::Internal.into())
+    }
+}
+
 impl Call {
+    /// Reads from disk what may be much, apart from the threads that serve calls, and in its turn.
+    ///
+    /// # Errors
+    /// When there is no room or no turn for it, or what `read` says.
+    pub(super) async fn read_apart<R: Send + 'static>(
+        &self,
+        weight: u32,
+        read: impl FnOnce(&TokioNode) -> Result<R, Failure> + Send + 'static,
+    ) -> Result<R, Failure> {
+        // How long it takes tells nothing of how quick other calls are.
+        let _admitted = self.admit(Class::Bulk, weight)?;
+        let turn = self.edge.surveys.turn(Instant::now() + CALL_WITHIN).await?;
+        let node = self.edge.node.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            read(&node)
+        });
+        reading.await.map_err(|_| Failure::from(Code::Internal))?
+    }
+
     /// Looks at the state part by part, until `look` breaks off with what it has found. A linearizable view begins with
     /// everything that was committed when it was asked for.
     ///
@@ -44,16 +76,11 @@ impl Call {
     ) -> Result<Viewed<R>, Failure> {
         let admitted = self.admit(Class::Bulk, weight)?;
         let by = Instant::now() + CALL_WITHIN;
-        let too_busy = || {
-            let why = "this node has too many lists to make: ask for less at a time, or ask another node";
-            Failure::from(Problem::new(Code::Unavailable).with_detail(why))
-        };
         // Before its turn: without a quorum it would keep local views from theirs.
         if consistency == Consistency::Linearizable {
             self.edge.node.in_step(CALL_WITHIN).await.map_err(unread)?;
         }
-        let turn = tokio::time::timeout_at(by.into(), self.edge.surveys.0.clone().acquire_owned()).await;
-        let turn = turn.map_err(|_| too_busy())?.map_err(|_| Failure::from(Code::Internal))?;
+        let turn = self.edge.surveys.turn(by).await?;
         let (node, wall) = (self.edge.node.clone(), (self.edge.wall)());
         // A caller that leaves ends it.
         let left = CancellationToken::new();

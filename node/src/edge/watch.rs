@@ -5,9 +5,11 @@ use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
 use crate::edge::gate::{Parked, Parking};
 use crate::edge::server::Stopping;
+use crate::edge::survey::HEAVY;
 use crate::followers::{Follower, Interest, Told};
 use crate::identity::Authenticator;
 use crate::metrics::Open;
+use crate::service::TokioNode;
 use api::event::Event;
 use api::names::Number;
 use api::{Code, Problem};
@@ -15,7 +17,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use lease::disclose;
+use lease::caller::Caller;
 use lease::event::Event as CoreEvent;
 use lease::names::{ActorId, ItemId, QueueName, SpaceName};
 use lease::numbers::EventNumber;
@@ -23,7 +25,7 @@ use raft_store::state::history::EventsAfter;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Often enough to keep what stands between alive, and to tell the reader how far it is.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -32,6 +34,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Events read from disk at once.
 const PAGE: usize = 256;
+/// When to ask again for room to read, unless it is said.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// Which events a reader wants.
 #[derive(Clone, Debug, Default)]
@@ -92,37 +96,46 @@ pub fn check_position(after: EventNumber, last: EventNumber) -> Result<(), Failu
     Ok(())
 }
 
-/// What stands behind a position, as its reader may see it, and how far that goes.
+/// What stands behind a position, as its reader may see it, and how far that goes. It is charged to the gate by what is
+/// read, and read apart from the threads that serve calls.
 ///
 /// # Errors
-/// When the position is no longer kept, or the disk fails.
-pub fn page(
+/// When the position is no longer kept, there is no room for it now, or the disk fails.
+pub async fn page(
     call: &Call,
     wanted: &Wanted,
     after: EventNumber,
     limit: usize,
 ) -> Result<(Vec<Event>, Option<EventNumber>), Failure> {
-    let space = call.edge.node.store().read(|state, _| state.space_no(&call.asking.space)).map_err(failed_disk)?;
-    let Some(space) = space else { return Ok((Vec::new(), None)) };
-    match call.edge.node.store().events_after(space, after, limit).map_err(failed_disk)? {
-        EventsAfter::Page(events) => {
-            let last = events.last().map(|event| event.number);
-            Ok((shown(call, wanted, &events)?, last))
+    let weight = u32::try_from(limit / EVENTS_PER_CALL).unwrap_or(u32::MAX).clamp(1, HEAVY);
+    let (caller, name, wanted) = (call.caller.clone(), call.asking.space.clone(), wanted.clone());
+    let reading = move |node: &TokioNode| {
+        let space = node.store().read(|state, _| state.space_no(&name)).map_err(failed_disk)?;
+        let Some(space) = space else { return Ok((Vec::new(), None)) };
+        match node.store().events_after(space, after, limit).map_err(failed_disk)? {
+            EventsAfter::Page(events) => {
+                let last = events.last().map(|event| event.number);
+                Ok((shown(node, &caller, &wanted, &events)?, last))
+            }
+            EventsAfter::TooOld { gone } => {
+                let mut problem = Problem::new(Code::PositionTooOld);
+                problem.kept_after = Some(Number(gone));
+                Err(problem.into())
+            }
         }
-        EventsAfter::TooOld { gone } => {
-            let mut problem = Problem::new(Code::PositionTooOld);
-            problem.kept_after = Some(Number(gone));
-            Err(problem.into())
-        }
-    }
+    };
+    call.read_apart(weight, reading).await
 }
+
+/// Events that weigh as much as an ordinary call.
+const EVENTS_PER_CALL: usize = 64;
 
 /// Before the first event that is kept.
 ///
 /// # Errors
 /// When the disk fails.
-pub fn first_position(call: &Call) -> Result<EventNumber, Failure> {
-    match page(call, &Wanted::default(), EventNumber::default(), 1) {
+pub async fn first_position(call: &Call) -> Result<EventNumber, Failure> {
+    match page(call, &Wanted::default(), EventNumber::default(), 1).await {
         Err(Failure(problem)) if problem.code == Code::PositionTooOld => {
             Ok(problem.kept_after.map_or_else(EventNumber::default, |gone| gone.0))
         }
@@ -131,12 +144,12 @@ pub fn first_position(call: &Call) -> Result<EventNumber, Failure> {
     }
 }
 
-fn shown(call: &Call, wanted: &Wanted, events: &[CoreEvent]) -> Result<Vec<Event>, Failure> {
-    let see = |state: &lease::State| {
-        let view = |event| disclose::event(event, &call.caller, state.queue_of_event(event));
+fn shown(node: &TokioNode, viewer: &Caller, wanted: &Wanted, events: &[CoreEvent]) -> Result<Vec<Event>, Failure> {
+    let see = |state: &lease::State, archive: &dyn lease::Archive| {
+        let view = |event| state.view_event(archive, viewer, event);
         events.iter().filter_map(view).map(Event::from).filter(|event| wanted.takes(event)).collect()
     };
-    call.edge.node.store().read(|state, _| see(state)).map_err(failed_disk)
+    node.store().read(see).map_err(failed_disk)
 }
 
 /// One reader.
@@ -194,6 +207,10 @@ pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: boo
     Ok((headers, Body::from_stream(frames)).into_response())
 }
 
+fn is_for_later(code: Code) -> bool {
+    matches!(code, Code::RateLimited | Code::Overloaded | Code::Unavailable)
+}
+
 async fn begun(stopping: Option<Stopping>) {
     match stopping {
         Some(stopping) => stopping.begun().await,
@@ -222,8 +239,12 @@ impl Watch {
                 if !self.is_still_known() {
                     return Some(self.end("unauthenticated", "the token is no longer known"));
                 }
-                let (events, last) = match page(&self.call, &self.wanted, self.position, PAGE) {
+                let (events, last) = match page(&self.call, &self.wanted, self.position, PAGE).await {
                     Ok(page) => page,
+                    Err(Failure(problem)) if is_for_later(problem.code) => match self.wait_for_room(&problem).await {
+                        Some(heartbeat) => return Some(heartbeat),
+                        None => continue,
+                    },
                     Err(Failure(problem)) => return Some(self.end_with(&problem)),
                 };
                 let Some(last) = last else {
@@ -273,7 +294,23 @@ impl Watch {
         // What the disk has shown already is told once more.
         let fresh: Vec<CoreEvent> = events.iter().filter(|event| event.number > self.position).cloned().collect();
         self.position = fresh.last().map_or(self.position, |last| last.number);
-        if fresh.is_empty() { Ok(Vec::new()) } else { shown(&self.call, &self.wanted, &fresh) }
+        if fresh.is_empty() {
+            return Ok(Vec::new());
+        }
+        shown(&self.call.edge.node, &self.call.caller, &self.wanted, &fresh)
+    }
+
+    /// There is no room to read old events now. Some(heartbeat): it is time for one.
+    async fn wait_for_room(&mut self, problem: &Problem) -> Option<String> {
+        let later = Instant::now() + problem.retry_after_ms.map_or(AGAIN, Duration::from_millis);
+        tokio::select! {
+            () = sleep_until(later.min(self.heartbeat_at)) => {}
+            () = begun(self.call.stopping.clone()) => {}
+        }
+        (Instant::now() >= self.heartbeat_at).then(|| {
+            self.heartbeat_at = Instant::now() + HEARTBEAT;
+            format!(": heartbeat\nid: {}\n\n", self.position)
+        })
     }
 
     fn write(&mut self, events: &[Event]) -> String {

@@ -317,3 +317,50 @@ async fn one_who_writes_too_many_bytes_is_told_when_to_come_back_and_still_renew
     until("it may write again", async || plan().answer().await.status == 200).await;
     ada.post("/v1/items/a/complete", json!({"token": token})).ok().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
+    let mut people = usual();
+    people.push(person("nosy", "default", &["reader"]));
+    let edge = Edge::begun(&people, async |world| {
+        world.options.extend(["--actor-commands-per-second", "100"].map(String::from));
+        world.start_three().await;
+    })
+    .await;
+    let (ada, nosy) = (edge.caller("ada"), edge.caller("nosy"));
+    for nth in 0..20 {
+        ada.post("/v1/items", json!({"id": format!("item-{nth}"), "queue": "q"})).ok().await;
+    }
+    // Two seconds' worth at once: 200 ordinary calls, but only a few pages.
+    let page = || nosy.get("/v1/events?limit=1000").answer();
+    let mut problem = json!(null);
+    for _ in 0..100 {
+        let answer = page().await.json();
+        if answer["code"] == "rate_limited" {
+            problem = answer;
+            break;
+        }
+    }
+    assert!(problem["retry_after_ms"].as_u64() > Some(0), "{problem}");
+    assert_eq!(problem["detail"], "actor rate", "{problem}");
+    // A stream takes what is left, waits for more, and shows everything.
+    let mut streams = Vec::new();
+    until("streams are open", async || {
+        if let Ok(stream) = nosy.get("/v1/events/stream?after=0.0").try_follow().await {
+            streams.push(stream);
+        }
+        streams.len() == 5
+    })
+    .await;
+    page().await;
+    for mut stream in streams {
+        let mut created = 0;
+        until("the stream shows everything", async || {
+            let frame = stream.next().await.expect("a stream does not end");
+            assert_ne!(frame.event.as_deref(), Some("end"), "{frame:?}");
+            created += usize::from(frame.event.as_deref() == Some("created"));
+            created == 20
+        })
+        .await;
+    }
+}

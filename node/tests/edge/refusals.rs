@@ -207,7 +207,9 @@ impl Provoker {
             .await;
         self.ada.post(format!("/v1/items/{id}/renew"), json!({"token": lost})).refused("lease_lost").await;
         let won = self.bob.post(&claim, json!({})).ok().await["token"].clone();
-        self.cy.post(format!("/v1/items/{id}/renew"), json!({"token": won})).refused("not_holder").await;
+        self.cy.post(format!("/v1/items/{id}/renew"), json!({"token": won})).refused("lease_lost").await;
+        let renewal = self.bob.session("another").post(format!("/v1/items/{id}/renew"), json!({"token": won}));
+        renewal.refused("not_holder").await;
         let write = json!({"token": lost, "title": "late"});
         self.ada.patch(format!("/v1/items/{id}"), write).refused("stale_token").await;
     }

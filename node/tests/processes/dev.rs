@@ -1,10 +1,12 @@
 //! `tenured --dev`: a whole cluster in one process, with nothing said.
 
-use crate::client::{Client, until};
+use crate::client::{Client, until, within};
 use crate::world::{Process, World};
 use raft_store::directory::{Directory, Found};
 use raft_store::types::Member;
 use std::fs;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// Its process, and one who may ask it. It chooses its port, and says which.
 async fn start(world: &World, life: u32, options: &[&str]) -> (Process, Client) {
@@ -48,4 +50,44 @@ async fn what_it_says_has_no_colours_when_nobody_looks() {
     // The port that is its own unless said is the other test's.
     let (process, _) = start(&world, 0, &["--listen", &world.edge_address(1)]).await;
     assert!(!process.words().contains('\u{1b}'), "{:?}", process.words());
+}
+
+/// What is answered to a request for the items, in full.
+async fn answered(address: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request = format!("GET {path} HTTP/1.1\r\nTenure-Actor: ada\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    within("an answer", stream.read_to_string(&mut answer)).await.unwrap();
+    answer
+}
+
+/// A browser on this machine sends to it what a web site asks for: by a name that was bound to this machine's address, or
+/// from another site.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_development_node_answers_no_web_site() {
+    let world = World::empty();
+    let address = world.edge_address(1);
+    let (process, _) = start(&world, 0, &["--listen", &address]).await;
+    until("it serves", async || TcpStream::connect(&address).await.is_ok()).await;
+    let port = address.rsplit_once(':').unwrap().1;
+    let local = [address.clone(), format!("localhost:{port}"), format!("[::1]:{port}")];
+    for host in &local {
+        let origin = format!("http://{host}");
+        for headers in [&[("Host", host.as_str())][..], &[("Host", host), ("Origin", &origin)]] {
+            let answer = answered(&address, "/v1/items", headers).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{headers:?}: {answer}");
+        }
+    }
+    for path in ["/v1/items", "/v1/cluster/backup", "/metrics", "/openapi.json"] {
+        let bound = format!("attacker.example:{port}");
+        let answer = answered(&address, path, &[("Host", &bound)]).await;
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("\"field\":\"Host\""), "{path}: {answer}");
+        for origin in ["https://attacker.example", "null"] {
+            let answer = answered(&address, path, &[("Host", &address), ("Origin", origin)]).await;
+            assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("\"field\":\"Origin\""), "{path}: {answer}");
+        }
+    }
+    drop(process);
 }

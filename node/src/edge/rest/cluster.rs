@@ -5,7 +5,7 @@ use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
 use crate::edge::call::{Call, failed_disk, unfitting};
 use crate::edge::extract::{Body, NodePath, Nothing, Query};
-use crate::identity::{ClusterRight, check_cluster_right};
+use crate::identity::ClusterRight;
 use crate::members::ChangeError;
 use crate::propose::NoOutcome;
 use api::cluster::{
@@ -43,7 +43,7 @@ pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
 #[utoipa::path(post, path = "/v1/cluster/members", operation_id = "add_member", tag = "cluster",
     request_body = NewMember, responses((status = 200, body = Done)))]
 pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to(format_args!("add node {} at {}", new.node, new.peer_address))?;
     if new.node == 0 {
         return Err(Problem::invalid("node", "0 is no node's number: begin with 1").into());
     }
@@ -67,7 +67,7 @@ pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
 #[utoipa::path(post, path = "/v1/cluster/members/{node}/promote", operation_id = "promote_member", tag = "cluster",
     params(("node" = u64, Path)), responses((status = 200, body = Done)))]
 pub async fn promote(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to(format_args!("give node {node} a vote"))?;
     call.edge.admin.promote(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
@@ -78,7 +78,7 @@ pub async fn promote(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> 
 #[utoipa::path(delete, path = "/v1/cluster/members/{node}", operation_id = "remove_member", tag = "cluster",
     params(("node" = u64, Path)), responses((status = 200, body = Done)))]
 pub async fn remove(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to(format_args!("remove node {node}"))?;
     call.edge.admin.remove(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
@@ -87,7 +87,10 @@ pub async fn remove(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> R
 #[utoipa::path(post, path = "/v1/cluster/transfer", operation_id = "transfer_leader", tag = "cluster",
     request_body = Transfer, responses((status = 200, body = Done)))]
 pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to(match transfer.to {
+        Some(node) => format!("make node {node} lead"),
+        None => "make another node lead".into(),
+    })?;
     let node = call.edge.admin.transfer(transfer.to).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
@@ -96,7 +99,7 @@ pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done>
 #[utoipa::path(post, path = "/v1/cluster/snapshot", operation_id = "take_snapshot", tag = "cluster",
     responses((status = 200, body = Snapshotted)))]
 pub async fn snapshot(call: Call, _: Body<Nothing>) -> Reply<Snapshotted> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to("take a snapshot")?;
     let applied = call.edge.admin.snapshot().await.map_err(not_changed)?;
     Ok(Json(Snapshotted { node: call.edge.node.id(), applied }))
 }
@@ -108,7 +111,8 @@ pub async fn snapshot(call: Call, _: Body<Nothing>) -> Reply<Snapshotted> {
 #[utoipa::path(get, path = "/v1/cluster/backup", operation_id = "backup", tag = "cluster",
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>)))]
 pub async fn backup(call: Call) -> Result<Response, Failure> {
-    check_cluster_right(&call.asking.identity, ClusterRight::Backup)?;
+    call.check_cluster_right(ClusterRight::Backup)?;
+    call.log_asked("take a backup");
     let stream = backup::stream(&call.edge.node, BACKUP_WITHIN).await.map_err(|error| match error {
         BackupError::NoOutcome(no_outcome) => {
             Failure::from(Problem::new(Code::Unavailable).with_detail(no_outcome.to_string()))
@@ -161,7 +165,7 @@ pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request
 #[utoipa::path(post, path = "/v1/cluster/activate", operation_id = "activate", tag = "cluster",
     responses((status = 200, body = Activated)))]
 pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to("activate the cluster")?;
     match call.run(Command::Activate).await? {
         Outcome::Activated => Ok(Json(Activated { activated: true })),
         other => Err(unfitting(&other)),
@@ -174,7 +178,7 @@ pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
 #[utoipa::path(post, path = "/v1/cluster/rules", operation_id = "raise_rules", tag = "cluster",
     request_body = RaiseRules, responses((status = 200, body = RulesRaised)))]
 pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<RulesRaised> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to(format_args!("raise the rules to {}", raise.version))?;
     let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.asking.request_id.clone());
     match raised.await.map_err(not_changed)? {
         Outcome::RulesRaised { version } => Ok(Json(RulesRaised { version })),
@@ -190,7 +194,7 @@ pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<Rul
 #[utoipa::path(post, path = "/v1/cluster/drain", operation_id = "drain_node", tag = "cluster",
     responses((status = 200, body = NodeDraining)))]
 pub async fn drain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to("drain this node")?;
     call.edge.admin.drain().await.map_err(not_changed)?;
     Ok(Json(NodeDraining { node: call.edge.node.id(), draining: true }))
 }
@@ -199,7 +203,7 @@ pub async fn drain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
 #[utoipa::path(post, path = "/v1/cluster/undrain", operation_id = "undrain_node", tag = "cluster",
     responses((status = 200, body = NodeDraining)))]
 pub async fn undrain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
-    let call = call.as_admin()?;
+    let call = call.as_admin_to("undrain this node")?;
     call.edge.admin.undrain();
     Ok(Json(NodeDraining { node: call.edge.node.id(), draining: false }))
 }

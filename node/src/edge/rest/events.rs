@@ -43,6 +43,7 @@ pub struct EventsQuery {
 #[utoipa::path(get, path = "/v1/events", operation_id = "list_events", tag = "events",
     params(EventsQuery), responses((status = 200, body = EventPage)))]
 pub async fn list(call: Call, Query(query): Query<EventsQuery>) -> Reply<EventPage> {
+    call.check_sees_space()?;
     let limit = limit(query.limit)?;
     let last = watch::last_event(&call).await?;
     let after = match query.after {
@@ -50,10 +51,10 @@ pub async fn list(call: Call, Query(query): Query<EventsQuery>) -> Reply<EventPa
             watch::check_position(after, last)?;
             after
         }
-        None => watch::first_position(&call)?,
+        None => watch::first_position(&call).await?,
     };
     let wanted = Wanted { queue: query.queue, item: query.item, actor: query.actor };
-    let (events, seen) = watch::page(&call, &wanted, after, limit)?;
+    let (events, seen) = watch::page(&call, &wanted, after, limit).await?;
     Ok(Json(EventPage { events, next_after: seen.map(Number) }))
 }
 
@@ -84,6 +85,7 @@ pub struct StreamQuery {
     params(StreamQuery, ("Last-Event-ID" = Option<Number>, Header)),
     responses((status = 200, content_type = "text/event-stream", body = String)))]
 pub async fn stream(call: Call, headers: HeaderMap, Query(query): Query<StreamQuery>) -> Result<Response, Failure> {
+    call.check_sees_space()?;
     let resumed = match headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
         None | Some("") => None,
         Some(id) => Some(id.parse::<Number>().map_err(|why| Problem::invalid("Last-Event-ID", why))?),
@@ -99,6 +101,6 @@ pub async fn stream(call: Call, headers: HeaderMap, Query(query): Query<StreamQu
     };
     let wanted = Wanted { queue: query.queue, item: query.item, actor: query.actor };
     // So that a position that is no longer kept is refused and not only the end of a stream.
-    watch::page(&call, &wanted, after, 1)?;
+    watch::page(&call, &wanted, after, 1).await?;
     watch::stream(call, wanted, after, said.is_none())
 }

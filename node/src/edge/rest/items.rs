@@ -2,12 +2,15 @@
 
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, unfitting};
+use crate::edge::cursor::Position;
 use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
 use crate::edge::rest::past_holder::{self, PastHolder};
 use crate::edge::survey::HEAVY;
 use crate::hub::Topic;
+use crate::service::TokioNode;
 use api::claim::ItemsCreated;
+use api::event::Details;
 use api::item::{
     Activities, Activity, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, Line, NewItem, NewItems,
 };
@@ -17,7 +20,7 @@ use api::write::{Update, Updated};
 use api::{Code, Problem};
 use axum::Json;
 use lease::names::{ItemId, Label, QueueName};
-use lease::numbers::{ItemNo, Time};
+use lease::numbers::Time;
 use lease::outcome::Outcome;
 use lease::views::{self, IfClaimed};
 use serde::Deserialize;
@@ -101,20 +104,27 @@ pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<I
         after: None,
         limit,
     };
+    let open = |cursor: String| call.edge.cursors.open(&call.asking.space, &cursor).ok_or_else(no_cursor);
+    let position = query.cursor.map(open).transpose()?;
     if query.state.is_some_and(is_terminal) {
-        let after = query.cursor.map(|cursor| ItemId::new(&cursor).map_err(|_| no_cursor())).transpose()?;
-        return list_terminal(&call, &wanted, after, query.consistency).await;
+        let after = match position {
+            None => None,
+            Some(Position::Ended(id)) => Some(id),
+            Some(Position::Live(_)) => return Err(no_cursor()),
+        };
+        return list_terminal(&call, wanted, after, query.consistency).await;
     }
-    let after = match &query.cursor {
+    let after = match position {
         None => None,
-        Some(cursor) => Some(cursor.parse().map(ItemNo).map_err(|_| no_cursor())?),
+        Some(Position::Live(no)) => Some(no),
+        Some(Position::Ended(_)) => return Err(no_cursor()),
     };
     let wanted = views::Query { after, ..wanted };
     let weight = if wanted.is_selective() { HEAVY } else { 1 };
-    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    let (caller, space, cursors) = (call.caller.clone(), call.asking.space.clone(), call.edge.cursors.clone());
     let (mut wanted, mut items, mut steps) = (wanted, Vec::new(), 0);
-    call.survey(query.consistency, weight, move |state, _, calendar| {
-        let page = state.list(&caller, &space, &wanted);
+    call.survey(query.consistency, weight, move |state, archive, calendar| {
+        let page = state.list(archive, &caller, &space, &wanted);
         steps += page.steps;
         wanted.limit -= page.items.len();
         wanted.after = page.next;
@@ -122,7 +132,7 @@ pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<I
         if page.next.is_some() && wanted.limit > 0 && steps < LIST_STEPS {
             return Ok(ControlFlow::Continue(()));
         }
-        let next_cursor = page.next.map(|next| next.to_string());
+        let next_cursor = page.next.map(|next| cursors.seal(&space, &Position::Live(next)));
         Ok(ControlFlow::Break(ItemPage { items: std::mem::take(&mut items), next_cursor }))
     })
     .await
@@ -138,42 +148,51 @@ fn is_terminal(state: ItemState) -> bool {
 /// Terminal items are read from disk, a bounded number of them for each call.
 async fn list_terminal(
     call: &Call,
-    wanted: &views::Query,
+    wanted: views::Query,
     after: Option<ItemId>,
     consistency: Consistency,
 ) -> Result<Viewed<ItemPage>, Failure> {
-    let space = call.view(consistency, |state, _, calendar| Ok((state.space_no(&call.asking.space), calendar))).await?;
-    let Viewed { value: (space, calendar), age, .. } = space;
-    let Some(space) = space else {
+    let (space, caller) = (call.asking.space.clone(), call.caller.clone());
+    let seen = call.view(consistency, |state, _, calendar| Ok((state.space_no(&space), calendar))).await?;
+    let Viewed { value: (number, calendar), age, .. } = seen;
+    let sees_any = match &wanted.queue {
+        Some(queue) => caller.can_see(queue),
+        None => !caller.rights.is_empty(),
+    };
+    // Nothing is read for one who may see nothing of it, and nothing is told of how much there is.
+    let Some(number) = number.filter(|_| sees_any) else {
         return Ok(Viewed { value: ItemPage { items: Vec::new(), next_cursor: None }, age, revision: None });
     };
-    let _working = call.admit(Class::Bulk, HEAVY)?;
-    let node = call.edge.node.clone();
-    let reading = move || node.store().archived(space, after.as_ref(), TERMINAL_EXAMINED);
-    let found = tokio::task::spawn_blocking(reading).await.map_err(|_| Failure::from(Code::Internal))?;
-    let found = found.map_err(failed_disk)?;
-    let is_all = found.len() < TERMINAL_EXAMINED;
-    let mut items = Vec::new();
-    let mut last = None;
-    let mut is_full = false;
-    let look = |state: &lease::State| {
-        for (id, archived) in found {
-            is_full = items.len() == wanted.limit;
-            if is_full {
-                break;
-            }
-            let view = state.view_archived(&call.caller, &id, &archived).filter(|view| wanted.matches(view));
-            items.extend(view.map(|view| Item::new(view, None, calendar)));
-            last = Some(id);
+    let reading = move |node: &TokioNode| {
+        let found = node.store().archived(number, after.as_ref(), TERMINAL_EXAMINED).map_err(failed_disk)?;
+        let is_all = found.len() < TERMINAL_EXAMINED;
+        let (mut items, mut last, mut is_full) = (Vec::new(), None, false);
+        for part in found.chunks(TERMINAL_AT_ONCE) {
+            let look = |state: &lease::State, archive: &dyn lease::Archive| {
+                for (id, archived) in part {
+                    is_full = items.len() == wanted.limit;
+                    if is_full {
+                        break;
+                    }
+                    let view = state.view_archived(archive, &caller, id, archived);
+                    let view = view.filter(|view| wanted.matches(view));
+                    items.extend(view.map(|view| Item::new(view, None, calendar)));
+                    last = Some(id.clone());
+                }
+            };
+            node.store().read(look).map_err(failed_disk)?;
         }
+        Ok((items, last.filter(|_| is_full || !is_all)))
     };
-    call.edge.node.store().read(|state, _| look(state)).map_err(failed_disk)?;
-    let next_cursor = last.filter(|_| is_full || !is_all).map(|id| id.to_string());
+    let (items, last) = call.read_apart(HEAVY, reading).await?;
+    let next_cursor = last.map(|id| call.edge.cursors.seal(&space, &Position::Ended(id)));
     Ok(Viewed { value: ItemPage { items, next_cursor }, age, revision: None })
 }
 
 /// Terminal items that one call looks at before it answers with where it stopped.
 const TERMINAL_EXAMINED: usize = 2_000;
+/// Of these, how many are looked at before others may have the state.
+const TERMINAL_AT_ONCE: usize = 64;
 
 pub(super) fn limit(asked: Option<usize>) -> Result<usize, Failure> {
     match asked {
@@ -354,8 +373,8 @@ pub struct LimitQuery {
 pub async fn carrying(call: Call, Query(query): Query<LimitQuery>) -> Result<Viewed<Carrying>, Failure> {
     let limit = limit(query.limit)?;
     let (caller, space) = (call.caller.clone(), call.asking.space.clone());
-    call.survey(query.consistency, 1, move |state, _, calendar| {
-        Ok(ControlFlow::Break(Carrying::new(state.carrying(&caller, &space, limit), calendar)))
+    call.survey(query.consistency, 1, move |state, archive, calendar| {
+        Ok(ControlFlow::Break(Carrying::new(state.carrying(archive, &caller, &space, limit), calendar)))
     })
     .await
 }
@@ -400,11 +419,10 @@ pub struct HeldAtQuery {
 pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<HeldAtQuery>) -> Reply<HeldAt> {
     let space_name = &call.asking.space;
     let seen = call.view(Consistency::Linearizable, |state, archive, _| {
-        let view = state.view_item(archive, &call.caller, space_name, &id, IfClaimed::Return)?;
-        let last = state.last_event(space_name);
-        Ok((state.space_no(space_name), last, state.sees_all_of(&call.caller, space_name, &view.queue)))
+        state.view_item(archive, &call.caller, space_name, &id, IfClaimed::Return)?;
+        Ok((state.space_no(space_name), state.last_event(space_name)))
     });
-    let Viewed { value: (space, last, sees_all), .. } = seen.await?;
+    let Viewed { value: (space, last), .. } = seen.await?;
     let none = HeldAt { at_ms: query.at_ms, held: false, actor: None, session: None, token: None };
     let Some(space) = space else { return Ok(Json(none)) };
     // It may have to read all events that are kept. Meanwhile it counts as so many calls, and what it takes tells nothing
@@ -417,14 +435,18 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
     };
     match past_holder::find(page_before, last, &id, Time(query.at_ms), Instant::now() + CALL_WITHIN).await? {
         PastHolder::Nobody => Ok(Json(none)),
-        PastHolder::Holder(holder, token) => {
-            let is_shown = sees_all || holder.actor == *call.actor();
-            Ok(Json(HeldAt {
-                held: true,
-                actor: is_shown.then_some(holder.actor.clone()),
-                session: holder.session.clone().filter(|_| is_shown),
-                token: is_shown.then_some(token),
-                ..none
+        PastHolder::Granted(event) => {
+            let look =
+                |state: &lease::State, archive: &dyn lease::Archive| state.view_event(archive, &call.caller, &event);
+            let held = HeldAt { held: true, ..none.clone() };
+            Ok(Json(match call.edge.node.store().read(look).map_err(failed_disk)? {
+                // The item was not the caller's to see then: as far as it may know, nobody held it.
+                None => none,
+                Some(view) => view.what.map_or(held.clone(), |what| {
+                    let Details { holder, token, .. } = what.into();
+                    let (actor, session) = holder.map_or((None, None), |who| (Some(who.actor), who.session));
+                    HeldAt { actor, session, token, ..held }
+                }),
             }))
         }
         PastHolder::TooOld => Err(Code::PositionTooOld.into()),

@@ -3,10 +3,9 @@
 
 use crate::edge::answer::Failure;
 use api::{Code, Problem};
-use lease::caller::Holder;
 use lease::event::{Event, What};
 use lease::names::ItemId;
-use lease::numbers::{EventNumber, Time, Token};
+use lease::numbers::{EventNumber, Time};
 use std::future::Future;
 use std::time::Instant;
 
@@ -16,12 +15,14 @@ pub(super) const PAGE: usize = 1_000;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PastHolder {
     Nobody,
-    Holder(Holder, Token),
+    /// By this event. Whom it names is for [`lease::disclose`] to say.
+    Granted(Box<Event>),
     /// The events of that moment are no longer kept.
     TooOld,
 }
 
-/// The last thing that happened to the item's lease at or before `at`. `page_before` gives the events before a number, newest
+/// The last thing that happened to the item's lease at or before `at`. What was an item of this id before it was created
+/// was another one. `page_before` gives the events before a number, newest
 /// first, up to [`PAGE`] of them; `last` is the newest of all.
 ///
 /// # Errors
@@ -40,16 +41,18 @@ pub(super) async fn find<F: Future<Output = Result<Vec<Event>, Failure>>>(
             return Err(Problem::new(Code::Unavailable).with_detail(why).into());
         }
         let events = page_before(before).await?;
-        for event in events.iter().filter(|event| event.at <= at && event.item.as_ref() == Some(id)) {
+        let (oldest, is_last) = (events.last().map(|oldest| oldest.number), events.len() < PAGE);
+        for event in events.into_iter().filter(|event| event.item.as_ref() == Some(id)) {
             match &event.what {
-                What::Granted { holder, token, .. } => return Ok(PastHolder::Holder(holder.clone(), *token)),
                 What::Created => return Ok(PastHolder::Nobody),
+                _ if event.at > at => {}
+                What::Granted { .. } => return Ok(PastHolder::Granted(Box::new(event))),
                 what if what.ended_lease().is_some() => return Ok(PastHolder::Nobody),
                 _ => {}
             }
         }
-        before = events.last().map_or(before, |oldest| oldest.number);
-        if events.len() < PAGE {
+        before = oldest.unwrap_or(before);
+        if is_last {
             // All the way back: was there nothing before, or is it gone?
             return Ok(if before.seq <= 1 { PastHolder::Nobody } else { PastHolder::TooOld });
         }

@@ -6,8 +6,6 @@ use crate::edge::extract::{Body, Query};
 use crate::edge::rest::items::ConsistencyQuery;
 use api::space::{Space, SpacePolicy, SpacePolicySet};
 use axum::Json;
-use lease::Refusal;
-use lease::caller::Role;
 use lease::outcome::Outcome;
 
 /// Show the space
@@ -16,9 +14,7 @@ use lease::outcome::Outcome;
 #[utoipa::path(get, path = "/v1/space", operation_id = "show_space", tag = "space",
     params(ConsistencyQuery), responses((status = 200, body = Space)))]
 pub async fn show(call: Call, Query(query): Query<ConsistencyQuery>) -> Result<Viewed<Space>, Failure> {
-    if call.caller.rights.is_empty() {
-        return Err(call.refused(Refusal::Forbidden { needs: Role::Reader }));
-    }
+    call.check_sees_space()?;
     call.view(query.consistency, |state, _, _| {
         let space = &call.asking.space;
         Ok(state.space_named(space).map_or_else(|| Space::untouched(space.clone()), Space::from))

@@ -1,8 +1,9 @@
 //! Looking back, with the end of what is kept and the end of the time where they may be.
 
 use super::*;
+use lease::caller::Holder;
 use lease::names::{ActorId, SpaceName};
-use lease::numbers::{Epoch, Wall};
+use lease::numbers::{Epoch, Token, Wall};
 use std::time::Duration;
 
 fn number(seq: u64) -> EventNumber {
@@ -67,9 +68,21 @@ fn later() -> Instant {
 async fn a_holder_is_found_however_many_pages_back_and_nobody_before_the_grant() {
     let all = kept(1, 3_500);
     let (found, pages) = look(&all, 3_500, 3_500, later()).await;
-    assert_eq!((found.unwrap(), pages), (PastHolder::Holder(ada(), Token(7)), 4));
+    assert_eq!((found.unwrap(), pages), (PastHolder::Granted(Box::new(all[1].clone())), 4));
     assert_eq!(look(&all, 3_500, 1, later()).await.0.unwrap(), PastHolder::Nobody);
     assert_eq!(look(&[], 0, 9, later()).await.0.unwrap(), PastHolder::Nobody, "nothing ever happened");
+}
+
+/// The id was given anew after an item that had it was purged.
+#[tokio::test]
+async fn an_item_that_had_the_id_before_is_another_one() {
+    let mut all = kept(1, 10);
+    all.push(event(11, "disk", What::Created));
+    for at in [2, 9, 11] {
+        assert_eq!(look(&all, 11, at, later()).await.0.unwrap(), PastHolder::Nobody, "at {at}");
+    }
+    all.push(event(12, "disk", granted()));
+    assert_eq!(look(&all, 12, 12, later()).await.0.unwrap(), PastHolder::Granted(Box::new(all[11].clone())));
 }
 
 #[tokio::test]
