@@ -133,7 +133,11 @@ impl Roster {
     fn known(&self, id: NodeId) -> Vec<Member> {
         let (own, committed) = self.own_log();
         let learned = self.learned();
-        let is_newer = own.log_id().is_none() || learned.at > own.log_id().map(Into::into);
+        let is_newer = match learned.at {
+            // Until its log has come to where it joined.
+            None => own.get_node(&self.0.node.id()).is_none(),
+            at => at > own.log_id().map(Into::into),
+        };
         let learned = learned.members.get(&id).filter(|_| is_newer);
         let mut known: Vec<_> =
             [own.get_node(&id), committed.get_node(&id), learned].into_iter().flatten().cloned().collect();

@@ -14,6 +14,7 @@ use crate::peers::server::{Peer, Service};
 use crate::peers::wire::{JoinRequest, NodeQuestion, NodeReply, Purpose, StatusReply, Welcome};
 use crate::propose::{ANSWERS_BYTES_MAX, NoOutcome};
 use crate::roster::Roster;
+use crate::throttle::Throttle;
 use lease::encoding::{decode, encode, encoded_len};
 use lease::sabotage::{Broken, is_broken};
 use lease::{Outcome, Request};
@@ -24,6 +25,7 @@ use raft_store::state::Machine;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::{NodeId, OnTokio};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A node as the daemon runs it.
@@ -49,13 +51,14 @@ pub struct NodeService {
     identity: IdentityRecord,
     /// Who may join by the word of this node's configuration.
     admitted: Admitted,
+    not_joined: Mutex<Throttle>,
     incoming: PathBuf,
 }
 
 impl NodeService {
     #[must_use]
     pub fn new(admin: Admin, roster: Roster, identity: IdentityRecord, admitted: Admitted, incoming: PathBuf) -> Self {
-        Self { node: admin.node().clone(), admin, roster, identity, admitted, incoming }
+        Self { node: admin.node().clone(), admin, roster, identity, admitted, not_joined: Mutex::default(), incoming }
     }
 
     async fn forward(&self, from: NodeId, requests: &Blob) -> NodeReply {
@@ -87,7 +90,8 @@ impl NodeService {
             return self.pass_on(NodeQuestion::JoinBy(asked)).await;
         }
         if let Err(why) = admission::check(&self.identity, &self.node.membership(), &asked, wall_now()) {
-            tracing::warn!("{why}");
+            let mut told = self.not_joined.lock().unwrap_or_else(PoisonError::into_inner);
+            told.say(|times| tracing::warn!(times, "{why}"));
             return NodeReply::Refused { why };
         }
         let JoinRequest { node: id, member, is_new, wants_vote, rules_version, cluster, .. } = asked;

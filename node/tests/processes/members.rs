@@ -2,7 +2,7 @@
 //! still heard after the members have changed.
 
 use crate::certificates::Authority;
-use crate::client::{Client, STRANGER, until};
+use crate::client::{STRANGER, until};
 use crate::fleet;
 use crate::world::World;
 use lease::Outcome;
@@ -86,7 +86,10 @@ fn wall(later: i64) -> Wall {
     Wall(u64::try_from(now).unwrap().saturating_add_signed(later))
 }
 
-async fn change(client: &Client, world: &World, change: Change) {
+/// As this member asks for it, of whichever node takes it.
+async fn change(world: &World, by: NodeId, change: Change) {
+    let others = world.running().into_iter().filter(|node| *node != by);
+    let client = world.client_of(&[by].into_iter().chain(others).collect::<Vec<_>>());
     until("the change is made", async || {
         let mut is_made = false;
         for node in world.running() {
@@ -161,11 +164,10 @@ async fn a_node_joins_by_an_operators_word_or_with_a_secret_that_has_not_expired
     world.start(1);
     world.has_vote(1).await;
     let cluster = world.identity(1);
-    let client = world.client();
 
     // Added by an operator, under its number and for its address.
     let member = Member { peer_address: world.address(2), ..Member::default() };
-    change(&client, &world, Change::Add { node: 2, member }).await;
+    change(&world, 1, Change::Add { node: 2, member }).await;
     let tls = world.authority.as_ref().unwrap().tls(&world.host(3));
     let other_host = Peers::new(STRANGER, Some(tls));
     let why = refused_by_one(asks(&world, &other_host, 1, join(&world, 3, None)).await);
@@ -212,7 +214,7 @@ async fn a_node_that_was_removed_is_refused_and_what_it_had_open_is_closed() {
     let first = Member { peer_address: world.address(1), ..Member::default() };
     let ask = async |question| third.ask(1, &first, question, ANSWER_WITHIN).await;
     assert!(matches!(ask(NodeQuestion::Report).await, Ok(NodeReply::Report(_))));
-    change(&client, &world, Change::Remove { node: 3 }).await;
+    change(&world, 1, Change::Remove { node: 3 }).await;
     until("it is refused on its open connection, and on new ones", async || {
         matches!(ask(NodeQuestion::Report).await, Err(PeerError::Refused { .. }))
     })
@@ -236,12 +238,13 @@ async fn a_node_that_was_away_while_others_were_replaced_hears_the_new_ones() {
         world.has_vote(node).await;
     }
     let led = Change::Transfer { to: Some(4) };
-    change(&client, &world, led.clone()).await;
-    let client = world.client_of(&[2, 4, 5]);
-    change(&client, &world, Change::Remove { node: 1 }).await;
+    change(&world, 4, led.clone()).await;
+    change(&world, 4, Change::Remove { node: 1 }).await;
     world.kill(1);
-    change(&client, &world, led).await;
-    client.create("meanwhile").await;
+    change(&world, 4, led).await;
+    world.client_of(&[4, 5]).create("meanwhile").await;
+    // By what it knows itself.
+    world.begins.insert(3, Vec::new());
     world.start(3);
     world.in_step().await;
     assert_eq!(members(&world, 3).await, [2, 3, 4, 5]);
@@ -253,19 +256,17 @@ async fn a_node_that_was_away_while_others_were_replaced_hears_the_new_ones() {
 async fn a_node_whose_others_were_all_replaced_is_brought_back_with_join() {
     let mut world = admitting(&[2, 3, 4, 5]);
     world.start_three().await;
-    let client = world.client_of(&[1, 2]);
     world.kill(3);
     for node in [4, 5] {
         world.start(node);
         world.has_vote(node).await;
     }
-    let client_of_new = world.client_of(&[4, 5]);
     for node in [1, 2] {
-        change(&client, &world, Change::Transfer { to: Some(4) }).await;
-        change(&client_of_new, &world, Change::Remove { node }).await;
+        change(&world, 4, Change::Transfer { to: Some(4) }).await;
+        change(&world, 4, Change::Remove { node }).await;
         world.kill(node);
     }
-    client_of_new.create("meanwhile").await;
+    world.client_of(&[4, 5]).create("meanwhile").await;
     world.begins.insert(3, vec!["--join".into(), world.address(5)]);
     world.start(3);
     world.in_step().await;
@@ -297,7 +298,7 @@ async fn a_node_moves_with_a_certificate_for_both_hosts_or_by_an_operators_word(
     until("it is told why not", async || world.words(2).contains("no operator let it in")).await;
     assert_eq!(address_of(&world, 2).await, Some(before));
     let member = Member { peer_address: world.address(2), ..Member::default() };
-    change(&world.client_of(&[1, 3]), &world, Change::Add { node: 2, member }).await;
+    change(&world, 1, Change::Add { node: 2, member }).await;
     until("it is known at its new address", async || address_of(&world, 2).await == Some(world.address(2))).await;
     world.in_step().await;
 }
