@@ -38,6 +38,8 @@ pub const CONNECTIONS_MAX: usize = 640;
 const PURPOSE_CONNECTIONS_MAX: usize = 128;
 /// From the connection to the welcome.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+/// What was asked before its sender left the cluster.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// When the machine gives out no more sockets, until the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -197,11 +199,11 @@ impl<S: Service> Server<S> {
         };
         place.is_known();
         let hello = &peer.hello;
-        let stop = self.stop.child_token();
+        let (stop, closing) = (self.stop.child_token(), CancellationToken::new());
         let serving = async {
             match hello.purpose {
                 Purpose::Raft | Purpose::Heartbeat => until(&stop, append::serve(&*self.service, connection)).await,
-                Purpose::Calls => until(&stop, calls::serve(&self.service, &peer, connection)).await,
+                Purpose::Calls => until(&stop, calls::serve(&self.service, &peer, connection, &closing)).await,
                 // It ends by itself: what it writes must not go on behind its back.
                 Purpose::Snapshot => receive::serve(&*self.service, &self.turn, &mut connection, &stop).await,
             }
@@ -214,6 +216,11 @@ impl<S: Service> Server<S> {
                     hello.purpose,
                     hello.node
                 );
+                // One that asked for its own removal is told that it is made.
+                closing.cancel();
+                if hello.purpose == Purpose::Calls {
+                    sleep(ANSWERED_WITHIN).await;
+                }
                 stop.cancel();
             }
             std::future::pending().await

@@ -9,23 +9,30 @@ use raft_store::types::Types;
 use std::fmt::Display;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// More of them wait in the connection.
 const IN_FLIGHT_MAX: usize = 256;
 
-/// Until the connection ends. It may be dropped at any time.
+/// Until the connection ends, or `closing` and all that was asked before is answered. It may be dropped at any time.
 pub(super) async fn serve<S: Service>(
     service: &Arc<S>,
     peer: &Arc<Peer>,
     connection: Connection,
+    closing: &CancellationToken,
 ) -> Result<(), FrameError> {
     let Connection { mut reader, mut writer } = connection;
     let from = peer.node();
     // They end with the connection: nobody would hear their answers.
     let mut answering = JoinSet::new();
     loop {
+        let is_open = !closing.is_cancelled();
+        if !is_open && answering.is_empty() {
+            return Ok(());
+        }
         tokio::select! {
-            call = reader.next::<Call>(), if answering.len() < IN_FLIGHT_MAX => {
+            () = closing.cancelled(), if is_open => {}
+            call = reader.next::<Call>(), if is_open && answering.len() < IN_FLIGHT_MAX => {
                 let Some(Call { sequence, question }) = call? else { return Ok(()) };
                 let (service, peer) = (service.clone(), peer.clone());
                 answering.spawn(async move {
