@@ -69,8 +69,31 @@ pub struct NewMember {
     /// Where callers reach it.
     #[serde(default)]
     pub api_address: String,
-    /// Of its directory, as the node's own log names it.
+    /// Of its directory. 0, the default: not known yet, the node says it when it joins.
+    #[serde(default)]
     pub instance: u64,
+}
+
+/// What lets a node join.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewJoinSecret {
+    /// The only node that may join with it; any node if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u64>,
+    /// For how long it counts: an hour if not given, at most 30 days.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_for_ms: Option<u64>,
+}
+
+/// A secret with which a node may join. It is not kept, and cannot be taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JoinSecret {
+    /// For `--join-secret-file` of the node.
+    pub secret: String,
+    /// The only node that may join with it; null: any node.
+    pub node: Option<u64>,
+    pub expires_in_ms: u64,
 }
 
 /// It is so now.

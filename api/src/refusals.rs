@@ -98,7 +98,7 @@ pub fn of(operation: &str) -> Option<&'static [Code]> {
         "set_space_policy" => &[Forbidden],
         "register_worker" => &[Forbidden, SpaceFull],
         "drain_worker" | "remove_worker" => &[Forbidden],
-        "cluster_status" => &[Forbidden],
+        "cluster_status" | "join_secret" => &[Forbidden],
         "add_member" | "promote_member" | "remove_member" | "transfer_leader" | "take_snapshot" | "raise_rules"
         | "drain_node" | "undrain_node" => CLUSTER,
         "backup" => &[Forbidden, Unavailable, ChangeRefused, Internal],

@@ -4,7 +4,9 @@ use crate::call::Call;
 use crate::path::Path;
 use crate::retry::Opened;
 use crate::{Client, Error};
-use api::cluster::{Activated, ClusterStatus, Done, NewMember, RaiseRules, RulesRaised, Transfer};
+use api::cluster::{
+    Activated, ClusterStatus, Done, JoinSecret, NewJoinSecret, NewMember, RaiseRules, RulesRaised, Transfer,
+};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream;
@@ -26,6 +28,11 @@ impl Client {
     /// As a learner.
     pub fn add_member(&self, member: &NewMember) -> Call<Done> {
         Call::post(self, Path::new("/v1/cluster/members"), member)
+    }
+
+    /// With which a node may join for a while.
+    pub fn join_secret(&self, new: &NewJoinSecret) -> Call<JoinSecret> {
+        Call::post(self, Path::new("/v1/cluster/join-secret"), new)
     }
 
     /// Gives a learner its vote.

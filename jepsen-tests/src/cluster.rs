@@ -113,6 +113,8 @@ struct State {
     /// The last backup.
     taken: Option<Taken>,
     members: Members,
+    /// With which nodes join, whatever their number and address.
+    join_secret: Option<String>,
     /// Seats with faults of their own, and how many.
     harmed: BTreeMap<Seat, u32>,
 }
@@ -163,6 +165,7 @@ impl Cluster {
             deaths: Vec::new(),
             taken: None,
             members: Members::default(),
+            join_secret: None,
             harmed: BTreeMap::new(),
         };
         let nodes = options.nodes;
@@ -182,6 +185,9 @@ impl Cluster {
             cluster.sit(seat, false)?;
             cluster.start_seat(seat).await?;
             cluster.joins(seat, LIMIT).await?;
+            if seat == 1 {
+                cluster.make_join_secret(seat).await?;
+            }
         }
         cluster.ready(LIMIT).await?;
         Ok(cluster)
@@ -486,6 +492,7 @@ impl Cluster {
     fn environment(&self, seat: Seat, control: &Control, data: &Path) -> Vec<(String, String)> {
         let mut environment = self.options.environment.clone();
         environment.extend(self.options.seat_environment.get(&seat).into_iter().flatten().cloned());
+        environment.extend(self.state().join_secret.clone().map(|secret| ("TENURED_JOIN_SECRET".into(), secret)));
         environment.push(("LD_PRELOAD".into(), self.shim.library().display().to_string()));
         environment.push(("JEPSEN_CONTROL".into(), control.path().display().to_string()));
         environment.push(("JEPSEN_DATA".into(), data.display().to_string()));

@@ -282,6 +282,8 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         edge: None,
         start,
         learner: false,
+        join_secret: None,
+        admitted: node::admission::Admitted::new(),
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
         tls: None,
         // A node that joins gets a snapshot.

@@ -4,6 +4,8 @@
 
 pub mod status;
 
+use crate::admission::join_secret;
+use crate::daemon::wall_now;
 use crate::leadership::known_leader;
 use crate::members::ChangeError;
 use crate::peers::PeerError;
@@ -12,6 +14,7 @@ use crate::service::TokioNode;
 use lease::caller::Caller;
 use lease::encoding::{decode, encode};
 use lease::names::{RequestId, SpaceName};
+use lease::numbers::Wall;
 use lease::{Attempt, Command, Outcome, Request, Salt};
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::{Blob, IdentityRecord};
@@ -93,12 +96,19 @@ impl Admin {
         &self.node
     }
 
-    /// Lets a node follow without a vote. A node that is started with `--join` does this, and gets its vote, by itself.
+    /// Lets a node join, and follow without a vote until then: an operator's word for it.
     ///
     /// # Errors
     /// When the id is taken by another directory; when no leader was found; when nobody knows.
     pub async fn add(&self, node: NodeId, member: Member) -> Result<(), ChangeError> {
         self.change(Change::Add { node, member }).await.map(|_| ())
+    }
+
+    /// Lets any node, or this one, join for so long from now on. Nothing is kept of it.
+    #[must_use]
+    pub fn join_secret(&self, node: Option<NodeId>, valid_for: Duration) -> String {
+        let millis = u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX);
+        join_secret(&self.identity, node, Wall(wall_now().0.saturating_add(millis)))
     }
 
     /// Gives a learner that has nearly all of the log a vote.

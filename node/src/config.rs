@@ -1,5 +1,6 @@
 //! How the daemon is told what to do: flags, then environment, then a TOML file, then defaults. One struct for all.
 
+use crate::admission::Admitted;
 use crate::daemon::{EdgeSettings, Settings, Start};
 use crate::edge::gate::GateLimits;
 use crate::edge::tls::{EdgeFiles, EdgeTls};
@@ -67,6 +68,14 @@ pub struct Options {
     #[arg(long, env = "TENURED_JOIN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
 
+    /// A file with what `tenure cluster join-secret` printed, which lets this node join; or TENURED_JOIN_SECRET holds it
+    #[arg(long, env = "TENURED_JOIN_SECRET_FILE", value_name = "FILE")]
+    pub join_secret_file: Option<PathBuf>,
+
+    /// Let this node join by itself, when it comes from this peer address with a certificate for its host; may be repeated
+    #[arg(long, env = "TENURED_ADMIT", value_name = "N=HOST:PORT", value_delimiter = ',')]
+    pub admit: Option<Vec<String>>,
+
     /// Follow without a vote: this node does not ask for one, and gets one only when an operator promotes it
     #[arg(long, env = "TENURED_LEARNER", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub learner: Option<bool>,
@@ -86,6 +95,10 @@ pub struct Options {
     /// Its key, PEM
     #[arg(long, env = "TENURED_PEER_KEY", value_name = "FILE")]
     pub peer_key: Option<PathBuf>,
+
+    /// Certificates between nodes that were revoked: lists of their authorities, PEM; read again when it changes
+    #[arg(long, env = "TENURED_PEER_CRL", value_name = "FILE")]
+    pub peer_crl: Option<PathBuf>,
 
     /// Talk to other nodes without TLS although they are not on this machine
     #[arg(long, env = "TENURED_INSECURE_PEERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -222,11 +235,14 @@ impl Options {
             bootstrap: self.bootstrap.or(file.bootstrap),
             await_restore: self.await_restore.or(file.await_restore),
             join: self.join.or(file.join),
+            join_secret_file: self.join_secret_file.or(file.join_secret_file),
+            admit: self.admit.or(file.admit),
             learner: self.learner.or(file.learner),
             events_kept_for: self.events_kept_for.or(file.events_kept_for),
             peer_ca: self.peer_ca.or(file.peer_ca),
             peer_cert: self.peer_cert.or(file.peer_cert),
             peer_key: self.peer_key.or(file.peer_key),
+            peer_crl: self.peer_crl.or(file.peer_crl),
             insecure_peers: self.insecure_peers.or(file.insecure_peers),
             listen: self.listen.or(file.listen),
             address: self.address.or(file.address),
@@ -300,12 +316,43 @@ impl Options {
             edge: self.edge()?,
             start,
             learner,
+            join_secret: self.join_secret()?,
+            admitted: self.admitted()?,
             events_kept_for: Duration::from_secs(u64::from(hours) * 60 * 60),
             raft,
             log: LogOptions::default(),
             known_rules: RULES_VERSION,
             peer_connections_max: PEER_CONNECTIONS_MAX,
         })
+    }
+
+    /// What lets this node join, from its file or else from the environment.
+    fn join_secret(&self) -> Result<Option<String>, ConfigError> {
+        let secret = match &self.join_secret_file {
+            None => std::env::var("TENURED_JOIN_SECRET").ok(),
+            Some(path) => {
+                let read = std::fs::read_to_string(path);
+                let read = read.map_err(|error| ConfigError(format!("{}: cannot be read: {error}", path.display())));
+                Some(read?)
+            }
+        };
+        Ok(secret.map(|secret| secret.trim().to_owned()).filter(|secret| !secret.is_empty()))
+    }
+
+    fn admitted(&self) -> Result<Admitted, ConfigError> {
+        let mut admitted = Admitted::new();
+        for word in self.admit.iter().flatten() {
+            let parts =
+                word.split_once('=').and_then(|(node, address)| Some((node.trim().parse().ok()?, address.trim())));
+            let Some((node @ 1.., address)) = parts else {
+                return wrong(format!("--admit: {word:?} is no N=HOST:PORT"));
+            };
+            split("--admit", address)?;
+            if admitted.insert(node, address.to_owned()).is_some() {
+                return wrong(format!("--admit names node {node} twice"));
+            }
+        }
+        Ok(admitted)
     }
 
     /// How a node with an empty directory begins.
@@ -449,9 +496,16 @@ impl Options {
     pub fn peer_tls(&self) -> Result<Option<PeerTls>, ConfigError> {
         match (&self.peer_ca, &self.peer_cert, &self.peer_key) {
             (Some(authority), Some(certificate), Some(key)) => {
-                let files =
-                    TlsFiles { authority: authority.clone(), certificate: certificate.clone(), key: key.clone() };
+                let files = TlsFiles {
+                    authority: authority.clone(),
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                    revoked: self.peer_crl.clone(),
+                };
                 PeerTls::from_files(files).map(Some).map_err(|error| ConfigError(error.to_string()))
+            }
+            (None, None, None) if self.peer_crl.is_some() => {
+                wrong("--peer-crl lists revoked certificates: give --peer-ca, --peer-cert and --peer-key, too")
             }
             (None, None, None) => Ok(None),
             _ => wrong("--peer-ca, --peer-cert and --peer-key belong together: give all three"),
@@ -579,6 +633,11 @@ mod tests {
         assert!(refusal(&format!("{there}join = ['a']")).contains("no host:port"));
         assert!(refusal(&format!("{there}events_kept_for = 0")).contains("--events-kept-for"));
         assert!(refusal(&format!("{there}peer_ca = 'x'")).contains("belong together"));
+        assert!(refusal(&format!("{there}peer_crl = 'x'")).contains("--peer-ca"));
+        assert!(refusal(&format!("{there}join_secret_file = '/nowhere'")).contains("/nowhere"));
+        for wrong in ["2", "=a:1", "0=a:1", "b=a:1", "2=a", "2=a:1', '2=b:1"] {
+            assert!(refusal(&format!("{there}admit = ['{wrong}']")).contains("--admit"), "{wrong}");
+        }
         assert!(refusal("node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'").contains("over TLS"));
         assert!(refusal(&format!("{there}heartbeat_ms = 300")).contains("half"));
         assert!(refusal(&format!("{there}election_min_ms = 600")).contains("below"));

@@ -1,6 +1,7 @@
 //! The daemon: a node on tokio, RocksDB and TCP, from its directory to its last flush.
 
 use crate::admin::Admin;
+use crate::admission::Admitted;
 use crate::certificates;
 use crate::edge::cursor::Cursors;
 use crate::edge::front::Front;
@@ -19,14 +20,15 @@ use crate::peers::connection::Peers;
 use crate::peers::network::Factory;
 use crate::peers::server::PeerServer;
 use crate::peers::tls::PeerTls;
-use crate::peers::wire::{Change, NodeQuestion, NodeReply};
+use crate::peers::wire::{JoinRequest, NodeQuestion, NodeReply};
 use crate::peers::{Identity, PeerError};
 use crate::retention;
+use crate::roster::Roster;
 use crate::service::{NodeService, TokioNode};
 use lease::Salt;
 use lease::numbers::Wall;
 use openraft::async_runtime::watch::WatchReceiver;
-use raft_store::codec::records::IdentityRecord;
+use raft_store::codec::records::{IdentityRecord, MembershipRecord};
 use raft_store::directory::{Directory, DirectoryError, Found};
 use raft_store::log::{LogMonitor, LogOptions, LogStore};
 use raft_store::restore::{self, RestoreError, Target};
@@ -66,6 +68,10 @@ pub struct Settings {
     pub start: Start,
     /// It does not ask for a vote: only an operator gives it one.
     pub learner: bool,
+    /// Shown to the cluster by this node when it joins or has moved.
+    pub join_secret: Option<String>,
+    /// Nodes that may join by themselves.
+    pub admitted: Admitted,
     /// Events of the past are kept at least so long.
     pub events_kept_for: Duration,
     pub tls: Option<PeerTls>,
@@ -207,6 +213,7 @@ impl Daemon {
         }
         let mut member = Member { peer_address, api_address, instance: 0 };
 
+        let mut joined = None;
         let directory = match Directory::find(&settings.directory)? {
             Found::Used(directory) => directory,
             Found::Empty if settings.start == Start::Again => {
@@ -214,7 +221,9 @@ impl Daemon {
             }
             Found::Empty => {
                 member.instance = Directory::plan(&settings.directory)?;
-                make_directory(&settings, &member).await?
+                let (directory, members) = make_directory(&settings, &member).await?;
+                joined = members;
+                directory
             }
         };
         directory.expect_node(settings.node)?;
@@ -239,17 +248,25 @@ impl Daemon {
         let node =
             TokioNode::start(identity.node, &settings.raft, log, store, factory, peers, Arc::new(wall_now)).await?;
         let admin = Admin::new(node.clone(), identity, monitor.clone());
-        let service = Arc::new(NodeService::new(admin.clone(), identity, incoming));
+        let seeds = if let Start::Join(seeds) = &settings.start { seeds.clone() } else { Vec::new() };
+        let roster = Roster::new(node.clone(), seeds.clone(), joined);
+        let service = NodeService::new(admin.clone(), roster.clone(), identity, settings.admitted, incoming);
         let renewed = settings.tls.clone();
-        let server = PeerServer::start(listener, settings.tls, own, service, settings.peer_connections_max);
+        let server = PeerServer::start(listener, settings.tls, own, Arc::new(service), settings.peer_connections_max);
         let server = server.map_err(doing("cannot serve peers"))?;
 
         if settings.start == Start::Bootstrap {
             let members = BTreeMap::from([(identity.node, member.clone())]);
             node.bootstrap(members).await.map_err(DaemonError::Change)?;
         }
-        let seeds = if let Start::Join(seeds) = settings.start { seeds } else { Vec::new() };
-        node.keep("joining", become_member(node.clone(), member.clone(), seeds, settings.learner));
+        node.keep("roster", roster.clone().keep_up());
+        let asked = JoinRequest {
+            cluster: Some(identity.cluster),
+            is_new: false,
+            wants_vote: !settings.learner,
+            ..join_request(own, &member, settings.join_secret)
+        };
+        node.keep("joining", become_member(node.clone(), roster, asked, seeds));
         node.keep("retention", retention::run(node.clone(), settings.events_kept_for));
         if let Some(tls) = renewed {
             node.keep("peer certificates", certificates::renew("peers", move || tls.reload()));
@@ -431,24 +448,49 @@ async fn load(
     loading.await.map_err(io::Error::other).map_err(doing("the state cannot be loaded"))?
 }
 
-async fn make_directory(settings: &Settings, member: &Member) -> Result<Directory, DaemonError> {
-    let (cluster, salt) = match &settings.start {
-        Start::Bootstrap => (random_u128()?, Salt([random_u64()?, random_u64()?])),
+/// For one that joined also who the members are.
+async fn make_directory(
+    settings: &Settings,
+    member: &Member,
+) -> Result<(Directory, Option<MembershipRecord>), DaemonError> {
+    let (cluster, salt, members) = match &settings.start {
+        Start::Bootstrap => (random_u128()?, Salt([random_u64()?, random_u64()?]), None),
         Start::Join(seeds) => join(settings, member, seeds).await?,
         Start::Again | Start::Restore => return Err(DaemonError::NothingToStart(settings.directory.clone())),
     };
     let identity = IdentityRecord { cluster, salt, node: settings.node, instance: member.instance };
-    Directory::make(&settings.directory, identity, |log, state| {
+    let directory = Directory::make(&settings.directory, identity, |log, state| {
         LogStore::<OnTokio>::open(log, Group::default(), LogOptions::default())
             .map_err(DaemonError::Log)?
             .close()
             .map_err(doing("the log cannot be made"))?;
         RocksDisk::make(state).map_err(doing("the state cannot be made"))
-    })
+    })?;
+    Ok((directory, members))
+}
+
+/// Of a node that belongs to no cluster yet.
+fn join_request(own: Identity, member: &Member, secret: Option<String>) -> JoinRequest {
+    JoinRequest {
+        node: own.node,
+        member: member.clone(),
+        is_new: true,
+        wants_vote: true,
+        rules_version: own.rules_version,
+        cluster: None,
+        secret,
+        // For those to say who pass it on.
+        certificate: None,
+        is_admitted: false,
+    }
 }
 
 /// Asks the seeds, over and over, until one of them has it added.
-async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<(u128, Salt), DaemonError> {
+async fn join(
+    settings: &Settings,
+    member: &Member,
+    seeds: &[String],
+) -> Result<(u128, Salt, Option<MembershipRecord>), DaemonError> {
     let nobody = Identity {
         group: Group::default(),
         cluster: None,
@@ -457,13 +499,13 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
         rules_version: settings.known_rules,
     };
     let peers = Peers::new(nobody, settings.tls.clone());
+    let asked = join_request(nobody, member, settings.join_secret.clone());
     let mut is_told = false;
     loop {
         let mut refused = None;
         for seed in seeds {
-            let question = NodeQuestion::Join { node: settings.node, member: member.clone(), is_new: true };
-            match peers.ask_address(seed, question, JOIN_ANSWER_WITHIN).await {
-                Ok(NodeReply::Joined { cluster, salt, .. }) => return Ok((cluster, salt)),
+            match peers.ask_address(seed, NodeQuestion::JoinBy(asked.clone()), JOIN_ANSWER_WITHIN).await {
+                Ok(NodeReply::Joined { cluster, salt, members }) => return Ok((cluster, salt, Some(members))),
                 Ok(NodeReply::Refused { why }) => return Err(DaemonError::Refused(why)),
                 Ok(other) => tracing::debug!(seed, ?other, "not joined yet"),
                 // It does not even talk to this node: the next seed may, though asking again will not help.
@@ -484,16 +526,18 @@ async fn join(settings: &Settings, member: &Member, seeds: &[String]) -> Result<
 }
 
 /// Until the cluster knows where this node is and, if this node is not to stay a learner, has given it a vote.
-async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>, learner: bool) {
-    let mut has_asked = false;
+async fn become_member(node: TokioNode, roster: Roster, asked: JoinRequest, seeds: Vec<String>) {
+    // Who moved is no member at its new address yet.
+    let peers = node.calls().as_stranger();
+    let (mut has_asked, mut refused) = (false, None);
     loop {
         let membership = node.membership();
         let known = membership.get_node(&node.id());
         let is_voter = membership.voter_ids().any(|voter| voter == node.id());
-        if (is_voter || learner) && known == Some(&member) {
+        if (is_voter || !asked.wants_vote) && known == Some(&asked.member) {
             if has_asked {
                 let said = if is_voter { "this node has a vote" } else { "this node follows without a vote" };
-                tracing::info!(node = node.id(), address = member.peer_address, "{said}");
+                tracing::info!(node = node.id(), address = asked.member.peer_address, "{said}");
             }
             return;
         }
@@ -505,19 +549,23 @@ async fn become_member(node: TokioNode, member: Member, seeds: Vec<String>, lear
             let others = membership.nodes().filter(|(id, _)| **id != node.id());
             addresses.extend(others.map(|(_, member)| member.peer_address.clone()));
             if node.leader() == Some(node.id()) {
-                let _ = node.add_learner(node.id(), member.clone()).await;
+                let _ = node.add_learner(node.id(), asked.member.clone()).await;
+            }
+            if addresses.is_empty() && was_never_told && refused.is_none() {
+                refused = Some(String::new());
+                tracing::warn!("this node knows no other node of its cluster yet: start it with --join");
             }
             for address in addresses {
-                let member = member.clone();
-                // Joining gives a known node a vote; a change of its address alone does not.
-                let question = if learner {
-                    NodeQuestion::Change(Change::Add { node: node.id(), member })
-                } else {
-                    NodeQuestion::Join { node: node.id(), member, is_new: false }
-                };
-                let answer = node.calls().ask_address(&address, question, JOIN_ANSWER_WITHIN).await;
-                if let Ok(NodeReply::Joined { .. } | NodeReply::Changed { .. }) = answer {
-                    break;
+                match peers.ask_address(&address, NodeQuestion::JoinBy(asked.clone()), JOIN_ANSWER_WITHIN).await {
+                    Ok(NodeReply::Joined { cluster, members, .. }) if Some(cluster) == asked.cluster => {
+                        roster.joined(members);
+                        break;
+                    }
+                    Ok(NodeReply::Refused { why }) if refused.as_ref() != Some(&why) => {
+                        tracing::warn!(address, "the cluster does not take this node as it is: {why}");
+                        refused = Some(why);
+                    }
+                    _ => {}
                 }
             }
         }

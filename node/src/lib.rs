@@ -3,6 +3,7 @@
 //! It decides nothing about who holds what: that is [`lease::State::apply`]'s alone.
 
 pub mod admin;
+pub mod admission;
 pub mod backup;
 pub mod calls;
 pub mod certificates;
@@ -24,6 +25,7 @@ mod places;
 pub mod propose;
 pub mod reads;
 pub mod restore;
+pub mod roster;
 pub mod service;
 pub mod status;
 mod throttle;

@@ -13,6 +13,7 @@ pub mod frame;
 pub mod network;
 mod node_calls;
 pub mod server;
+pub mod shown;
 mod snapshot;
 pub mod tls;
 pub mod wire;
@@ -56,33 +57,57 @@ impl Identity {
         Ok(Welcome { cluster, node: self.node, instance: self.instance, rules_version: self.rules_version })
     }
 
-    /// Everything about a hello that can be judged without knowing the members.
-    pub(crate) fn check(&self, hello: &Hello) -> Result<(), String> {
+    /// Whether it speaks as one of this cluster, or as one that may ask to join it. Says nothing of this cluster to one
+    /// that does not know it.
+    pub(crate) fn check(&self, hello: &Hello) -> Result<(), Refusal> {
         if hello.protocol != wire::PROTOCOL {
-            return Err(format!("protocol {}, this node speaks {}", hello.protocol, wire::PROTOCOL));
+            return Err(format!("protocol {}, this node speaks {}", hello.protocol, wire::PROTOCOL).into());
         }
         if hello.group != self.group {
-            return Err(format!("group {}, this is group {}", hello.group.0, self.group.0));
+            return Err(format!("group {}, this is group {}", hello.group.0, self.group.0).into());
         }
         match (hello.cluster, self.cluster) {
-            (_, None) => return Err("this node belongs to no cluster yet".to_owned()),
-            (Some(theirs), Some(ours)) if theirs != ours => {
-                return Err(format!("cluster {theirs:032x}, this node belongs to {ours:032x}"));
-            }
+            (_, None) => Err("this node belongs to no cluster yet".to_owned().into()),
+            (Some(theirs), Some(ours)) if theirs != ours => Err(Refusal {
+                told: "this node belongs to another cluster".to_owned(),
+                detail: Some(format!("cluster {theirs:032x}, this node belongs to {ours:032x}")),
+            }),
             (None, Some(_)) if hello.purpose != Purpose::Calls => {
-                return Err("a node that has not joined may only make calls".to_owned());
+                Err("a node that has not joined may only make calls".to_owned().into())
             }
-            (Some(_) | None, Some(_)) => {}
+            (Some(_) | None, Some(_)) => Ok(()),
         }
+    }
+
+    /// Whether a member that says hello has reached the node that it wants.
+    pub(crate) fn check_target(&self, hello: &Hello) -> Result<(), String> {
         match hello.expects {
             Some(expected) if expected != self.node => {
                 Err(format!("node {expected} is expected, this is node {}", self.node))
             }
-            _ if hello.node == self.node && hello.instance != self.instance => {
-                Err(format!("node {} is this node: two directories bear its id", self.node))
-            }
             _ => Ok(()),
         }
+    }
+}
+
+/// Why a peer is not let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// To the peer. It may be no member: this names neither the cluster nor who belongs to it.
+    pub told: String,
+    /// For this node's log.
+    pub detail: Option<String>,
+}
+
+impl From<String> for Refusal {
+    fn from(told: String) -> Self {
+        Self { told, detail: None }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.detail.as_ref().unwrap_or(&self.told))
     }
 }
 

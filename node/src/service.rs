@@ -2,14 +2,19 @@
 
 use crate::admin::Admin;
 use crate::admin::status::role_of;
+use crate::admission::{self, Admitted};
+use crate::daemon::wall_now;
 use crate::leadership::known_leader;
 use crate::members::ChangeError;
 use crate::metrics;
 use crate::node::Node;
+use crate::peers::Refusal;
 use crate::peers::connection::Peers;
-use crate::peers::server::Service;
-use crate::peers::wire::{Hello, NodeQuestion, NodeReply, Purpose, StatusReply, Welcome};
+use crate::peers::server::{Peer, Service};
+use crate::peers::wire::{JoinRequest, NodeQuestion, NodeReply, Purpose, StatusReply, Welcome};
 use crate::propose::{ANSWERS_BYTES_MAX, NoOutcome};
+use crate::roster::Roster;
+use crate::throttle::Throttle;
 use lease::encoding::{decode, encode, encoded_len};
 use lease::sabotage::{Broken, is_broken};
 use lease::{Outcome, Request};
@@ -18,8 +23,9 @@ use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::state::Machine;
 use raft_store::state::rocks::RocksDisk;
-use raft_store::types::{Member, NodeId, OnTokio};
+use raft_store::types::{NodeId, OnTokio};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A node as the daemon runs it.
@@ -41,14 +47,18 @@ const PASSED_ON_WITHIN: Duration = Duration::from_secs(5);
 pub struct NodeService {
     node: TokioNode,
     admin: Admin,
+    roster: Roster,
     identity: IdentityRecord,
+    /// Who may join by the word of this node's configuration.
+    admitted: Admitted,
+    not_joined: Mutex<Throttle>,
     incoming: PathBuf,
 }
 
 impl NodeService {
     #[must_use]
-    pub fn new(admin: Admin, identity: IdentityRecord, incoming: PathBuf) -> Self {
-        Self { node: admin.node().clone(), admin, identity, incoming }
+    pub fn new(admin: Admin, roster: Roster, identity: IdentityRecord, admitted: Admitted, incoming: PathBuf) -> Self {
+        Self { node: admin.node().clone(), admin, roster, identity, admitted, not_joined: Mutex::default(), incoming }
     }
 
     async fn forward(&self, from: NodeId, requests: &Blob) -> NodeReply {
@@ -69,16 +79,35 @@ impl NodeService {
         }
     }
 
-    async fn join(&self, id: NodeId, member: Member, is_new: bool) -> NodeReply {
+    /// On the leader. What the one who asks showed is known where it asked; of a member it is believed.
+    async fn join(&self, from: &Peer, mut asked: JoinRequest) -> NodeReply {
+        if !from.is_member() {
+            asked.certificate = from.shown.to_blob();
+            asked.is_admitted = false;
+        }
+        asked.is_admitted |= admission::is_admitted(&self.admitted, &asked);
         if self.node.leader() != Some(self.node.id()) {
-            return self.pass_on(NodeQuestion::Join { node: id, member, is_new }).await;
+            return self.pass_on(NodeQuestion::JoinBy(asked)).await;
+        }
+        if let Err(why) = admission::check(&self.identity, &self.node.membership(), &asked, wall_now()) {
+            let mut told = self.not_joined.lock().unwrap_or_else(PoisonError::into_inner);
+            told.say(|times| tracing::warn!(times, "{why}"));
+            return NodeReply::Refused { why };
+        }
+        let JoinRequest { node: id, member, is_new, wants_vote, rules_version, cluster, .. } = asked;
+        if cluster.is_some_and(|cluster| cluster != self.identity.cluster) {
+            return NodeReply::Refused { why: format!("the directory of node {id} belongs to another cluster") };
+        }
+        if let Err(why) = self.check_rules(id, rules_version) {
+            return NodeReply::Refused { why };
         }
         let is_known = self.node.membership().get_node(&id).is_some();
         if !is_known && !is_new {
             return NodeReply::Refused { why: format!("node {id} was removed from the cluster") };
         }
         let mut joined = self.node.add_learner(id, member).await;
-        if is_known && joined.is_ok() {
+        // One that is new has yet to make its directory, and asks again then.
+        if is_known && !is_new && wants_vote && joined.is_ok() {
             joined = match self.node.promote(id, PROMOTE_WITHIN).await {
                 // Not yet: it asks again.
                 Err(ChangeError::Refused(_)) => Ok(()),
@@ -95,6 +124,14 @@ impl NodeService {
             Err(ChangeError::Refused(why)) => NodeReply::Refused { why },
             Err(ChangeError::Unknown(why)) => NodeReply::Unknown { why },
         }
+    }
+
+    fn check_rules(&self, node: NodeId, known: u32) -> Result<(), String> {
+        let rules = self.node.store().read(|state, _| state.rules_version()).map_err(|error| error.to_string())?;
+        if known < rules {
+            return Err(format!("the cluster is at rules {rules}, node {node} knows up to {known}: upgrade it"));
+        }
+        Ok(())
     }
 
     /// To the leader, on behalf of one who does not know it.
@@ -142,50 +179,63 @@ impl Service for NodeService {
     type Types = OnTokio;
     type State = Machine<OnTokio, RocksDisk>;
 
-    fn check(&self, hello: &Hello) -> Result<Welcome, String> {
-        // One that wants to join is heard, and told by the leader.
-        if let Some(known) = self.node.membership().get_node(&hello.node)
-            && hello.cluster.is_some()
-            && known.instance != 0
-            && known.instance != hello.instance
-        {
-            return Err(format!(
-                "node {} is a member with another directory: a node that lost its directory comes back under a new id",
-                hello.node
-            ));
+    fn check(&self, peer: &Peer) -> Result<Welcome, Refusal> {
+        let IdentityRecord { cluster, node, instance, .. } = self.identity;
+        // One that wants to join is heard, and judged by the leader.
+        if !peer.is_member() {
+            return Ok(Welcome { cluster: 0, node, instance: 0, rules_version: 0 });
         }
-        let rules = self.node.store().read(|state, _| state.rules_version()).map_err(|error| error.to_string())?;
-        if hello.rules_version < rules {
-            return Err(format!(
-                "the cluster is at rules {rules}, node {} knows up to {}: upgrade it",
-                hello.node, hello.rules_version
-            ));
-        }
-        // Any other node of this cluster is heard: it may be one that this node has not learned of yet.
-        Ok(Welcome {
-            cluster: self.identity.cluster,
-            node: self.identity.node,
-            instance: self.identity.instance,
-            rules_version: self.node.store().known_rules(),
-        })
+        self.roster.check(peer)?;
+        self.check_rules(peer.node(), peer.hello.rules_version)?;
+        Ok(Welcome { cluster, node, instance, rules_version: self.node.store().known_rules() })
     }
 
-    async fn ask(&self, from: NodeId, question: NodeQuestion) -> NodeReply {
+    async fn left(&self, peer: &Peer) {
+        self.roster.left(peer).await;
+    }
+
+    async fn ask(&self, from: &Peer, question: NodeQuestion) -> NodeReply {
         match question {
-            NodeQuestion::Forward { requests } => self.forward(from, &requests).await,
+            NodeQuestion::Forward { requests } => self.forward(from.node(), &requests).await,
             NodeQuestion::ReadIndex => match self.node.own_read_index().await {
                 Some(index) => NodeReply::ReadIndexAt { index },
                 None => NodeReply::NotLeader { leader: self.node.leader() },
             },
             NodeQuestion::HashMarks => NodeReply::HashMarks(self.node.store().hash_marks()),
             NodeQuestion::Join { node, member, is_new } => {
-                // It asks until it has a vote: what comes of it is told once, as a change of the members.
-                tracing::debug!(node, from, address = member.peer_address, "a node asks to join");
-                self.join(node, member, is_new).await
+                let rules_version = from.hello.rules_version;
+                let asked = JoinRequest {
+                    node,
+                    member,
+                    is_new,
+                    wants_vote: true,
+                    rules_version,
+                    cluster: from.hello.cluster,
+                    secret: None,
+                    certificate: None,
+                    is_admitted: false,
+                };
+                self.join(from, asked).await
             }
-            NodeQuestion::Status => NodeReply::Status(self.status()),
+            NodeQuestion::JoinBy(asked) => {
+                // It asks until it has a vote: what comes of it is told once, as a change of the members.
+                tracing::debug!(
+                    asked.node,
+                    from = from.node(),
+                    address = asked.member.peer_address,
+                    "a node asks to join"
+                );
+                self.join(from, asked).await
+            }
+            NodeQuestion::Members => NodeReply::Members(self.roster.members()),
+            NodeQuestion::Status if from.is_member() || self.roster.is_for_a_member(from) => {
+                NodeReply::Status(self.status())
+            }
+            NodeQuestion::Status => {
+                NodeReply::Refused { why: "this certificate is for no member's host: show that of a member".into() }
+            }
             NodeQuestion::Change(change) => {
-                tracing::info!(from, ?change, "a change of the cluster is passed on");
+                tracing::info!(from = from.node(), ?change, "a change of the cluster is passed on");
                 self.admin.answer(change).await
             }
             NodeQuestion::Report => NodeReply::Report(self.admin.report()),

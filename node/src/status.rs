@@ -21,6 +21,7 @@ pub async fn ask(at: &str, tls: Option<PeerTls>) -> Result<StatusReply, PeerErro
         Identity { group: Group::default(), cluster: None, node: 0, instance: 0, rules_version: RULES_VERSION };
     match Peers::new(nobody, tls).ask_address(at, NodeQuestion::Status, ANSWER_WITHIN).await? {
         NodeReply::Status(status) => Ok(status),
+        NodeReply::Refused { why } => Err(PeerError::Refused { why }),
         other => Err(PeerError::Refused { why: format!("it answered {other:?}") }),
     }
 }

@@ -4,6 +4,9 @@
 #[path = "../../raft-store/tests/support/fleet.rs"]
 mod fleet;
 
+#[path = "peers/certificates.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod certificates;
 #[path = "processes/client.rs"]
 #[allow(dead_code, reason = "each test binary uses its part")]
 mod client;

@@ -6,6 +6,7 @@ mod append;
 #[path = "peers/calls.rs"]
 mod calls;
 #[path = "peers/certificates.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
 mod certificates;
 #[path = "peers/golden.rs"]
 mod golden;

@@ -4,6 +4,10 @@
 #[path = "../../raft-store/tests/support/fleet.rs"]
 mod fleet;
 
+#[path = "peers/certificates.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod certificates;
+
 #[path = "processes/beginning.rs"]
 mod beginning;
 #[path = "processes/callers.rs"]
@@ -20,6 +24,8 @@ mod full_disk;
 mod history;
 #[path = "processes/killing.rs"]
 mod killing;
+#[path = "processes/members.rs"]
+mod members;
 #[path = "processes/options.rs"]
 mod options;
 #[path = "processes/pausing.rs"]

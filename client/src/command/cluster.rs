@@ -4,7 +4,8 @@ use super::backup::{Backup, Restore};
 use super::failure::Failure;
 use super::global::Context;
 use super::out::{Out, Paint, Table, grouped, say};
-use api::cluster::{ClusterStatus, Done, NewMember, NodeDraining};
+use super::span::Span;
+use api::cluster::{ClusterStatus, Done, NewJoinSecret, NewMember, NodeDraining};
 use clap::{Args, Subcommand};
 use client::{Endpoint, Node};
 
@@ -12,8 +13,10 @@ use client::{Endpoint, Node};
 pub(crate) enum Verb {
     /// Show the members, who leads, and how far each is
     Status,
-    /// Add a node as a learner; one started with --join does this by itself
+    /// Let a node join: it follows without a vote until it does
     Add(Add),
+    /// Make a secret with which a node may join for a while
+    JoinSecret(ForJoining),
     /// Give a learner its vote
     Promote(Member),
     /// Take a node out of the cluster; its number never comes back
@@ -45,9 +48,19 @@ pub(crate) struct Add {
     /// Where callers reach it
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     api_address: String,
-    /// Of its directory, as the node's own log names it
-    #[arg(long, value_name = "N")]
+    /// Of its directory; 0: not known yet, the node says it when it joins
+    #[arg(long, value_name = "N", default_value_t = 0)]
     instance: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ForJoining {
+    /// For how long it counts, at most 30d
+    #[arg(long = "for", value_name = "TIME", default_value = "1h")]
+    valid_for: Span,
+    /// The only node that may join with it; any node if not given
+    #[arg(long, value_name = "N")]
+    node_id: Option<u64>,
 }
 
 #[derive(Args, Debug)]
@@ -98,7 +111,12 @@ impl Verb {
                 let Add { node, peer_address, api_address, instance } = add;
                 let member = NewMember { node, peer_address, api_address, instance };
                 let done = context.ask(client.add_member(&member)).await?;
-                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} learns")))
+                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} may join")))
+            }
+            Self::JoinSecret(ForJoining { valid_for, node_id }) => {
+                let new = NewJoinSecret { node: node_id, valid_for_ms: Some(valid_for.ms()) };
+                let made = context.ask(client.join_secret(&new)).await?;
+                out.answer(&made, |out, made| out.line(&made.secret))
             }
             Self::Promote(Member { node }) => {
                 let done = context.ask(client.promote_member(node)).await?;

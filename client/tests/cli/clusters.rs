@@ -56,7 +56,7 @@ async fn an_admin_sees_the_members_and_moves_leadership() {
     assert_eq!(status(&cluster).members.len(), 2);
     let words = ["cluster", "add", "--node", "4", "--peer-address", "127.0.0.1:1", "--instance", "7"];
     cluster.tenure(words).said().ends_with(0).reads(&expect![[r#"
-        node 4 learns
+        node 4 may join
     "#]]);
     cluster
         .tenure(["cluster", "add", "--node", "5", "--peer-address", "nowhere", "--instance", "7"])

@@ -157,8 +157,9 @@ impl Told {
         self.both("cluster rules 1", "rules 1 are in force", "/version");
         self.both("cluster promote 2", "node 2 votes", "/node");
         let add = |node: u64| format!("cluster add --node {node} --peer-address 127.0.0.1:1 --instance 7");
-        self.people(&add(4), "node 4 learns");
+        self.people(&add(4), "node 4 may join");
         self.programs(&add(5), "/node");
+        self.both("cluster join-secret --for 5m --node-id 6", "tenure_join_", "/secret");
         self.people("cluster remove 4", "node 4 is out of the cluster");
         self.programs("cluster remove 5", "/node");
         self.people("cluster backup kept", "kept: ");

@@ -5,7 +5,7 @@ use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
 use crate::history::{Change, ChangeOf, Micros, SeenMembers};
 use crate::shim::Control;
 use crate::wire::{EDGE_PORT, PEER_PORT};
-use client::api::cluster::{ClusterStatus, NewMember};
+use client::api::cluster::{ClusterStatus, NewJoinSecret, NewMember};
 use client::api::hold::RenewAll;
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,6 +15,10 @@ use tokio::time::sleep;
 
 /// One attempt at a change.
 const ATTEMPT: Duration = Duration::from_secs(12);
+/// How a node is turned away whose secret is out of date.
+pub(super) const EXPIRED: &str = "its join secret has expired";
+/// Longer than any run, and than any fault that moves wall clocks ahead, but for the one by years.
+const JOIN_SECRET_FOR_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// A node that is refused says so at once; one that starts is ready by then.
 const REFUSED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -34,9 +38,7 @@ impl Cluster {
                     Ok(())
                 });
             }
-            if let Some(ended) = self.ended(seat) {
-                return Err(io::Error::other(ended));
-            }
+            self.is_taken(seat).await?;
             if Instant::now() > by {
                 return Err(io::Error::other(format!("seat {seat} has no vote:\n{}", self.last_words(seat))));
             }
@@ -72,9 +74,7 @@ impl Cluster {
         self.start_seat(seat).await?;
         let by = Instant::now() + LIMIT;
         while !self.follows(seat).await? {
-            if let Some(ended) = self.ended(seat) {
-                return Err(io::Error::other(ended));
-            }
+            self.is_taken(seat).await?;
             if Instant::now() > by {
                 return Err(io::Error::other(format!("seat {seat} does not follow:\n{}", self.last_words(seat))));
             }
@@ -120,6 +120,26 @@ impl Cluster {
         let confirmed = self.ask(seat, move |client| async move { client.promote_member(id).within(ATTEMPT).await });
         let confirmed = confirmed.await?.is_ok();
         self.changed(id, ChangeOf::Vote, asked, confirmed.then(|| self.now()));
+        Ok(())
+    }
+
+    /// Starts a node again that was turned away because a leader's wall clock was years ahead.
+    ///
+    /// # Errors
+    /// When it ended for another reason.
+    async fn is_taken(&self, seat: Seat) -> io::Result<()> {
+        match self.ended(seat) {
+            None => Ok(()),
+            Some(ended) if ended.contains(EXPIRED) => self.start_seat(seat).await,
+            Some(ended) => Err(io::Error::other(ended)),
+        }
+    }
+
+    /// Whoever is started from now on may join, and move.
+    pub(super) async fn make_join_secret(&self, seat: Seat) -> io::Result<()> {
+        let new = NewJoinSecret { node: None, valid_for_ms: Some(JOIN_SECRET_FOR_MS) };
+        let made = self.ask(seat, move |client| async move { client.join_secret(&new).within(LIMIT).await }).await?;
+        self.state().join_secret = Some(made.map_err(io::Error::other)?.secret);
         Ok(())
     }
 

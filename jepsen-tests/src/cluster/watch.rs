@@ -1,6 +1,7 @@
 //! Looks at the nodes all the time: who leads by their own words, and who ended by itself. Reads their logs, so that neither the
 //! wire nor a clock can hide anything.
 
+use super::members::EXPIRED;
 use super::{Cluster, LOOK_EVERY, Seat, process};
 use crate::history::{Death, Leader};
 use std::collections::BTreeMap;
@@ -95,7 +96,8 @@ impl Cluster {
                 let words = process::tail(&String::from_utf8_lossy(&words));
                 let said = format!("node {} on seat {seat} ended by itself, with {status}:\n{words}", node.id);
                 node.ended = Some(said.clone());
-                ended.push((*seat, (!node.may_end).then_some(said)));
+                let may_end = node.may_end || words.contains(EXPIRED);
+                ended.push((*seat, (!may_end).then_some(said)));
             }
         }
         let deaths = ended.iter().filter_map(|(_, said)| said.clone());

@@ -96,6 +96,7 @@ fn single() -> OpenApiRouter<Edge> {
         .routes(routes!(events::stream))
         .routes(routes!(cluster::status))
         .routes(routes!(cluster::add))
+        .routes(routes!(cluster::join_secret))
         .routes(routes!(cluster::promote))
         .routes(routes!(cluster::remove))
         .routes(routes!(cluster::transfer))

@@ -94,6 +94,13 @@ impl Peers {
         node_reply(calls.ask(Question::Node(question), limit).await?)
     }
 
+    /// The same node, as one that asks to join: it shows its certificate, and calls itself a member of nothing.
+    #[must_use]
+    pub fn as_stranger(&self) -> Self {
+        let Dialer { identity, tls } = self.dialer.clone();
+        Self::new(Identity { cluster: None, ..identity }, tls)
+    }
+
     /// Who belongs to the cluster now. Connections for calls to those who do not are closed.
     pub(crate) fn set_members(&self, members: BTreeMap<NodeId, Member>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,12 +7,13 @@
 mod append;
 mod calls;
 
-use super::Identity;
 use super::connection::{Connection, TAKEN_WITHIN, tune};
 use super::frame::FrameError;
+use super::shown::Shown;
 use super::snapshot::receive::{self, Turn};
 use super::tls::PeerTls;
 use super::wire::{Greeting, Hello, NodeQuestion, NodeReply, Purpose, Welcome};
+use super::{Identity, Refusal};
 use crate::places::{Place, Places};
 use crate::throttle::Throttle;
 use openraft::Raft;
@@ -37,23 +38,48 @@ pub const CONNECTIONS_MAX: usize = 640;
 const PURPOSE_CONNECTIONS_MAX: usize = 128;
 /// From the connection to the welcome.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+/// What was asked before its sender left the cluster.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// When the machine gives out no more sockets, until the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub hello: Hello,
+    pub shown: Shown,
+}
+
+impl Peer {
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.hello.node
+    }
+
+    /// Of this cluster, once it has been let in. Any other one may only ask to join it.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.hello.cluster.is_some()
+    }
+}
 
 /// What the node does for its peers.
 pub trait Service: Send + Sync + 'static {
     type Types: Types;
     type State: RaftStateMachine<Self::Types, SnapshotData = SnapshotDir>;
 
-    /// Whether this node is a member, and of this instance; or, when it is of no cluster, may ask to join one. Cluster,
-    /// group, protocol and the expected node have been checked.
+    /// Whether this peer is a member, of the instance and with a certificate for the host that the membership has; or,
+    /// when it is of no cluster, may ask to join one. Protocol, group and cluster have been checked.
     ///
     /// # Errors
-    /// Why not, which the peer is told.
-    fn check(&self, hello: &Hello) -> Result<Welcome, String>;
+    /// Why not.
+    fn check(&self, peer: &Peer) -> Result<Welcome, Refusal>;
+
+    /// Returns when a peer that was a member is one no more: its connection is closed then.
+    fn left(&self, peer: &Peer) -> impl Future<Output = ()> + Send;
 
     /// Answers a peer. It is dropped where it stands when the connection is lost: it must bear that at every await.
-    fn ask(&self, from: NodeId, question: NodeQuestion) -> impl Future<Output = NodeReply> + Send;
+    fn ask(&self, from: &Peer, question: NodeQuestion) -> impl Future<Output = NodeReply> + Send;
 
     fn raft(&self) -> Raft<Self::Types, Self::State>;
 
@@ -165,18 +191,43 @@ impl<S: Service> Server<S> {
             () = place.evicted() => return self.not_let_in(from, "others wanted its place before it said hello"),
             () = self.stop.cancelled() => return,
         };
-        let (hello, mut connection, _place) = match greeted {
+        let (peer, mut connection, _place) = match greeted {
             Ok(Ok(Some(greeted))) => greeted,
             Ok(Ok(None)) => return,
             Ok(Err(why)) => return self.not_let_in(from, &why),
             Err(_) => return self.not_let_in(from, &format!("no hello within {HANDSHAKE_LIMIT:?}")),
         };
         place.is_known();
-        let served = match hello.purpose {
-            Purpose::Raft | Purpose::Heartbeat => self.until_stop(append::serve(&*self.service, connection)).await,
-            Purpose::Calls => self.until_stop(calls::serve(&self.service, &hello, connection)).await,
-            // It ends by itself: what it writes must not go on behind its back.
-            Purpose::Snapshot => receive::serve(&*self.service, &self.turn, &mut connection, &self.stop).await,
+        let hello = &peer.hello;
+        let (stop, closing) = (self.stop.child_token(), CancellationToken::new());
+        let serving = async {
+            match hello.purpose {
+                Purpose::Raft | Purpose::Heartbeat => until(&stop, append::serve(&*self.service, connection)).await,
+                Purpose::Calls => until(&stop, calls::serve(&self.service, &peer, connection, &closing)).await,
+                // It ends by itself: what it writes must not go on behind its back.
+                Purpose::Snapshot => receive::serve(&*self.service, &self.turn, &mut connection, &stop).await,
+            }
+        };
+        let leaving = async {
+            if peer.is_member() {
+                self.service.left(&peer).await;
+                tracing::info!(
+                    "the {} connection of node {} is closed: it is no member now",
+                    hello.purpose,
+                    hello.node
+                );
+                // One that asked for its own removal is told that it is made.
+                closing.cancel();
+                if hello.purpose == Purpose::Calls {
+                    sleep(ANSWERED_WITHIN).await;
+                }
+                stop.cancel();
+            }
+            std::future::pending().await
+        };
+        let served = tokio::select! {
+            served = serving => served,
+            never = leaving => never,
         };
         match served {
             Ok(()) => {}
@@ -193,20 +244,17 @@ impl<S: Service> Server<S> {
         told.say(|times| tracing::warn!(times, "{from} was not let in: {why}"));
     }
 
-    async fn until_stop(&self, serving: impl Future<Output = Result<(), FrameError>>) -> Result<(), FrameError> {
-        tokio::select! {
-            served = serving => served,
-            () = self.stop.cancelled() => Ok(()),
-        }
-    }
-
     /// None: the peer left without a word, as a probe of the port does.
-    async fn greet(&self, stream: TcpStream) -> Result<Option<(Hello, Connection, OwnedSemaphorePermit)>, String> {
+    async fn greet(&self, stream: TcpStream) -> Result<Option<(Arc<Peer>, Connection, OwnedSemaphorePermit)>, String> {
         tune(&stream, TAKEN_WITHIN).map_err(|error| error.to_string())?;
-        let mut connection = match &self.tls {
-            None => Connection::plain(stream),
+        let (shown, mut connection) = match &self.tls {
+            None => (Shown::Nothing, Connection::plain(stream)),
             Some(tls) => match tls.acceptor().accept(stream).await {
-                Ok(stream) => Connection::split(stream),
+                Ok(stream) => {
+                    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).cloned();
+                    let certificate = certificate.ok_or("it showed no certificate")?;
+                    (Shown::Certificate(certificate.into_owned()), Connection::split(stream))
+                }
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
                 Err(error) => return Err(error.to_string()),
             },
@@ -216,25 +264,40 @@ impl<S: Service> Server<S> {
             Ok(None) => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let checked = self.identity.check(&hello).and_then(|()| self.service.check(&hello)).and_then(|welcome| {
-            let place = self.place(hello.purpose).ok_or("too many connections for this purpose")?;
-            Ok((welcome, place))
-        });
-        let (welcome, place) = match checked {
+        let peer = Arc::new(Peer { hello, shown });
+        let (welcome, place) = match self.check(&peer) {
             Ok(checked) => checked,
             Err(why) => {
-                let refused = Greeting::Refused { why: why.clone() };
+                let refused = Greeting::Refused { why: why.told.clone() };
                 connection.writer.send(&refused).await.map_err(|error| format!("{why} ({error})"))?;
-                return Err(format!("node {}: {why}", hello.node));
+                return Err(format!("node {}: {why}", peer.node()));
             }
         };
         connection.writer.send(&Greeting::Welcome(welcome)).await.map_err(|error| error.to_string())?;
-        connection.open(hello.purpose);
-        Ok(Some((hello, connection, place)))
+        connection.open(peer.hello.purpose);
+        Ok(Some((peer, connection, place)))
+    }
+
+    fn check(&self, peer: &Peer) -> Result<(Welcome, OwnedSemaphorePermit), Refusal> {
+        self.identity.check(&peer.hello)?;
+        let welcome = self.service.check(peer)?;
+        self.identity.check_target(&peer.hello)?;
+        let place = self.place(peer.hello.purpose);
+        Ok((welcome, place.ok_or_else(|| "too many connections for this purpose".to_owned())?))
     }
 
     fn place(&self, purpose: Purpose) -> Option<OwnedSemaphorePermit> {
         let number = Purpose::ALL.iter().position(|other| *other == purpose)?;
         self.purposes[number].clone().try_acquire_owned().ok()
+    }
+}
+
+async fn until(
+    stop: &CancellationToken,
+    serving: impl Future<Output = Result<(), FrameError>>,
+) -> Result<(), FrameError> {
+    tokio::select! {
+        served = serving => served,
+        () = stop.cancelled() => Ok(()),
     }
 }

@@ -1,18 +1,20 @@
 //! Mutual TLS between nodes: both sides show a certificate signed by the cluster's authority.
 //!
-//! It says how the certificates are used, and nothing of who may be which node: that is said in the hello. TLS 1.3
-//! only, on ring. Sessions are never resumed: a connection lives long, and one made after a reload must have been
+//! It says how the certificates are used, and nothing of who may be which node: that is said in the hello, and checked
+//! by the membership ([`crate::roster`]). TLS 1.3 only, on ring. Sessions are never resumed: a connection lives long, and one made after a reload must have been
 //! checked by the new certificates.
 
 use crate::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio_rustls::rustls::client::Resumption;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::client::{Resumption, WebPkiServerVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::version::TLS13;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// Where the certificates are, in PEM.
@@ -22,8 +24,10 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Of this node's certificate.
     pub key: PathBuf,
-    /// Whoever is signed by one of these is a peer.
+    /// Who is signed by one of these may speak, as the membership says.
     pub authority: PathBuf,
+    /// Lists of certificates that were revoked, one for each authority that signed one of a node.
+    pub revoked: Option<PathBuf>,
 }
 
 /// The certificates in use. Clones share them.
@@ -72,12 +76,12 @@ impl PemFiles for TlsFiles {
     type Built = BothSides;
 
     fn paths(&self) -> Vec<&Path> {
-        vec![&self.certificate, &self.key, &self.authority]
+        [&self.certificate, &self.key, &self.authority].into_iter().chain(&self.revoked).map(PathBuf::as_path).collect()
     }
 
     fn build(&self, contents: &[Vec<u8>]) -> Result<BothSides, TlsError> {
-        let [certificate, key, authority] = contents else {
-            return Err(TlsError::new("three files are expected"));
+        let [certificate, key, authority, revoked @ ..] = contents else {
+            return Err(TlsError::new("three files or four are expected"));
         };
         let chain = certificates(certificate, &self.certificate)?;
         let key = private_key(key, &self.key)?;
@@ -88,9 +92,16 @@ impl PemFiles for TlsFiles {
         let roots = Arc::new(roots);
         let provider = Arc::new(ring::default_provider());
 
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
-            .build()
-            .map_err(|error| TlsError::of(&self.authority, &error))?;
+        let revoked = self.revoked.as_deref().zip(revoked.first());
+        let verifier = match revoked {
+            None => WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()),
+            Some((path, contents)) => {
+                let lists = revocation_lists(contents, path)?;
+                check_lists(&lists, path, &roots, &provider, &chain)?;
+                WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).with_crls(lists)
+            }
+        };
+        let verifier = verifier.build().map_err(|error| TlsError::of(&self.authority, &error))?;
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| TlsError::of(&self.certificate, &error))?
@@ -100,14 +111,62 @@ impl PemFiles for TlsFiles {
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
 
+        let servers = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
+        let servers = match revoked {
+            None => servers,
+            Some((path, contents)) => servers.with_crls(revocation_lists(contents, path)?),
+        };
+        let servers = servers.build().map_err(|error| TlsError::of(&self.authority, &error))?;
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| TlsError::of(&self.certificate, &error))?
-            .with_root_certificates(roots)
+            .with_webpki_verifier(servers)
             .with_client_auth_cert(chain, key)
             .map_err(|error| TlsError::of(&self.certificate, &error))?;
         client.resumption = Resumption::disabled();
 
         Ok(BothSides { server: Arc::new(server), client: Arc::new(client) })
     }
+}
+
+/// At least one.
+fn revocation_lists(bytes: &[u8], path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    match CertificateRevocationListDer::pem_slice_iter(bytes).collect::<Result<Vec<_>, _>>() {
+        Ok(found) if found.is_empty() => Err(TlsError::of(path, &"no revocation list in it")),
+        Ok(found) => Ok(found),
+        Err(error) => Err(TlsError::of(path, &error)),
+    }
+}
+
+/// Lists that have expired, or that are of other authorities, are refused when they are read. This node's own
+/// certificate shows it. One that expires later goes on to count: a list that comes late must not stop the cluster.
+fn check_lists(
+    lists: &[CertificateRevocationListDer<'static>],
+    path: &Path,
+    roots: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+    chain: &[CertificateDer<'static>],
+) -> Result<(), TlsError> {
+    let Some((own, between)) = chain.split_first() else { return Ok(()) };
+    let builder = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+    let of_file = |error: &dyn fmt::Display| TlsError::of(path, error);
+    let without = builder().build().map_err(|error| of_file(&error))?;
+    let with = builder().with_crls(lists.to_vec()).enforce_revocation_expiration().build();
+    let with = with.map_err(|error| of_file(&error))?;
+    if without.verify_client_cert(own, between, UnixTime::now()).is_err() {
+        // Whoever it is shown to says what is wrong with it.
+        return Ok(());
+    }
+    let Err(error) = with.verify_client_cert(own, between, UnixTime::now()) else { return Ok(()) };
+    Err(of_file(&match &error {
+        Error::InvalidCertificate(CertificateError::Revoked) => "it revokes this node's own certificate".to_owned(),
+        Error::InvalidCertificate(CertificateError::UnknownRevocationStatus) => {
+            "no list in it is of the authority that signed this node's certificate: put one of each authority into it"
+                .into()
+        }
+        Error::InvalidCertificate(
+            CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. },
+        ) => "a list in it has expired: get a new one from its authority".into(),
+        error => error.to_string(),
+    }))
 }

@@ -6,7 +6,7 @@
 
 use raft_store::codec::PAYLOAD_BYTES_MAX;
 use raft_store::codec::records::{
-    Blob, EntryRecord, HashMark, LogIdRecord, MembershipRecord, SnapshotMetaRecord, VoteRecord,
+    Blob, EntryRecord, HashMark, LogIdRecord, MembershipRecord, SnapshotMetaRecord, StoredMembershipRecord, VoteRecord,
 };
 use raft_store::types::{Group, Member, NodeId};
 use serde::{Deserialize, Serialize};
@@ -218,6 +218,29 @@ pub enum NodeQuestion {
     Change(Change),
     /// How a member is, for the cluster's status: more than `Status` tells.
     Report,
+    /// To become a member, to get a vote, or to say that it has moved, with what speaks for it. Takes the place of `Join`.
+    JoinBy(JoinRequest),
+    /// Who the members are, with the entry that made them so.
+    Members,
+}
+
+/// What a node that asks to join says of itself, and what the node that passes it on to the leader adds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinRequest {
+    pub node: NodeId,
+    pub member: Member,
+    /// Its directory was never used; one that was, and is no member, has been removed.
+    pub is_new: bool,
+    /// Not to stay a learner.
+    pub wants_vote: bool,
+    pub rules_version: u32,
+    /// To which it belongs by its directory.
+    pub cluster: Option<u128>,
+    pub secret: Option<String>,
+    /// Which it showed the node that passes this on. Believed of a member only, as the next one.
+    pub certificate: Option<Blob>,
+    /// That node's configuration admits it.
+    pub is_admitted: bool,
 }
 
 /// What an operator changes about a cluster. Each may be asked for again.
@@ -276,6 +299,7 @@ pub enum NodeReply {
         leader: NodeId,
     },
     Report(ReportReply),
+    Members(StoredMembershipRecord),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -123,6 +123,8 @@ impl World {
             edge: None,
             start,
             learner: false,
+            join_secret: None,
+            admitted: BTreeMap::new(),
             events_kept_for: self.events_kept_for,
             tls: None,
             raft: self.raft.clone(),

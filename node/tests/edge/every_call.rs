@@ -3,8 +3,11 @@
 use crate::contract::OK;
 use crate::http::Caller;
 use crate::people::{Edge, usual};
+use lease::numbers::Wall;
+use node::admission::check_secret;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_is_answered_by_the_leader_and_by_a_follower() {
@@ -16,7 +19,16 @@ async fn every_call_is_answered_by_the_leader_and_by_a_follower() {
         hold(&root, role).await;
         look(&root, role).await;
         operate(&root, role).await;
-        run_cluster(&root, if role == "leader" { 8 } else { 9 }).await;
+        let stranger = if role == "leader" { 8 } else { 9 };
+        run_cluster(&root, stranger).await;
+        let made = root.post("/v1/cluster/join-secret", json!({"node": stranger, "valid_for_ms": 600_000})).ok().await;
+        // Any node takes the secret that one made, for its time.
+        let secret = made["secret"].as_str().unwrap();
+        for of in 1..=3 {
+            assert_eq!(check_secret(&edge.world.identity(of), secret, stranger, in_ms(300_000)), Ok(()));
+            assert!(check_secret(&edge.world.identity(of), secret, stranger, in_ms(900_000)).is_err());
+            assert!(check_secret(&edge.world.identity(of), secret, stranger + 1, in_ms(0)).is_err());
+        }
         let seen = edge.contract().seen().into_iter().filter(|seen| seen.node == node && seen.answer == OK);
         let seen: BTreeSet<String> = seen.map(|seen| seen.operation).collect();
         let missing: Vec<_> = edge.contract().operations().difference(&seen).cloned().collect();
@@ -24,6 +36,11 @@ async fn every_call_is_answered_by_the_leader_and_by_a_follower() {
         assert_eq!(missing, ["restore"], "by the {role}");
         edge.is_ready(node).await;
     }
+}
+
+fn in_ms(later: u64) -> Wall {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    Wall(u64::try_from(now).unwrap() + later)
 }
 
 async fn claim(root: &Caller, id: &str) -> Value {

@@ -17,6 +17,10 @@ async fn what_a_call_does_not_take_is_refused_by_its_name_and_changes_nothing() 
     assert_eq!(field(ada.post("/v1/items/a/withdraw", json!({"session": "x"}))).await, "session");
     assert_eq!(field(root.post("/v1/queues/q/pause", json!({"for_ms": 1}))).await, "for_ms");
     assert_eq!(field(root.post("/v1/cluster/activate", json!({"force": true}))).await, "force");
+    let longer = json!({"valid_for_ms": 31_u64 * 24 * 60 * 60 * 1_000});
+    for valid_for in [longer, json!({"valid_for_ms": 0})] {
+        assert_eq!(field(root.post("/v1/cluster/join-secret", valid_for)).await, "valid_for_ms");
+    }
     let deep = json!({"items": [{"id": "b", "queue": "q", "body": {"promt": "x"}}]});
     assert_eq!(field(root.post("/v1/items/batch", deep)).await, "items[0].body.promt");
     root.post("/v1/queues/q/pause", json!({})).typed("text/plain").refused("unsupported_media_type").await;

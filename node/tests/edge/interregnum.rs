@@ -292,6 +292,7 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
         "add_member" => {
             (Request::Json("POST", "/v1/cluster/members".into(), Some(join)), Effect::Member(stranger, true))
         }
+        "join_secret" => tell("/v1/cluster/join-secret"),
         "promote_member" => tell("/v1/cluster/members/1/promote"),
         "remove_member" => {
             // Only one change of the members is made at a time.

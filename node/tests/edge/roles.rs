@@ -68,6 +68,7 @@ fn calls(caller: &Caller, id: &str) -> Vec<(&'static str, &'static [&'static str
             ADMIN,
             caller.post("/v1/cluster/members", json!({"node": 0, "peer_address": "x", "instance": 0})),
         ),
+        ("join_secret", ADMIN, caller.post("/v1/cluster/join-secret", json!({}))),
         ("promote_member", ADMIN, caller.post("/v1/cluster/members/99/promote", json!({}))),
         ("remove_member", ADMIN, caller.delete("/v1/cluster/members/99")),
         ("transfer_leader", ADMIN, caller.post("/v1/cluster/transfer", json!({"to": 99}))),

@@ -2,15 +2,16 @@
 
 use super::store::{Log, State};
 use node::peers::Identity;
+use node::peers::Refusal;
 use node::peers::connection::Peers;
 use node::peers::network::Factory;
-use node::peers::server::{CONNECTIONS_MAX, PeerServer, Service};
+use node::peers::server::{CONNECTIONS_MAX, Peer, PeerServer, Service};
 use node::peers::tls::PeerTls;
 use node::peers::wire::{Hello, NodeQuestion, NodeReply, Welcome};
 use openraft::{Config, Raft};
-use raft_store::codec::records::{Blob, MembershipRecord};
+use raft_store::codec::records::{Blob, MembershipRecord, StoredMembershipRecord};
 use raft_store::types::{Group, Member, NodeId, OnTokio};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Barrier, Notify};
+use tokio::sync::{Barrier, Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const CLUSTER: u128 = 0xC1;
@@ -59,21 +60,29 @@ pub(crate) struct Answering {
     pub(crate) together: Mutex<Arc<Barrier>>,
     /// A question that is never answered has come.
     pub(crate) stuck: Notify,
+    /// They are members no more.
+    pub(crate) gone: watch::Sender<BTreeSet<NodeId>>,
 }
 
 impl Service for Answering {
     type Types = OnTokio;
     type State = State;
 
-    fn check(&self, hello: &Hello) -> Result<Welcome, String> {
+    fn check(&self, peer: &Peer) -> Result<Welcome, Refusal> {
+        let hello = &peer.hello;
         self.hellos.lock().unwrap().push(hello.clone());
-        if hello.cluster.is_some() && hello.instance != instance(hello.node) {
-            return Err(format!("node {} has another instance", hello.node));
+        if peer.is_member() && hello.instance != instance(hello.node) {
+            return Err(format!("node {} has another instance", hello.node).into());
         }
         Ok(Welcome { cluster: *self.claims.lock().unwrap(), ..self.identity.welcome()? })
     }
 
-    async fn ask(&self, from: NodeId, question: NodeQuestion) -> NodeReply {
+    async fn left(&self, peer: &Peer) {
+        let mut gone = self.gone.subscribe();
+        let _ = gone.wait_for(|gone| gone.contains(&peer.node())).await;
+    }
+
+    async fn ask(&self, from: &Peer, question: NodeQuestion) -> NodeReply {
         match question {
             NodeQuestion::Forward { requests } => {
                 let together = self.together.lock().unwrap().clone();
@@ -86,10 +95,11 @@ impl Service for Answering {
                 std::future::pending().await
             }
             NodeQuestion::HashMarks => NodeReply::HashMarks(Vec::new()),
-            NodeQuestion::Join { .. } => {
+            NodeQuestion::Join { .. } | NodeQuestion::JoinBy(_) => {
                 NodeReply::Joined { cluster: CLUSTER, salt: lease::Salt([1, 2]), members: MembershipRecord::default() }
             }
-            NodeQuestion::Status => NodeReply::Unknown { why: format!("hello, node {from}") },
+            NodeQuestion::Status => NodeReply::Unknown { why: format!("hello, node {}", from.node()) },
+            NodeQuestion::Members => NodeReply::Members(StoredMembershipRecord::default()),
             NodeQuestion::Change(_) => NodeReply::Changed { leader: self.identity.node },
             NodeQuestion::Report => NodeReply::NotLeader { leader: None },
         }
@@ -124,6 +134,7 @@ impl Node {
             claims: Mutex::new(CLUSTER),
             together: Mutex::new(Arc::new(Barrier::new(1))),
             stuck: Notify::new(),
+            gone: watch::Sender::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = PeerServer::start(listener, tls, identity(id), service.clone(), CONNECTIONS_MAX).unwrap();

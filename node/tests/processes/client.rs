@@ -6,9 +6,10 @@ use lease::numbers::{Span, Token};
 use lease::refusal::Refusal;
 use lease::{Attempt, Command, Outcome, Request};
 use node::peers::connection::Peers;
+use node::peers::tls::PeerTls;
 use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
 use node::peers::{Identity, PeerError};
-use raft_store::codec::records::Blob;
+use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::types::{Group, Member, NodeId};
 use std::future::Future;
 use std::sync::Arc;
@@ -20,8 +21,6 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// A node that is paused answers nothing: then another one is asked.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// No member of any cluster here.
-const NOBODY: NodeId = 1_000;
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -43,14 +42,16 @@ pub(crate) struct Counts {
 }
 
 impl Client {
-    pub(crate) fn new(cluster: u128, nodes: Vec<(NodeId, Member)>) -> Self {
-        let peers = Peers::new(identity(Some(cluster)), None);
+    /// Without certificates whoever knows the instance of a member speaks as it.
+    pub(crate) fn new(member: &IdentityRecord, tls: Option<PeerTls>, nodes: Vec<(NodeId, Member)>) -> Self {
+        let IdentityRecord { cluster, node, instance, .. } = *member;
+        let peers = Peers::new(Identity { cluster: Some(cluster), node, instance, ..STRANGER }, tls);
         Self { peers, nodes: Arc::new(nodes), turn: Arc::default(), counts: Arc::default() }
     }
 
     /// Without knowing the cluster.
-    pub(crate) async fn status_at(address: &str) -> Option<StatusReply> {
-        let stranger = Peers::new(identity(None), None);
+    pub(crate) async fn status_at(address: &str, tls: Option<PeerTls>) -> Option<StatusReply> {
+        let stranger = Peers::new(STRANGER, tls);
         match stranger.ask_address(address, NodeQuestion::Status, ANSWER_WITHIN).await {
             Ok(NodeReply::Status(status)) => Some(status),
             _ => None,
@@ -145,9 +146,9 @@ pub(crate) enum Submitted {
     Unknown,
 }
 
-fn identity(cluster: Option<u128>) -> Identity {
-    Identity { group: Group::default(), cluster, node: NOBODY, instance: 1, rules_version: RULES_VERSION }
-}
+/// No member of any cluster here.
+pub(crate) const STRANGER: Identity =
+    Identity { group: Group(0), cluster: None, node: 1_000, instance: 1, rules_version: RULES_VERSION };
 
 pub(crate) fn request(actor: &str, command: Command) -> Request {
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);

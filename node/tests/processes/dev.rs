@@ -26,7 +26,7 @@ async fn start(world: &World, life: u32, options: &[&str]) -> (Process, Client) 
         panic!("{}", process.words());
     };
     let member = Member { peer_address: address.unwrap(), ..Member::default() };
-    (process, Client::new(directory.identity().cluster, vec![(1, member)]))
+    (process, Client::new(directory.identity(), None, vec![(1, member)]))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,14 @@
 //! A cluster of processes. Whatever a test does, and however it ends, none of them outlives it.
 
+use crate::certificates::{Authority, Files};
 use crate::client::{Client, until};
 use crate::fleet;
 use lease::names::SpaceName;
 use lease::standing::StateKind;
 use lease::views::IfClaimed;
+use node::peers::tls::PeerTls;
 use node::peers::wire::{NodeQuestion, NodeReply, Role, StatusReply};
+use raft_store::codec::records::IdentityRecord;
 use raft_store::directory::{Directory, Found};
 use raft_store::state::StateStore;
 use raft_store::state::rocks::RocksDisk;
@@ -43,6 +46,14 @@ pub(crate) struct World {
     pub(crate) open_files: Option<u32>,
     /// How the first node begins.
     pub(crate) first: &'static str,
+    /// Signs the certificates of the nodes, if there is TLS between them.
+    pub(crate) authority: Option<Authority>,
+    /// Those that a node has not got by itself.
+    pub(crate) certificates: BTreeMap<NodeId, Files>,
+    /// Nodes that are not where their number says: the last number of their address.
+    pub(crate) hosts: BTreeMap<NodeId, u8>,
+    /// What a node is told instead of how to join.
+    pub(crate) begins: BTreeMap<NodeId, Vec<String>>,
     /// Nodes whose data lies elsewhere.
     data: BTreeMap<NodeId, PathBuf>,
     nodes: BTreeSet<NodeId>,
@@ -67,6 +78,10 @@ impl World {
             log: None,
             open_files: None,
             first: "--bootstrap",
+            authority: None,
+            certificates: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            begins: BTreeMap::new(),
             data: BTreeMap::new(),
             nodes: BTreeSet::new(),
             processes: BTreeMap::new(),
@@ -93,10 +108,14 @@ impl World {
         let mut command = self.command();
         command.args(["--node-id", &node.to_string(), "--peer-listen", &self.address(node)]);
         command.arg("--data").arg(self.data(node));
-        if node == 1 {
-            command.arg(self.first);
-        } else {
-            command.args(["--join", &format!("{},{}", self.address(1), self.address(2))]);
+        match self.begins.get(&node) {
+            Some(begin) => command.args(begin),
+            None if node == 1 => command.arg(self.first),
+            None => command.args(["--join", &format!("{},{}", self.address(1), self.address(2))]),
+        };
+        if let Some(authority) = &self.authority {
+            let host = self.host(node);
+            command.args(self.certificates.entry(node).or_insert_with(|| authority.files(&host)).options());
         }
         if self.serves {
             command.args(["--listen", &self.edge_address(node)]);
@@ -135,8 +154,18 @@ impl World {
     }
 
     pub(crate) fn address(&self, node: NodeId) -> String {
+        format!("{}:{PORT}", self.host(node))
+    }
+
+    pub(crate) fn host(&self, node: NodeId) -> String {
         let [a, b] = self.network;
-        format!("127.{a}.{b}.{node}:{PORT}")
+        let host = self.hosts.get(&node).map_or(node, |host| u64::from(*host));
+        format!("127.{a}.{b}.{host}")
+    }
+
+    /// As a node shows itself, if there is TLS between the nodes.
+    pub(crate) fn tls(&self, node: NodeId) -> Option<PeerTls> {
+        self.certificates.get(&node).map(|files| PeerTls::from_files(files.paths()).unwrap())
     }
 
     /// Where callers reach a node of a world that serves.
@@ -165,8 +194,12 @@ impl World {
 
     pub(crate) fn client_of(&self, nodes: &[NodeId]) -> Client {
         let at = |node: NodeId| Member { peer_address: self.address(node), ..Member::default() };
-        let cluster = self.directory(nodes[0]).identity().cluster;
-        Client::new(cluster, nodes.iter().map(|node| (*node, at(*node))).collect())
+        Client::new(&self.identity(nodes[0]), self.tls(nodes[0]), nodes.iter().map(|node| (*node, at(*node))).collect())
+    }
+
+    /// Of a node's directory.
+    pub(crate) fn identity(&self, node: NodeId) -> IdentityRecord {
+        *self.directory(node).identity()
     }
 
     fn directory(&self, node: NodeId) -> Directory {
@@ -221,7 +254,7 @@ impl World {
     }
 
     pub(crate) async fn status(&self, node: NodeId) -> Option<StatusReply> {
-        Client::status_at(&self.address(node)).await
+        Client::status_at(&self.address(node), self.tls(node)).await
     }
 
     /// A node that leads, and that all who run know of. Paused ones are not asked.

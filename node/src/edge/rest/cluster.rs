@@ -1,5 +1,6 @@
 //! The cluster: its members, its leader, its backup. For those who were given the cluster, on any node.
 
+use crate::admission::{SECRET_FOR, SECRET_FOR_MAX};
 use crate::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
@@ -9,7 +10,8 @@ use crate::identity::ClusterRight;
 use crate::members::ChangeError;
 use crate::propose::NoOutcome;
 use api::cluster::{
-    Activated, ClusterStatus, Done, NewMember, NodeDraining, RaiseRules, Restored, RulesRaised, Snapshotted, Transfer,
+    Activated, ClusterStatus, Done, JoinSecret, NewJoinSecret, NewMember, NodeDraining, RaiseRules, Restored,
+    RulesRaised, Snapshotted, Transfer,
 };
 use api::{Code, Problem};
 use axum::Json;
@@ -39,7 +41,8 @@ pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
 
 /// Add a node as a learner
 ///
-/// A node that is started with `--join` does this, and gets its vote, by itself.
+/// It may join from then on, with a certificate for the host of that address, and gets its vote by itself when it has
+/// caught up. Its number and address are in the membership at once; it counts in no majority before it has its vote.
 #[utoipa::path(post, path = "/v1/cluster/members", operation_id = "add_member", tag = "cluster",
     request_body = NewMember, responses((status = 200, body = Done)))]
 pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
@@ -59,6 +62,30 @@ pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
     let member = Member { peer_address: new.peer_address, api_address: new.api_address, instance: new.instance };
     call.edge.admin.add(new.node, member).await.map_err(not_changed)?;
     Ok(Json(Done { node: new.node }))
+}
+
+/// Make a secret with which a node may join
+///
+/// For `--join-secret-file` of the node. Any node of the cluster makes and checks it; it is not kept and cannot be taken
+/// back. Where nodes do without TLS, none is needed.
+#[utoipa::path(post, path = "/v1/cluster/join-secret", operation_id = "join_secret", tag = "cluster",
+    request_body = NewJoinSecret, responses((status = 200, body = JoinSecret)))]
+pub async fn join_secret(call: Call, Body(new): Body<NewJoinSecret>) -> Reply<JoinSecret> {
+    let call = call.as_admin()?;
+    if new.node == Some(0) {
+        return Err(Problem::invalid("node", "0 is no node's number: begin with 1").into());
+    }
+    let valid_for = new.valid_for_ms.map_or(SECRET_FOR, Duration::from_millis);
+    if valid_for.is_zero() || valid_for > SECRET_FOR_MAX {
+        return Err(Problem::invalid("valid_for_ms", "must be above 0 and at most 30 days").into());
+    }
+    tracing::info!(node = new.node, ?valid_for, "a join secret is made");
+    let secret = call.edge.admin.join_secret(new.node, valid_for);
+    Ok(Json(JoinSecret {
+        secret,
+        node: new.node,
+        expires_in_ms: u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX),
+    }))
 }
 
 /// Give a learner a vote

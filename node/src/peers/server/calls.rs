@@ -1,39 +1,43 @@
 //! Questions of one peer, a bounded number at a time, each answered when it is done.
 
-use super::Service;
+use super::{Peer, Service};
 use crate::peers::connection::Connection;
 use crate::peers::frame::FrameError;
-use crate::peers::wire::{
-    Answered, Call, Hello, NodeQuestion, Question, Reply, TransferReply, VoteQuestion, VoteReply,
-};
+use crate::peers::wire::{Answered, Call, NodeQuestion, Question, Reply, TransferReply, VoteQuestion, VoteReply};
 use openraft::raft::{TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse};
-use raft_store::types::{NodeId, Types};
+use raft_store::types::Types;
 use std::fmt::Display;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// More of them wait in the connection.
 const IN_FLIGHT_MAX: usize = 256;
 
-/// Until the connection ends. It may be dropped at any time.
+/// Until the connection ends, or `closing` and all that was asked before is answered. It may be dropped at any time.
 pub(super) async fn serve<S: Service>(
     service: &Arc<S>,
-    hello: &Hello,
+    peer: &Arc<Peer>,
     connection: Connection,
+    closing: &CancellationToken,
 ) -> Result<(), FrameError> {
     let Connection { mut reader, mut writer } = connection;
-    let is_member = hello.cluster.is_some();
-    let from = hello.node;
+    let from = peer.node();
     // They end with the connection: nobody would hear their answers.
     let mut answering = JoinSet::new();
     loop {
+        let is_open = !closing.is_cancelled();
+        if !is_open && answering.is_empty() {
+            return Ok(());
+        }
         tokio::select! {
-            call = reader.next::<Call>(), if answering.len() < IN_FLIGHT_MAX => {
+            () = closing.cancelled(), if is_open => {}
+            call = reader.next::<Call>(), if is_open && answering.len() < IN_FLIGHT_MAX => {
                 let Some(Call { sequence, question }) = call? else { return Ok(()) };
-                let service = service.clone();
+                let (service, peer) = (service.clone(), peer.clone());
                 answering.spawn(async move {
-                    let reply = if is_member || is_for_anyone(&question) {
-                        answer(&*service, from, question).await
+                    let reply = if peer.is_member() || is_for_anyone(&question) {
+                        answer(&*service, &peer, question).await
                     } else {
                         Reply::Refused { why: "a node that has not joined may only ask to join".to_owned() }
                     };
@@ -63,12 +67,12 @@ pub(super) async fn serve<S: Service>(
 
 fn is_for_anyone(question: &Question) -> bool {
     match question {
-        Question::Node(NodeQuestion::Join { .. } | NodeQuestion::Status) => true,
+        Question::Node(NodeQuestion::Join { .. } | NodeQuestion::JoinBy(_) | NodeQuestion::Status) => true,
         Question::Vote(_) | Question::PreVote(_) | Question::TransferLeader { .. } | Question::Node(_) => false,
     }
 }
 
-async fn answer<S: Service>(service: &S, from: NodeId, question: Question) -> Reply {
+async fn answer<S: Service>(service: &S, from: &Peer, question: Question) -> Reply {
     match question {
         Question::Vote(question) => vote_reply(service.raft().vote(vote_request(&question)).await),
         Question::PreVote(question) => vote_reply(service.raft().pre_vote(vote_request(&question)).await),
