@@ -85,6 +85,8 @@ pub const WORKER_ALIVE_MAX: Span = Span::secs(24 * 3600);
 pub const WORKER_GONE_AFTER: Span = Span::secs(600);
 /// And this much later it leaves the registry.
 pub const WORKER_FORGOTTEN_AFTER: Span = Span::secs(24 * 3600);
+/// A queue that is empty and on which nobody has set anything goes away after this long.
+pub const QUEUE_KEPT_FOR: Span = Span::secs(24 * 3600);
 /// No entry carries a later time: deadlines can still be reckoned from it.
 pub const TIME_MAX: Time = Time(u64::MAX / 2);
 /// Asked-for durations above this are a mistake of units, not a wish.
@@ -112,7 +114,7 @@ mod tests {
     fn bounds_in_time_are_what_the_rules_say() {
         let spans = [PLACE_LIFE, CANCEL_GRACE, REQUEST_MEMORY, REPEAT_WITHIN, WORKER_GONE_AFTER, RETRY_HINT];
         assert_eq!(spans.map(|span| span.0), [30_000, 30_000, 120_000, 100_000, 600_000, 1_000]);
-        assert_eq!(WORKER_FORGOTTEN_AFTER, Span(86_400_000));
+        assert_eq!((WORKER_FORGOTTEN_AFTER, QUEUE_KEPT_FOR), (Span(86_400_000), Span(86_400_000)));
         assert_eq!((SPAN_MAX, WALL_SET_BACK), (Span(316_224_000_000), Span(3_600_000)));
         assert_eq!((BODY_BYTES, TOKEN_LIMIT), (65_536, 9_007_199_254_740_992));
     }

@@ -109,6 +109,14 @@ impl State {
             if (counts.queues, counts.workers) != (queues, workers) {
                 found.push(format!("space {}: counts {counts:?}, but {queues} queues, {workers} workers", space.name));
             }
+            let of_space = || self.queues.iter().filter(|queue| queue.queue.space == space.no);
+            let terminal: Option<u64> = of_space().map(|queue| Some(queue.usage.as_ref()?.terminal)).sum();
+            if terminal.is_some_and(|terminal| terminal != counts.terminal) {
+                found.push(format!(
+                    "space {}: counts {counts:?}, but its queues have {terminal:?} terminal",
+                    space.name
+                ));
+            }
             if (counts.live, counts.body_bytes) != (items, bytes) {
                 found.push(format!("space {}: counts {counts:?}, but {items} items of {bytes} bytes", space.name));
             }
@@ -138,6 +146,9 @@ impl State {
         };
         compare("deadlines of places", &places(self), &places(&fresh), found);
         compare("deadlines of workers", &self.deadlines.workers, &fresh.deadlines.workers, found);
+        if !self.deadlines.queues.is_superset(&fresh.deadlines.queues) {
+            found.push(format!("deadlines of queues: kept {:?}", self.deadlines.queues));
+        }
         compare("busy queues", &self.busy_queues, &fresh.busy_queues, found);
         compare("requests", &self.requests.len(), &fresh.requests.len(), found);
         compare("weight of requests", &self.requests.weight(), &fresh.requests.weight(), found);
@@ -158,7 +169,7 @@ impl State {
 
     fn ready_picture(&self) -> BTreeSet<(QueueNo, String, u8, ItemNo)> {
         let mut picture = BTreeSet::new();
-        for queue in &self.queues {
+        for queue in self.queues.iter() {
             for (mode, kind, priority, key) in queue.ready.iter() {
                 picture.insert((queue.queue.no, format!("{mode:?} {kind:?}"), priority, key.no));
             }

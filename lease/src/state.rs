@@ -9,6 +9,7 @@ pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod openings;
 pub(crate) mod ordered_set;
+pub(crate) mod queues;
 pub(crate) mod ready;
 pub(crate) mod shared;
 
@@ -18,7 +19,7 @@ use crate::hash::{Salt, StateHash};
 use crate::item::LabelSets;
 use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
-use crate::queue::{Flow, Queue};
+use crate::queue::{Flow, Queue, Usage};
 use crate::request_memory::RequestMemory;
 use crate::sabotage::{Broken, is_broken};
 use crate::space::Space;
@@ -29,6 +30,7 @@ use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
 use openings::Openings;
 use ordered_set::OrderedSet;
+use queues::Queues;
 use ready::Ready;
 use serde::{Deserialize, Serialize};
 use shared::Shared;
@@ -45,7 +47,7 @@ pub struct State {
     pub(crate) hash: StateHash,
     pub(crate) spaces: Vec<Space>,
     pub(crate) space_numbers: BTreeMap<SpaceName, SpaceNo>,
-    pub(crate) queues: Vec<LiveQueue>,
+    pub(crate) queues: Queues,
     pub(crate) queue_numbers: BTreeMap<(SpaceNo, QueueName), QueueNo>,
     pub(crate) items: Items,
     pub(crate) deadlines: Deadlines,
@@ -113,6 +115,7 @@ pub(crate) struct Wake {
 #[derive(Clone, Debug)]
 pub(crate) struct LiveQueue {
     pub(crate) queue: Queue,
+    pub(crate) usage: Option<Usage>,
     /// Its live items, in the order of creation.
     pub(crate) items: OrderedSet<ItemKey>,
     /// Leases now.
@@ -158,10 +161,9 @@ impl State {
             hash: StateHash::default(),
             spaces: Vec::new(),
             space_numbers: BTreeMap::new(),
-            queues: Vec::new(),
+            queues: Queues::default(),
             queue_numbers: BTreeMap::new(),
             deadlines: Deadlines::default(),
-
             dependents: BTreeMap::new(),
             children: BTreeMap::new(),
             wakes: BTreeMap::new(),
@@ -264,11 +266,11 @@ impl State {
     }
 
     pub(crate) fn queue(&self, no: QueueNo) -> &LiveQueue {
-        &self.queues[no.0 as usize]
+        self.queues.get(no)
     }
 
     pub(crate) fn queue_mut(&mut self, no: QueueNo) -> &mut LiveQueue {
-        &mut self.queues[no.0 as usize]
+        self.queues.get_mut(no)
     }
 
     pub(crate) fn item(&self, key: ItemKey) -> &Item {
@@ -282,9 +284,10 @@ impl State {
 }
 
 impl LiveQueue {
-    pub(crate) fn new(queue: Queue) -> Self {
+    pub(crate) fn new(queue: Queue, usage: Option<Usage>) -> Self {
         Self {
             queue,
+            usage,
             items: OrderedSet::default(),
             leases: 0,
             ready: Ready::default(),

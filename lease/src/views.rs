@@ -26,6 +26,7 @@ use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
 use crate::state::State;
 use crate::state::items::ItemKey;
 use crate::worker::{Liveness, Worker};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -161,7 +162,7 @@ impl State {
     /// An item that has left memory, as the viewer sees it. None: it is not the viewer's to see.
     #[must_use]
     pub fn view_archived(&self, viewer: &Caller, id: &ItemId, archived: &Archived) -> Option<ItemView> {
-        let queue = &self.queue(archived.queue).queue;
+        let queue = &self.queues.find(archived.queue)?.queue;
         Shown { viewer, queue, id, no: archived.no, line_length: 0 }.of(&archived.content, &archived.standing)
     }
 
@@ -290,18 +291,18 @@ impl State {
         Some(self.queue_stats(*no))
     }
 
-    /// A queue of any space, for those who watch the whole store: numbers begin with 0 and have no gaps.
+    /// The first queue of any space whose number is not below this one, for those who watch the whole store.
     #[must_use]
-    pub fn queue_numbered(&self, no: QueueNo) -> Option<(&SpaceName, QueueStats)> {
-        let queue = self.queues.get(no.0 as usize)?;
-        Some((&self.space(queue.queue.space).name, self.queue_stats(no)))
+    pub fn queue_from(&self, no: QueueNo) -> Option<(QueueNo, &SpaceName, QueueStats)> {
+        let queue = &self.queues.from(no)?.queue;
+        Some((queue.no, &self.space(queue.space).name, self.queue_stats(queue.no)))
     }
 
     /// How many claims wait for items of a queue: for the first `limit` items with a line behind this one, and the last
     /// of these if there may be more. Nothing of a queue that there is not.
     #[must_use]
     pub fn waiting_behind(&self, no: QueueNo, after: ItemNo, limit: usize) -> (u64, Option<ItemNo>) {
-        let Some(queue) = self.queues.get(no.0 as usize) else { return (0, None) };
+        let Some(queue) = self.queues.find(no) else { return (0, None) };
         let behind = (Bound::Excluded(ItemKey::position(after)), Bound::Unbounded);
         let (mut waiting, mut examined, mut last) = (0, 0, None);
         for key in queue.lined.range(behind).take(limit) {
@@ -387,10 +388,14 @@ impl State {
 
     /// The queue that an event names, for [`disclose::event`].
     #[must_use]
-    pub fn queue_of_event(&self, event: &Event) -> Option<&Queue> {
+    pub fn queue_of_event(&self, event: &Event) -> Option<Cow<'_, Queue>> {
         let space = *self.space_numbers.get(&event.space)?;
-        let no = self.queue_numbers.get(&(space, event.queue.clone()?))?;
-        Some(&self.queue(*no).queue)
+        let name = event.queue.clone()?;
+        let Some(no) = self.queue_numbers.get(&(space, name.clone())) else {
+            // It has gone away, and had no policy of its own.
+            return Some(Cow::Owned(Queue::new(self.queues.first_free(), space, name)));
+        };
+        Some(Cow::Borrowed(&self.queue(*no).queue))
     }
 }
 

@@ -26,6 +26,7 @@ mod scenarios {
     mod mirrors;
     mod next;
     mod policy;
+    mod queues;
     mod requests;
     mod rights;
     mod spaces;
@@ -51,6 +52,7 @@ mod scenarios {
         mirrors::SCRIPTS,
         next::SCRIPTS,
         policy::SCRIPTS,
+        queues::SCRIPTS,
         requests::SCRIPTS,
         rights::SCRIPTS,
         spaces::SCRIPTS,

@@ -421,9 +421,9 @@ fn one_who_watches_the_whole_store_sees_every_queue_and_every_line_bit_by_bit() 
     for (who, id) in [("bob", "a"), ("cy", "a"), ("bob", "c")] {
         story.wait(2_000, &worker(who), id);
     }
-    let (in_space, stats) = story.state.queue_numbered(QueueNo(0)).unwrap();
-    assert_eq!((in_space, stats.leases, stats.items_with_line), (&space(), 3, 2));
-    assert_eq!(story.state.queue_numbered(QueueNo(1)), None);
+    let (no, in_space, stats) = story.state.queue_from(QueueNo(0)).unwrap();
+    assert_eq!((no, in_space, stats.leases, stats.items_with_line), (QueueNo(0), &space(), 3, 2));
+    assert_eq!(story.state.queue_from(QueueNo(1)), None);
     let waiting = |after, limit| story.state.waiting_behind(QueueNo(0), after, limit);
     assert_eq!(waiting(ItemNo(0), 10), (3, None));
     let (first, more) = waiting(ItemNo(0), 1);
@@ -498,7 +498,7 @@ fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
         let if_claimed = story.state.view_item(&story.records, &eve, &space(), &item("disk"), IfClaimed::Fail);
         seen.push(format!("{if_claimed:?}"));
         for event in &story.events {
-            seen.push(format!("{:?}", disclose::event(event, &eve, story.state.queue_of_event(event))));
+            seen.push(format!("{:?}", disclose::event(event, &eve, story.state.queue_of_event(event).as_deref())));
         }
         let renew = Command::Renew(Renew { item: item("disk"), token: Token(1), lease_for: None });
         let release = Command::Release(Release { item: item("disk"), token: None, keep_assignment: false });
@@ -522,7 +522,7 @@ fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
         assert!(format!("{:?}", story.view(&op(), "disk")).contains("canary"));
         assert!(format!("{:?}", story.state.line(&op(), &space(), &item("disk"))).contains("canary-2"));
         let granted = story.events.iter().find(|event| event.what.kind() == "granted").unwrap();
-        let shown = disclose::event(granted, &canary, story.state.queue_of_event(granted)).unwrap();
+        let shown = disclose::event(granted, &canary, story.state.queue_of_event(granted).as_deref()).unwrap();
         assert_eq!(shown.what.as_ref(), Some(&granted.what), "one's own lease is seen");
     }
 }

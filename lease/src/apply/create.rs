@@ -81,7 +81,7 @@ impl Step<'_> {
         }
 
         let space = self.ensure_space(ask.space_name);
-        let queue = self.ensure_queue(space, &new.queue);
+        let queue = self.ensure_queue(ask, space, &new.queue);
         self.state.meta.last_item = ItemNo(self.state.meta.last_item.0 + 1);
         let no = self.state.meta.last_item;
         for (part, text) in &new.body {

@@ -136,6 +136,7 @@ impl Step<'_> {
         counts.terminal += 1;
         counts.body_bytes -= content.body_bytes();
         self.touched_spaces.insert(space);
+        self.use_queue(queue, |usage| usage.terminal += 1);
         let archived = Archived { no, queue, content, standing, purge_at };
         self.changes.remove(&Key::Content(no));
         self.changes.remove(&Key::Standing(no));
@@ -191,6 +192,7 @@ impl Step<'_> {
         counts.terminal -= 1;
         counts.body_bytes += content.body_bytes();
         self.touched_spaces.insert(space);
+        self.use_queue(queue, |usage| usage.terminal -= 1);
         self.changes.remove(&Key::Archived(space, id.clone()));
         self.changes.remove(&Key::Retention(purge_at, no));
         self.moved.insert((space, id.clone()), None);

@@ -96,7 +96,7 @@ impl State {
             self.children.entry((space, parent.clone())).or_default().insert(key);
         }
         let content = Arc::clone(&item.content);
-        let live_queue = &mut self.queues[queue.0 as usize];
+        let live_queue = self.queues.get_mut(queue);
         let class = live_queue.ready.join(&content);
         live_queue.counts[after.state as usize] += 1;
         live_queue.items.insert(key);
@@ -125,7 +125,7 @@ impl State {
         }
         self.move_keys(key, &before, &Keys::none(before.state));
         let class = self.items.get(key).class;
-        let live_queue = &mut self.queues[queue.0 as usize];
+        let live_queue = self.queues.get_mut(queue);
         live_queue.counts[before.state as usize] -= 1;
         live_queue.items.remove(key);
         live_queue.ready.leave(class, &content);
@@ -166,7 +166,7 @@ impl State {
     fn move_keys(&mut self, key: ItemKey, before: &Keys, after: &Keys) {
         let item = self.items.get(key);
         let (space, queue_no, class, priority) = (item.space, item.queue, item.class, item.content.priority);
-        let queue = &mut self.queues[queue_no.0 as usize];
+        let queue = self.queues.get_mut(queue_no);
         if before.state != after.state {
             queue.counts[before.state as usize] -= 1;
             queue.counts[after.state as usize] += 1;
@@ -253,7 +253,7 @@ impl State {
 
     /// Whether a queue has lines to settle or to send away may have changed.
     pub(crate) fn note_work(&mut self, queue: QueueNo) {
-        if self.queues[queue.0 as usize].has_work(self.meta.activated) {
+        if self.queues.get(queue).has_work(self.meta.activated) {
             self.busy_queues.insert(queue);
         } else {
             self.busy_queues.remove(&queue);

@@ -208,7 +208,7 @@ fn repeated(is_now: bool) -> String {
 }
 
 /// Of more than so many only the first and the last.
-fn shortened(mut told: Vec<String>, max: usize) -> Vec<String> {
+pub(super) fn shortened(mut told: Vec<String>, max: usize) -> Vec<String> {
     if told.len() > max {
         let last = told.len() - 1;
         told.splice(1..last, [format!("... {} more ...", last - 1)]);

@@ -5,13 +5,11 @@ use super::render::{self, Tale};
 use super::script::Step;
 use lease::caller::Caller;
 use lease::changes::{Change, Changes};
-use lease::encoding::decode;
 use lease::event::What;
 use lease::invariants::Witness;
-use lease::names::{ItemId, QueueName, SpaceName};
-use lease::numbers::{EventNumber, Time};
-use lease::queue::Queue;
-use lease::record::{self, Key};
+use lease::names::{ItemId, SpaceName};
+use lease::numbers::{EventNumber, QueueNo, Time};
+use lease::record::Key;
 use lease::{Entry, Event, Opening, Outcome, Records, Request, Salt, State};
 use std::collections::BTreeMap;
 
@@ -132,21 +130,24 @@ impl World {
         if told.is_empty() { "nobody".into() } else { told.join(", ") }
     }
 
+    /// The queues of all spaces, in the order of their numbers.
+    pub(crate) fn queues(&self) -> String {
+        let mut names = Vec::new();
+        let mut from = QueueNo(0);
+        while let Some((no, _, stats)) = self.state.queue_from(from) {
+            names.push(format!("{}: {}", no.0, stats.queue));
+            from = QueueNo(no.0 + 1);
+        }
+        render::shortened(names, 9).join(", ")
+    }
+
     /// All events so far, as this viewer may see them.
     pub(crate) fn watch(&self, viewer: &Caller) -> String {
-        let queues: BTreeMap<QueueName, Queue> = self
-            .records
-            .live()
-            .filter(|(key, _)| key.first() == Some(&record::QUEUE))
-            .map(|(_, value)| decode::<Queue>(value).expect("a queue"))
-            .map(|queue| (queue.name.clone(), queue))
-            .collect();
         let seen: Vec<_> = self
             .events
             .iter()
             .filter_map(|event| {
-                let queue = event.queue.as_ref().map(|name| &queues[name]);
-                let view = lease::disclose::event(event, viewer, queue)?;
+                let view = lease::disclose::event(event, viewer, self.state.queue_of_event(event).as_deref())?;
                 let by = view.by.map_or_else(|| "?".to_owned(), |who| who.actor.to_string());
                 Some(match view.what {
                     Some(what) => format!("{} by {by}", render::event(&Event { what, ..event.clone() })),

@@ -133,7 +133,7 @@ pub fn first_position(call: &Call) -> Result<EventNumber, Failure> {
 
 fn shown(call: &Call, wanted: &Wanted, events: &[CoreEvent]) -> Result<Vec<Event>, Failure> {
     let see = |state: &lease::State| {
-        let view = |event| disclose::event(event, &call.caller, state.queue_of_event(event));
+        let view = |event| disclose::event(event, &call.caller, state.queue_of_event(event).as_deref());
         events.iter().filter_map(view).map(Event::from).filter(|event| wanted.takes(event)).collect()
     };
     call.edge.node.store().read(|state, _| see(state)).map_err(failed_disk)
