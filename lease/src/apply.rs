@@ -43,6 +43,7 @@ use crate::refusal::Refusal;
 use crate::request_memory::RequestKey;
 use crate::rights::{Need, Whereabouts};
 use crate::sabotage::goes_by_later_rules;
+use crate::share::Bound;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
 use crate::state::items::{Item, ItemKey, Touched};
@@ -409,11 +410,19 @@ impl Step<'_> {
         let Some(space) = ask.space else {
             return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
         };
-        let is_new = queue.is_some_and(|name| self.find_queue(ask, name).is_none());
-        if is_new && self.state.space(space).counts.queues >= QUEUES_PER_SPACE {
-            return full("queue", QUEUES_PER_SPACE);
+        if queue.is_none_or(|name| self.find_queue(ask, name).is_some()) {
+            return Ok(());
         }
-        Ok(())
+        let used = self.state.space(space).counts.queues;
+        let bound = Bound { max: QUEUES_PER_SPACE, used, at_least: 1 };
+        if bound.admits(1, || self.state.makers.get(space, &ask.caller.actor).queues) {
+            Ok(())
+        } else if used < QUEUES_PER_SPACE {
+            let why = format!("is new, and the last of {QUEUES_PER_SPACE} are for actors who made few of them");
+            Err(Refusal::invalid("queue", why))
+        } else {
+            full("queue", QUEUES_PER_SPACE)
+        }
     }
 
     /// A queue springs into being on first use.
@@ -426,6 +435,7 @@ impl Step<'_> {
         let queue = Queue::new(no, space, name.clone());
         let usage = Usage { made_by: ask.caller.actor.clone(), terminal: 0, used_at: self.now() };
         self.state.queues.insert(LiveQueue::new(queue, Some(usage)));
+        self.state.makers.change(space, &ask.caller.actor, |made| made.queues += 1);
         self.state.space_mut(space).counts.queues += 1;
         self.touched_spaces.insert(space);
         self.touched_queues.insert(no);

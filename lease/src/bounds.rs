@@ -45,6 +45,9 @@ pub const CLASSES: usize = 1_000;
 /// Leases of one session in a space, over all queues: `renew_all` renews them in one step, at less than a microsecond
 /// each.
 pub const LEASES_PER_SESSION: u32 = 10_000;
+/// Places of one actor in a space, in all lines and with all of its sessions. A place is kept for as long as it is polled,
+/// and takes about as much memory as a lease.
+pub const PLACES_PER_ACTOR: u32 = 10_000;
 /// Tenants. Each is kept in memory for good, and hears of a restore in one entry.
 pub const SPACES: usize = 10_000;
 /// A queue springs into being on first use and stays in memory with its policy: a name with a date or an item's id in it
@@ -91,6 +94,11 @@ pub const QUEUE_KEPT_FOR: Span = Span::secs(24 * 3600);
 pub const TIME_MAX: Time = Time(u64::MAX / 2);
 /// Asked-for durations above this are a mistake of units, not a wish.
 pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
+/// Of the live items, the bytes of bodies and the places in a line that actors share, what one may have however small
+/// the bound is that an operator has set: see `share.rs`.
+pub const ITEMS_AT_LEAST: u64 = 100;
+pub const BODY_BYTES_AT_LEAST: u64 = 1024 * 1024;
+pub const PLACES_AT_LEAST: u64 = 8;
 /// Offered to callers who wait for something that has no deadline of its own.
 pub const RETRY_HINT: Span = Span::secs(1);
 

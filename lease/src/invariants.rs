@@ -137,6 +137,7 @@ impl State {
         compare("ready items", &self.ready_picture(), &fresh.ready_picture(), found);
         compare("queues", &self.queue_picture(), &fresh.queue_picture(), found);
         compare("holdings", &self.holdings_picture(), &fresh.holdings_picture(), found);
+        compare("makers", &self.makers, &fresh.makers, found);
         compare("dependents", &numbers(&self.dependents), &numbers(&fresh.dependents), found);
         compare("children", &numbers(&self.children), &numbers(&fresh.children), found);
         let calendar = |state: &Self| state.deadlines.calendar.iter().map(|(date, key)| (*date, key.no)).collect();
@@ -193,7 +194,8 @@ impl State {
             let leases: Vec<_> = holdings.leases().map(|(session, token, key)| (session, token, key.no)).collect();
             let assigned: Vec<_> = holdings.assigned.iter().map(|key| key.no).collect();
             let own: Vec<_> = holdings.own.iter().map(|(queue, priority, key)| (queue, priority.0, key.no)).collect();
-            format!("{space} {actor}: {leases:?} {:?} {assigned:?} {own:?}", holdings.leases_per_queue)
+            let places = holdings.places;
+            format!("{space} {actor}: {leases:?} {:?} {assigned:?} {own:?} {places}", holdings.leases_per_queue)
         };
         self.holdings.sorted().into_iter().map(picture).collect()
     }

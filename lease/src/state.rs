@@ -7,6 +7,7 @@ pub(crate) mod holdings;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
+pub(crate) mod makers;
 pub(crate) mod openings;
 pub(crate) mod ordered_set;
 pub(crate) mod queues;
@@ -17,7 +18,7 @@ use crate::bounds::{RULES_FIRST, RULES_VERSION, WALL_SET_BACK};
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
 use crate::item::LabelSets;
-use crate::names::{ActorId, ItemId, QueueName, SpaceName};
+use crate::names::{ItemId, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
 use crate::queue::{Flow, Queue, Usage};
 use crate::request_memory::RequestMemory;
@@ -28,6 +29,7 @@ use crate::worker::Worker;
 use deadlines::Deadlines;
 use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
+use makers::Makers;
 use openings::Openings;
 use ordered_set::OrderedSet;
 use queues::Queues;
@@ -59,9 +61,9 @@ pub struct State {
     pub(crate) wakes: BTreeMap<u64, Wake>,
     pub(crate) workers: BTreeMap<(SpaceNo, Holder), Worker>,
     pub(crate) requests: RequestMemory,
-    /// Labels, and creators: each is kept once for all the items that have it.
+    /// Each is kept once for all the items that have it.
     pub(crate) label_sets: Shared<Arc<LabelSets>>,
-    pub(crate) creators: Shared<ActorId>,
+    pub(crate) makers: Makers,
     /// Queues with lines to settle or to send away now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
     /// What the step that is being applied gives `next` to hand out.
@@ -170,7 +172,7 @@ impl State {
             workers: BTreeMap::new(),
             requests: RequestMemory::default(),
             label_sets: Shared::default(),
-            creators: Shared::default(),
+            makers: Makers::default(),
             busy_queues: BTreeSet::new(),
             openings: Openings::default(),
         }

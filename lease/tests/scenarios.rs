@@ -29,6 +29,7 @@ mod scenarios {
     mod queues;
     mod requests;
     mod rights;
+    mod shares;
     mod spaces;
     mod traps;
     mod waking;
@@ -55,6 +56,7 @@ mod scenarios {
         queues::SCRIPTS,
         requests::SCRIPTS,
         rights::SCRIPTS,
+        shares::SCRIPTS,
         spaces::SCRIPTS,
         traps::SCRIPTS,
         waking::SCRIPTS,

@@ -10,6 +10,7 @@ use crate::policy::SpacePolicy;
 use crate::queue::{Flow, Usage};
 use crate::record::Key;
 use crate::refusal::Refusal;
+use crate::state::LiveQueue;
 
 impl Step<'_> {
     pub(super) fn set_policy(&mut self, ask: Ask<'_>, set: &SetPolicy) -> Result<Outcome, Refusal> {
@@ -70,7 +71,10 @@ impl Step<'_> {
 
     /// Nothing is in it, and nobody set anything on it: there is nothing to tell anyone.
     pub(super) fn remove_queue(&mut self, no: QueueNo) {
-        let queue = self.state.queues.remove(no).queue;
+        let LiveQueue { queue, usage, .. } = self.state.queues.remove(no);
+        if let Some(usage) = usage {
+            self.state.makers.change(queue.space, &usage.made_by, |made| made.queues -= 1);
+        }
         self.state.queue_numbers.remove(&(queue.space, queue.name));
         self.state.busy_queues.remove(&no);
         self.touched_queues.remove(&no);

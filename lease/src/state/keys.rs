@@ -90,7 +90,11 @@ impl State {
         let item = self.items.get_mut(key);
         let content = Arc::make_mut(&mut item.content);
         content.label_sets = self.label_sets.take(&content.label_sets);
-        content.created_by = self.creators.take(&content.created_by);
+        let bytes = content.body_bytes();
+        content.created_by = self.makers.change(item.space, &content.created_by, |made| {
+            made.items += 1;
+            made.body_bytes += bytes;
+        });
         let (queue, space, after) = (item.queue, item.space, Keys::of(item));
         if let Some(parent) = item.content.parent() {
             self.children.entry((space, parent.clone())).or_default().insert(key);
@@ -113,7 +117,10 @@ impl State {
         let (queue, space, before) = (item.queue, item.space, Keys::of(item));
         let content = Arc::clone(&item.content);
         self.label_sets.give_back(&content.label_sets);
-        self.creators.give_back(&content.created_by);
+        self.makers.change(space, &content.created_by, |made| {
+            made.items -= 1;
+            made.body_bytes -= content.body_bytes();
+        });
         if let Some(parent) = content.parent() {
             let family = (space, parent.clone());
             if let Some(children) = self.children.get_mut(&family) {

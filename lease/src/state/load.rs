@@ -8,6 +8,7 @@ use crate::item::Content;
 use crate::line::{Line, Place};
 use crate::names::ItemId;
 use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time};
+use crate::queue::Usage;
 use crate::record::{Key, StoredContent};
 use crate::space::Space;
 use crate::standing::Standing;
@@ -100,7 +101,10 @@ impl State {
                 }
                 Key::QueueUsage(no) => {
                     state.expect(state.queues.find(no).is_some(), "a queue")?;
-                    state.queue_mut(no).usage = Some(decode(value).map_err(bad)?);
+                    let usage: Usage = decode(value).map_err(bad)?;
+                    let space = state.queue(no).queue.space;
+                    state.makers.change(space, &usage.made_by, |made| made.queues += 1);
+                    state.queue_mut(no).usage = Some(usage);
                 }
                 Key::Content(no) => {
                     contents.insert(no, decode(value).map_err(bad)?);
@@ -122,6 +126,8 @@ impl State {
                     let key = *keys.get(&no).ok_or_else(|| LoadError::Missing(format!("item {no}")))?;
                     let place: Place = decode(value).map_err(bad)?;
                     state.deadlines.places.insert((place.ends_at(), key, place_no));
+                    let space = state.items.get(key).space;
+                    state.holdings.change(space, &place.holder.actor, |holdings| holdings.places += 1);
                     state.items.get_mut(key).line.get_or_insert_default().insert(place_no, place);
                 }
                 Key::Worker(space, who) => {
