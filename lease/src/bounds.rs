@@ -94,6 +94,12 @@ pub const QUEUE_KEPT_FOR: Span = Span::secs(24 * 3600);
 pub const TIME_MAX: Time = Time(u64::MAX / 2);
 /// Asked-for durations above this are a mistake of units, not a wish.
 pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
+/// What a space may hold if no operator says otherwise: live items, which take about 640 bytes of memory each, and bytes of
+/// their bodies, which are on disk.
+pub const ITEMS_DEFAULT: u64 = 1_000_000;
+pub const BODY_BYTES_DEFAULT: u64 = 8 * 1024 * 1024 * 1024;
+/// Leases of one actor in a queue, if no operator says otherwise.
+pub const MAX_LEASES_DEFAULT: u32 = 10_000;
 /// Of the live items, the bytes of bodies and the places in a line that actors share, what one may have however small
 /// the bound is that an operator has set: see `share.rs`.
 pub const ITEMS_AT_LEAST: u64 = 100;
@@ -124,6 +130,7 @@ mod tests {
         assert_eq!(spans.map(|span| span.0), [30_000, 30_000, 120_000, 100_000, 600_000, 1_000]);
         assert_eq!((WORKER_FORGOTTEN_AFTER, QUEUE_KEPT_FOR), (Span(86_400_000), Span(86_400_000)));
         assert_eq!((SPAN_MAX, WALL_SET_BACK), (Span(316_224_000_000), Span(3_600_000)));
+        assert_eq!((ITEMS_DEFAULT, BODY_BYTES_DEFAULT, MAX_LEASES_DEFAULT), (1_000_000, 8_589_934_592, 10_000));
         assert_eq!((BODY_BYTES, TOKEN_LIMIT), (65_536, 9_007_199_254_740_992));
     }
 }

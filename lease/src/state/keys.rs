@@ -174,6 +174,8 @@ impl State {
         let item = self.items.get(key);
         let (space, queue_no, class, priority) = (item.space, item.queue, item.class, item.content.priority);
         let queue = self.queues.get_mut(queue_no);
+        let max_leases = i64::from(queue.queue.policy.max_leases);
+        let mut was_capped = false;
         if before.state != after.state {
             queue.counts[before.state as usize] -= 1;
             queue.counts[after.state as usize] += 1;
@@ -237,6 +239,8 @@ impl State {
                 self.holdings.change(space, actor, |holdings| {
                     if had != has {
                         if let Some(lease) = had {
+                            was_capped |=
+                                has.is_none() && max_leases > 0 && holdings.leases_in(queue_no).all() >= max_leases;
                             holdings.remove_lease(lease, queue_no);
                         }
                         if let Some(lease) = has {
@@ -255,6 +259,9 @@ impl State {
                     }
                 });
             }
+        }
+        if was_capped {
+            self.openings.note_capped(queue_no);
         }
     }
 
