@@ -78,7 +78,8 @@ pub const REQUEST_MEMORY: Span = Span::secs(120);
 /// attempt. [`REQUEST_MEMORY`] is 20 s longer: clocks may differ by 1 %, which leaves 18 s for a repeat to wait on its way
 /// from the sender into the log.
 pub const REPEAT_WITHIN: Span = Span::secs(100);
-/// How many are remembered at most; the oldest go first.
+/// How many are remembered at most; the oldest go first. A new request of an actor who has a sixty-fourth of it or more is
+/// refused in the last quarter.
 pub const REQUESTS_MAX: u64 = 4_000_000;
 /// An answer of so many bytes counts as one remembered request, so that long answers do not fill the memory.
 pub const BYTES_PER_WEIGHT: u64 = 256;

@@ -153,6 +153,7 @@ impl State {
         compare("busy queues", &self.busy_queues, &fresh.busy_queues, found);
         compare("requests", &self.requests.len(), &fresh.requests.len(), found);
         compare("weight of requests", &self.requests.weight(), &fresh.requests.weight(), found);
+        compare("weight of requests by actor", &self.requests.weights(), &fresh.requests.weights(), found);
         for (key, item) in self.items.iter() {
             let due = item.standing.due_at();
             if item.indexed_due > due {

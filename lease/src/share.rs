@@ -21,9 +21,13 @@ impl Bound {
     /// Whether an actor who has so much already may have more. It is asked how much that is only in the last quarter, and
     /// need not count beyond [`Bound::little`].
     pub(crate) fn admits(self, more: u64, own: impl FnOnce() -> u64) -> bool {
-        let used = self.used.saturating_add(more);
-        let is_open = used <= self.max - self.max / 4;
-        self.max == 0 || more == 0 || is_open || used <= self.max && own().saturating_add(more) <= self.little()
+        let fits = || self.used.saturating_add(more) <= self.max;
+        self.max == 0 || more == 0 || self.is_open(more) || fits() && own().saturating_add(more) <= self.little()
+    }
+
+    /// Whether anyone may have more.
+    pub(crate) fn is_open(self, more: u64) -> bool {
+        self.used.saturating_add(more) <= self.max - self.max / 4
     }
 }
 

@@ -206,9 +206,9 @@ impl Reach {
         missing.extend(commands.map(|name| format!("no {name} was accepted")));
         let events = What::KINDS.into_iter().filter(|kind| !self.events.contains_key(kind));
         missing.extend(events.map(|kind| format!("nothing was {kind}")));
-        // 1,000 dependents are beyond a history of 50 items.
-        let beyond = Code::TooManyDependents;
-        let codes = Code::ALL.into_iter().filter(|code| *code != beyond && !self.refused.contains_key(code));
+        // 1,000 dependents are beyond a history of 50 items, and millions of requests beyond any.
+        let beyond = [Code::TooManyDependents, Code::RateLimited];
+        let codes = Code::ALL.into_iter().filter(|code| !beyond.contains(code) && !self.refused.contains_key(code));
         missing.extend(codes.map(|code| format!("nothing was refused with {code}")));
         let counts = [
             (self.evictions, "no lease made room for another"),

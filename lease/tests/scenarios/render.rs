@@ -259,7 +259,9 @@ fn refusal(refusal: &Refusal) -> String {
             }
             told
         }
-        Refusal::Reserved { retry_after } | Refusal::QueueFull { retry_after } => {
+        Refusal::Reserved { retry_after }
+        | Refusal::QueueFull { retry_after }
+        | Refusal::RateLimited { retry_after } => {
             format!("{code}, retry after {}", span(*retry_after))
         }
         Refusal::AlreadyClaimed(conflict) => {
