@@ -106,7 +106,6 @@ impl Code {
             None => matches!(
                 self,
                 Self::TooSlow
-                    | Self::RateLimited
                     | Self::Overloaded
                     | Self::Unavailable
                     | Self::Unknown
@@ -168,6 +167,7 @@ impl From<CoreCode> for Code {
             CoreCode::RequestForgotten => Self::RequestForgotten,
             CoreCode::NotActivated => Self::NotActivated,
             CoreCode::RestoreRefused => Self::RestoreRefused,
+            CoreCode::RateLimited => Self::RateLimited,
         }
     }
 }
@@ -187,7 +187,7 @@ mod tests {
         let edge: Vec<&str> = Code::ALL.iter().filter(|code| code.core().is_none()).map(|code| code.name()).collect();
         assert_eq!(
             edge.join(" "),
-            "unauthenticated method_not_allowed unsupported_media_type too_large too_slow rate_limited overloaded \
+            "unauthenticated method_not_allowed unsupported_media_type too_large too_slow overloaded \
              unavailable unknown position_too_old change_refused internal"
         );
     }

@@ -222,6 +222,7 @@ impl Problem {
             | Refusal::QueuePaused
             | Refusal::HeldByYourOtherSession
             | Refusal::QueueFull { .. }
+            | Refusal::RateLimited { .. }
             | Refusal::WaitTimeout
             | Refusal::NotHolder
             | Refusal::StaleToken

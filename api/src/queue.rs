@@ -41,12 +41,14 @@ pub struct Policy {
     pub lease_min_ms: u64,
     pub pickup_ms: u64,
     pub lock_delay_ms: u64,
+    /// Places in the wait line of an item. The last quarter is kept for actors who have few places there: less than a
+    /// sixty-fourth of it, or 8.
     pub line_max: u32,
     /// 0: unlimited.
     pub attempts_max: u32,
     pub backoff: Backoff,
     pub retention_ms: u64,
-    /// Of one actor in this queue; 0: unlimited.
+    /// Leases of one actor in this queue; 0: unlimited. Default: 10,000.
     pub max_leases: u32,
     pub at_max_leases: AtMaxLeases,
     pub require_lease: RequireLease,

@@ -39,12 +39,13 @@ use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
 use crate::outcome::{Outcome, Snapshot};
 use crate::policy::Policy;
-use crate::queue::{Flow, Queue};
+use crate::queue::{Flow, Queue, Usage};
 use crate::record::{Archived, Key};
 use crate::refusal::Refusal;
 use crate::request_memory::RequestKey;
 use crate::rights::{Need, Whereabouts};
 use crate::sabotage::goes_by_later_rules;
+use crate::share::Bound;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
 use crate::state::items::{Item, ItemKey, Touched};
@@ -91,6 +92,7 @@ impl State {
             touched: Vec::with_capacity(entry.commands.len()),
             touched_spaces: BTreeSet::new(),
             touched_queues: BTreeSet::new(),
+            used_queues: BTreeSet::new(),
             moved: BTreeMap::new(),
         };
         step.state.meta.now = step.state.meta.now.max(entry.at.min(TIME_MAX));
@@ -131,6 +133,7 @@ pub(crate) struct Step<'a> {
     touched: Vec<ItemKey>,
     touched_spaces: BTreeSet<SpaceNo>,
     touched_queues: BTreeSet<QueueNo>,
+    used_queues: BTreeSet<QueueNo>,
     /// Items that went to the archive or came back from it in this very step.
     moved: BTreeMap<(SpaceNo, ItemId), Option<Archived>>,
 }
@@ -222,6 +225,11 @@ impl Step<'_> {
         }
         for queue in std::mem::take(&mut self.touched_queues) {
             self.changes.put(&Key::Queue(queue), &self.state.queue(queue).queue);
+        }
+        for queue in std::mem::take(&mut self.used_queues) {
+            if let Some(usage) = &self.state.queue(queue).usage {
+                self.changes.put(&Key::QueueUsage(queue), usage);
+            }
         }
         for space in std::mem::take(&mut self.touched_spaces) {
             self.changes.put(&Key::Space(space), self.state.space(space));
@@ -404,31 +412,36 @@ impl Step<'_> {
         let Some(space) = ask.space else {
             return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
         };
-        let is_new = queue.is_some_and(|name| self.find_queue(ask, name).is_none());
-        if is_new && self.state.space(space).counts.queues >= QUEUES_PER_SPACE {
-            return full("queue", QUEUES_PER_SPACE);
+        if queue.is_none_or(|name| self.find_queue(ask, name).is_some()) {
+            return Ok(());
         }
-        Ok(())
+        let used = self.state.space(space).counts.queues;
+        let bound = Bound { max: QUEUES_PER_SPACE, used, at_least: 1 };
+        if bound.admits(1, || self.state.makers.get(space, &ask.caller.actor).queues) {
+            Ok(())
+        } else if used < QUEUES_PER_SPACE {
+            let why = format!("is new, and the last of {QUEUES_PER_SPACE} are for actors who made few of them");
+            Err(Refusal::invalid("queue", why))
+        } else {
+            full("queue", QUEUES_PER_SPACE)
+        }
     }
 
     /// A queue springs into being on first use.
-    fn ensure_queue(&mut self, space: SpaceNo, name: &QueueName) -> QueueNo {
+    fn ensure_queue(&mut self, ask: Ask<'_>, space: SpaceNo, name: &QueueName) -> QueueNo {
         if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
             return *no;
         }
-        let no = QueueNo(u32::try_from(self.state.queues.len()).expect("fewer than four billion queues"));
+        let no = self.state.queues.first_free();
         self.state.queue_numbers.insert((space, name.clone()), no);
-        self.state.queues.push(LiveQueue::new(Queue {
-            no,
-            space,
-            name: name.clone(),
-            flow: Flow::Open,
-            version: 0,
-            policy: Policy::default(),
-        }));
+        let queue = Queue::new(no, space, name.clone());
+        let usage = Usage { made_by: ask.caller.actor.clone(), terminal: 0, used_at: self.now() };
+        self.state.queues.insert(LiveQueue::new(queue, Some(usage)));
+        self.state.makers.change(space, &ask.caller.actor, |made| made.queues += 1);
         self.state.space_mut(space).counts.queues += 1;
         self.touched_spaces.insert(space);
         self.touched_queues.insert(no);
+        self.used_queues.insert(no);
         no
     }
 

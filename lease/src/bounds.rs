@@ -45,6 +45,9 @@ pub const CLASSES: usize = 1_000;
 /// Leases of one session in a space, over all queues: `renew_all` renews them in one step, at less than a microsecond
 /// each.
 pub const LEASES_PER_SESSION: u32 = 10_000;
+/// Places of one actor in a space, in all lines and with all of its sessions. A place is kept for as long as it is polled,
+/// and takes about as much memory as a lease.
+pub const PLACES_PER_ACTOR: u32 = 10_000;
 /// Tenants. Each is kept in memory for good, and hears of a restore in one entry.
 pub const SPACES: usize = 10_000;
 /// A queue springs into being on first use and stays in memory with its policy: a name with a date or an item's id in it
@@ -75,7 +78,8 @@ pub const REQUEST_MEMORY: Span = Span::secs(120);
 /// attempt. [`REQUEST_MEMORY`] is 20 s longer: clocks may differ by 1 %, which leaves 18 s for a repeat to wait on its way
 /// from the sender into the log.
 pub const REPEAT_WITHIN: Span = Span::secs(100);
-/// How many are remembered at most; the oldest go first.
+/// How many are remembered at most; the oldest go first. A new request of an actor who has a sixty-fourth of it or more is
+/// refused in the last quarter.
 pub const REQUESTS_MAX: u64 = 4_000_000;
 /// An answer of so many bytes counts as one remembered request, so that long answers do not fill the memory.
 pub const BYTES_PER_WEIGHT: u64 = 256;
@@ -85,10 +89,23 @@ pub const WORKER_ALIVE_MAX: Span = Span::secs(24 * 3600);
 pub const WORKER_GONE_AFTER: Span = Span::secs(600);
 /// And this much later it leaves the registry.
 pub const WORKER_FORGOTTEN_AFTER: Span = Span::secs(24 * 3600);
+/// A queue that is empty and on which nobody has set anything goes away after this long.
+pub const QUEUE_KEPT_FOR: Span = Span::secs(24 * 3600);
 /// No entry carries a later time: deadlines can still be reckoned from it.
 pub const TIME_MAX: Time = Time(u64::MAX / 2);
 /// Asked-for durations above this are a mistake of units, not a wish.
 pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
+/// What a space may hold if no operator says otherwise: live items, which take about 640 bytes of memory each, and bytes of
+/// their bodies, which are on disk.
+pub const ITEMS_DEFAULT: u64 = 1_000_000;
+pub const BODY_BYTES_DEFAULT: u64 = 8 * 1024 * 1024 * 1024;
+/// Leases of one actor in a queue, if no operator says otherwise.
+pub const MAX_LEASES_DEFAULT: u32 = 10_000;
+/// Of the live items, the bytes of bodies and the places in a line that actors share, what one may have however small
+/// the bound is that an operator has set: see `share.rs`.
+pub const ITEMS_AT_LEAST: u64 = 100;
+pub const BODY_BYTES_AT_LEAST: u64 = 1024 * 1024;
+pub const PLACES_AT_LEAST: u64 = 8;
 /// Offered to callers who wait for something that has no deadline of its own.
 pub const RETRY_HINT: Span = Span::secs(1);
 
@@ -112,8 +129,9 @@ mod tests {
     fn bounds_in_time_are_what_the_rules_say() {
         let spans = [PLACE_LIFE, CANCEL_GRACE, REQUEST_MEMORY, REPEAT_WITHIN, WORKER_GONE_AFTER, RETRY_HINT];
         assert_eq!(spans.map(|span| span.0), [30_000, 30_000, 120_000, 100_000, 600_000, 1_000]);
-        assert_eq!(WORKER_FORGOTTEN_AFTER, Span(86_400_000));
+        assert_eq!((WORKER_FORGOTTEN_AFTER, QUEUE_KEPT_FOR), (Span(86_400_000), Span(86_400_000)));
         assert_eq!((SPAN_MAX, WALL_SET_BACK), (Span(316_224_000_000), Span(3_600_000)));
+        assert_eq!((ITEMS_DEFAULT, BODY_BYTES_DEFAULT, MAX_LEASES_DEFAULT), (1_000_000, 8_589_934_592, 10_000));
         assert_eq!((BODY_BYTES, TOKEN_LIMIT), (65_536, 9_007_199_254_740_992));
     }
 }

@@ -109,6 +109,14 @@ impl State {
             if (counts.queues, counts.workers) != (queues, workers) {
                 found.push(format!("space {}: counts {counts:?}, but {queues} queues, {workers} workers", space.name));
             }
+            let of_space = || self.queues.iter().filter(|queue| queue.queue.space == space.no);
+            let terminal: Option<u64> = of_space().map(|queue| Some(queue.usage.as_ref()?.terminal)).sum();
+            if terminal.is_some_and(|terminal| terminal != counts.terminal) {
+                found.push(format!(
+                    "space {}: counts {counts:?}, but its queues have {terminal:?} terminal",
+                    space.name
+                ));
+            }
             if (counts.live, counts.body_bytes) != (items, bytes) {
                 found.push(format!("space {}: counts {counts:?}, but {items} items of {bytes} bytes", space.name));
             }
@@ -129,6 +137,7 @@ impl State {
         compare("ready items", &self.ready_picture(), &fresh.ready_picture(), found);
         compare("queues", &self.queue_picture(), &fresh.queue_picture(), found);
         compare("holdings", &self.holdings_picture(), &fresh.holdings_picture(), found);
+        compare("makers", &self.makers, &fresh.makers, found);
         compare("dependents", &numbers(&self.dependents), &numbers(&fresh.dependents), found);
         compare("children", &numbers(&self.children), &numbers(&fresh.children), found);
         let calendar = |state: &Self| state.deadlines.calendar.iter().map(|(date, key)| (*date, key.no)).collect();
@@ -138,9 +147,13 @@ impl State {
         };
         compare("deadlines of places", &places(self), &places(&fresh), found);
         compare("deadlines of workers", &self.deadlines.workers, &fresh.deadlines.workers, found);
+        if !self.deadlines.queues.is_superset(&fresh.deadlines.queues) {
+            found.push(format!("deadlines of queues: kept {:?}", self.deadlines.queues));
+        }
         compare("busy queues", &self.busy_queues, &fresh.busy_queues, found);
         compare("requests", &self.requests.len(), &fresh.requests.len(), found);
         compare("weight of requests", &self.requests.weight(), &fresh.requests.weight(), found);
+        compare("weight of requests by actor", &self.requests.weights(), &fresh.requests.weights(), found);
         for (key, item) in self.items.iter() {
             let due = item.standing.due_at();
             if item.indexed_due > due {
@@ -158,7 +171,7 @@ impl State {
 
     fn ready_picture(&self) -> BTreeSet<(QueueNo, String, u8, ItemNo)> {
         let mut picture = BTreeSet::new();
-        for queue in &self.queues {
+        for queue in self.queues.iter() {
             for (mode, kind, priority, key) in queue.ready.iter() {
                 picture.insert((queue.queue.no, format!("{mode:?} {kind:?}"), priority, key.no));
             }
@@ -182,7 +195,8 @@ impl State {
             let leases: Vec<_> = holdings.leases().map(|(session, token, key)| (session, token, key.no)).collect();
             let assigned: Vec<_> = holdings.assigned.iter().map(|key| key.no).collect();
             let own: Vec<_> = holdings.own.iter().map(|(queue, priority, key)| (queue, priority.0, key.no)).collect();
-            format!("{space} {actor}: {leases:?} {:?} {assigned:?} {own:?}", holdings.leases_per_queue)
+            let places = holdings.places;
+            format!("{space} {actor}: {leases:?} {:?} {assigned:?} {own:?} {places}", holdings.leases_per_queue)
         };
         self.holdings.sorted().into_iter().map(picture).collect()
     }

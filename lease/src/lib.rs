@@ -40,6 +40,7 @@ pub mod views;
 pub mod worker;
 
 mod apply;
+mod share;
 mod state;
 
 pub use apply::{Applied, NextDeadlines, check_new_names, validate};

@@ -63,6 +63,13 @@ impl Line {
         self.numbers.get(holder).copied()
     }
 
+    /// How many places an actor has with all of its sessions; it is not counted beyond `enough`.
+    #[must_use]
+    pub fn places_of(&self, actor: &ActorId, enough: usize) -> usize {
+        let from = Holder::new(actor.clone(), None);
+        self.numbers.range(from..).take(enough).take_while(|(holder, _)| holder.actor == *actor).count()
+    }
+
     #[must_use]
     pub fn get(&self, number: PlaceNo) -> Option<&Place> {
         self.places.get(&number)

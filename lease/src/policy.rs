@@ -17,6 +17,7 @@ pub struct Policy {
     pub pickup: Span,
     /// After an unclean end nobody but the previous holder may claim for so long.
     pub lock_delay: Span,
+    /// The last quarter of a line is for actors who have few places there.
     pub line_max: u32,
     /// 0: unlimited.
     pub attempts_max: u32,
@@ -102,7 +103,7 @@ impl Default for Policy {
             attempts_max: 5,
             backoff: Backoff { first: Span::secs(1), factor_percent: 200, max: Span::secs(3600) },
             retention: Span::secs(7 * 24 * 3600),
-            max_leases: 0,
+            max_leases: bounds::MAX_LEASES_DEFAULT,
             at_max_leases: AtMaxLeases::Reject,
             require_lease: RequireLease::IfHeld,
             disclosure: Disclosure::Fleet,
@@ -236,9 +237,9 @@ impl Policy {
 /// What an operator sets for a whole space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpacePolicy {
-    /// Live items at a time; 0: unlimited.
+    /// Live items at a time; 0: unlimited. The last quarter is for actors who have few of them.
     pub items_max: u64,
-    /// Bytes of bodies of live items; 0: unlimited.
+    /// Bytes of bodies of live items; 0: unlimited. The last quarter is for actors who have few of them.
     pub body_bytes_max: u64,
     /// Whose commands are taken.
     pub identity: IdentityPolicy,
@@ -246,7 +247,11 @@ pub struct SpacePolicy {
 
 impl Default for SpacePolicy {
     fn default() -> Self {
-        Self { items_max: 10_000_000, body_bytes_max: 0, identity: IdentityPolicy::AcceptSelfReported }
+        Self {
+            items_max: bounds::ITEMS_DEFAULT,
+            body_bytes_max: bounds::BODY_BYTES_DEFAULT,
+            identity: IdentityPolicy::AcceptSelfReported,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A queue: a named, ordered pool of items with its own policy.
 
-use crate::names::QueueName;
-use crate::numbers::{QueueNo, SpaceNo};
+use crate::names::{ActorId, QueueName};
+use crate::numbers::{QueueNo, SpaceNo, Time};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,23 @@ pub struct Queue {
     pub flow: Flow,
     pub version: u64,
     pub policy: Policy,
+}
+
+impl Queue {
+    /// As it springs into being.
+    pub(crate) fn new(no: QueueNo, space: SpaceNo, name: QueueName) -> Self {
+        Self { no, space, name, flow: Flow::Open, version: 0, policy: Policy::default() }
+    }
+}
+
+/// Who made a queue, and what keeps it: a record beside its own. One that is empty goes away after a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub made_by: ActorId,
+    /// Its terminal items, as long as they are kept.
+    pub terminal: u64,
+    /// When it was made, paused or opened, or one of its items ended or left.
+    pub used_at: Time,
 }
 
 /// Whether a queue grants.

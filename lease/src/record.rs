@@ -17,6 +17,8 @@ pub enum Key {
     Meta,
     Space(SpaceNo),
     Queue(QueueNo),
+    /// What a queue is used for. Queues that were made before there were such records have none.
+    QueueUsage(QueueNo),
     /// What a live item says.
     Content(ItemNo),
     /// Where a live item stands.
@@ -40,6 +42,7 @@ pub enum Key {
 pub const META: u8 = b'M';
 pub const SPACE: u8 = b'S';
 pub const QUEUE: u8 = b'Q';
+pub const QUEUE_USAGE: u8 = b'U';
 pub const CONTENT: u8 = b'C';
 pub const STANDING: u8 = b'I';
 pub const EXPIRY: u8 = b'X';
@@ -54,7 +57,7 @@ pub const RETENTION: u8 = b'T';
 pub const EVENT: u8 = b'E';
 
 /// The kinds that are held in memory, in the order in which they load. The others are read from the store.
-pub const LIVE: [u8; 10] = [META, SPACE, QUEUE, CONTENT, STANDING, EXPIRY, PLACE, WORKER, REQUEST, WAKE];
+pub const LIVE: [u8; 11] = [META, SPACE, QUEUE, QUEUE_USAGE, CONTENT, STANDING, EXPIRY, PLACE, WORKER, REQUEST, WAKE];
 
 impl Key {
     pub fn encode_into(&self, bytes: &mut Vec<u8>) {
@@ -62,6 +65,7 @@ impl Key {
             Self::Meta => bytes.push(META),
             Self::Space(no) => put(bytes, SPACE, &no.0.to_be_bytes()),
             Self::Queue(no) => put(bytes, QUEUE, &no.0.to_be_bytes()),
+            Self::QueueUsage(no) => put(bytes, QUEUE_USAGE, &no.0.to_be_bytes()),
             Self::Content(no) => put(bytes, CONTENT, &no.0.to_be_bytes()),
             Self::Standing(no) => put(bytes, STANDING, &no.0.to_be_bytes()),
             Self::Expiry(no) => put(bytes, EXPIRY, &no.0.to_be_bytes()),
@@ -115,6 +119,7 @@ impl Key {
             META => Self::Meta,
             SPACE => Self::Space(SpaceNo(rest.u32()?)),
             QUEUE => Self::Queue(QueueNo(rest.u32()?)),
+            QUEUE_USAGE => Self::QueueUsage(QueueNo(rest.u32()?)),
             CONTENT => Self::Content(ItemNo(rest.u64()?)),
             STANDING => Self::Standing(ItemNo(rest.u64()?)),
             EXPIRY => Self::Expiry(ItemNo(rest.u64()?)),

@@ -74,6 +74,10 @@ pub enum Refusal {
     RestoreRefused {
         why: String,
     },
+    /// The request memory is nearly full, and much of it is this actor's.
+    RateLimited {
+        retry_after: Span,
+    },
 }
 
 /// What a pending item waits for.
@@ -140,6 +144,7 @@ pub enum Code {
     RequestForgotten,
     NotActivated,
     RestoreRefused,
+    RateLimited,
 }
 
 /// Whether a refused request had an effect after all.
@@ -150,7 +155,7 @@ pub enum TookEffect {
 }
 
 impl Code {
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Invalid,
         Self::NotFound,
         Self::Forbidden,
@@ -181,6 +186,7 @@ impl Code {
         Self::RequestForgotten,
         Self::NotActivated,
         Self::RestoreRefused,
+        Self::RateLimited,
     ];
 
     #[must_use]
@@ -216,6 +222,7 @@ impl Code {
             Self::RequestForgotten => "request_forgotten",
             Self::NotActivated => "not_activated",
             Self::RestoreRefused => "restore_refused",
+            Self::RateLimited => "rate_limited",
         }
     }
 
@@ -235,7 +242,8 @@ impl Code {
             | Self::AllOrNone
             | Self::SpaceFull
             | Self::TooManyDependents
-            | Self::NotActivated => true,
+            | Self::NotActivated
+            | Self::RateLimited => true,
             Self::Invalid
             | Self::NotFound
             | Self::Forbidden
@@ -320,6 +328,7 @@ impl Refusal {
             Self::RequestForgotten => Code::RequestForgotten,
             Self::NotActivated => Code::NotActivated,
             Self::RestoreRefused { .. } => Code::RestoreRefused,
+            Self::RateLimited { .. } => Code::RateLimited,
         }
     }
 
@@ -329,7 +338,9 @@ impl Refusal {
         match self {
             Self::AlreadyClaimed(conflict) => Some(conflict.retry_after),
             Self::NotReady(not_ready) => not_ready.retry_after,
-            Self::Reserved { retry_after } | Self::QueueFull { retry_after } => Some(*retry_after),
+            Self::Reserved { retry_after } | Self::QueueFull { retry_after } | Self::RateLimited { retry_after } => {
+                Some(*retry_after)
+            }
             _ => None,
         }
     }
@@ -355,7 +366,7 @@ mod tests {
         assert_eq!(
             again.join(" "),
             "not_ready reserved queue_paused held_by_your_other_session already_claimed queue_full too_many_leases \
-             line_too_long wait_timeout all_or_none space_full too_many_dependents not_activated"
+             line_too_long wait_timeout all_or_none space_full too_many_dependents not_activated rate_limited"
         );
         let unknown: Vec<&Code> = Code::ALL.iter().filter(|code| code.took_effect() == TookEffect::Unknown).collect();
         assert_eq!(unknown, [&Code::RequestForgotten]);
@@ -368,7 +379,11 @@ mod tests {
         let not_ready = Refusal::NotReady(NotReady { retry_after: Some(span), ..NotReady::default() });
         let reserved = Refusal::Reserved { retry_after: span };
         let full = Refusal::QueueFull { retry_after: span };
-        assert_eq!([conflict, not_ready, reserved, full].map(|refusal| refusal.retry_after()), [Some(span); 4]);
+        let limited = Refusal::RateLimited { retry_after: span };
+        assert_eq!(
+            [conflict, not_ready, reserved, full, limited].map(|refusal| refusal.retry_after()),
+            [Some(span); 5]
+        );
         assert_eq!(Refusal::Blocked.retry_after(), None);
     }
 }

@@ -2,15 +2,30 @@
 
 use crate::bounds::{REQUEST_MEMORY, REQUESTS_MAX};
 use crate::numbers::Time;
+use crate::share::Bound;
 use crate::state::hash_index::HashIndex;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A keyed hash of (space, actor, session, request id): whose request it is was resolved before.
+/// A keyed hash of (space, actor, session, request id): whose request it is was resolved before. Its first bits are a hash
+/// of the actor alone, so that what an actor has in the memory can be counted from the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestKey(pub u128);
+
+const ACTOR_BITS: u32 = 12;
+
+impl RequestKey {
+    pub(crate) fn new(request: u128, actor: u64) -> Self {
+        let rest = u128::BITS - ACTOR_BITS;
+        Self(request & (u128::MAX >> ACTOR_BITS) | u128::from(actor) << rest)
+    }
+
+    fn actor(self) -> usize {
+        (self.0 >> (u128::BITS - ACTOR_BITS)) as usize
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
@@ -68,7 +83,7 @@ fn place_of(seq: u64) -> (u64, usize) {
 }
 
 /// Every remembered request, by key and in the order of remembering. Pages, so that growing never moves what is there.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct RequestMemory {
     /// By half of the key, to the low half of the sequence number.
     by_key: HashIndex,
@@ -79,6 +94,22 @@ pub(crate) struct RequestMemory {
     oldest: u64,
     len: usize,
     weight: u64,
+    /// By the hash of their actors, of whom a few may share one. In all it is `weight`.
+    weights: Box<[u64]>,
+}
+
+impl Default for RequestMemory {
+    fn default() -> Self {
+        Self {
+            by_key: HashIndex::default(),
+            pages: VecDeque::new(),
+            first_page: 0,
+            oldest: 0,
+            len: 0,
+            weight: 0,
+            weights: vec![0; 1 << ACTOR_BITS].into(),
+        }
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash; of a sequence, where it stands")]
@@ -125,6 +156,7 @@ impl RequestMemory {
             self.take(seq);
         }
         self.weight += remembered.weight;
+        self.weights[key.actor()] += remembered.weight;
         self.len += 1;
         self.by_key.insert(low(key), short(remembered.seq));
         let (page, place) = place_of(remembered.seq);
@@ -144,12 +176,20 @@ impl RequestMemory {
         self.pages[index][place] = Some((key, remembered));
     }
 
+    /// Whether a new request may be remembered. The last quarter of the memory is for actors who have little of it: of
+    /// these each gets in, and pushes out the oldest when all of it is full.
+    pub(crate) fn has_room_for(&self, key: RequestKey, weight: u64) -> bool {
+        let bound = Bound { max: REQUESTS_MAX, used: self.weight, at_least: 1 };
+        bound.is_open(weight) || self.weights[key.actor()] + weight <= bound.little()
+    }
+
     fn take(&mut self, seq: u64) -> Option<(RequestKey, Remembered)> {
         let (page, place) = place_of(seq);
         let index = usize::try_from(page.checked_sub(self.first_page)?).ok()?;
         let (key, remembered) = self.pages.get_mut(index)?[place].take()?;
         self.by_key.remove(low(key), short(seq));
         self.weight -= remembered.weight;
+        self.weights[key.actor()] -= remembered.weight;
         self.len -= 1;
         Some((key, remembered))
     }
@@ -181,6 +221,11 @@ impl RequestMemory {
 
     pub(crate) fn weight(&self) -> u64 {
         self.weight
+    }
+
+    /// What there is of each hash of an actor.
+    pub(crate) fn weights(&self) -> &[u64] {
+        &self.weights
     }
 }
 
@@ -260,6 +305,34 @@ mod tests {
     fn an_answer_is_as_large_as_its_bytes() {
         let given = |bytes: usize| Answer::Given(Bytes(vec![7; bytes].into()));
         assert_eq!([Answer::Waiting, given(0), given(1_000)].map(|answer| answer.size()), [0, 0, 1_000]);
+    }
+
+    #[test]
+    fn the_last_quarter_is_for_actors_who_have_little() {
+        let mut memory = RequestMemory::default();
+        let key = |actor, n: u64| RequestKey::new(u128::from(n), actor);
+        assert_eq!((key(7, u64::MAX).actor(), key((1 << ACTOR_BITS) - 1, 7).actor()), (7, (1 << ACTOR_BITS) - 1));
+        let heavy = |n| Remembered { weight: 1_000, ..remembered(n, 0) };
+        let mut taken = 0;
+        while memory.has_room_for(key(1, taken), 1_000) {
+            memory.insert(key(1, taken), heavy(taken));
+            taken += 1;
+        }
+        assert_eq!((taken, memory.weights()[1], memory.weights()[2]), (3_000, 3_000_000, 0));
+        for actor in 2..=20 {
+            for n in 1..=62 {
+                let seq = actor * 10_000 + n;
+                assert!(memory.has_room_for(key(actor, seq), 1_000), "{actor} {n}");
+                memory.insert(key(actor, seq), heavy(seq));
+            }
+            assert!(!memory.has_room_for(key(actor, 0), 1_000) && memory.has_room_for(key(actor, 0), 500));
+        }
+        assert!(memory.weight() > REQUESTS_MAX);
+        // It was the oldest that went.
+        while memory.forget_one(Time(0)).is_some() {}
+        assert!(memory.weight() <= REQUESTS_MAX && memory.weights()[1] < 3_000_000 && memory.weights()[20] == 62_000);
+        while memory.forget_one(Time::NEVER).is_some() {}
+        assert!(memory.weights().iter().all(|weight| *weight == 0));
     }
 
     #[test]

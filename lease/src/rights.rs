@@ -233,7 +233,7 @@ impl State {
                 }
                 let archived = archive.item(space, id)?;
                 let is_open = archived.content.mode.is_open_to(caller);
-                Some(Whereabouts { queue: &self.queue(archived.queue).queue.name, is_open })
+                Some(Whereabouts { queue: &self.queues.find(archived.queue)?.queue.name, is_open })
             })
         };
         match &request.command {

@@ -7,8 +7,10 @@ pub(crate) mod holdings;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
+pub(crate) mod makers;
 pub(crate) mod openings;
 pub(crate) mod ordered_set;
+pub(crate) mod queues;
 pub(crate) mod ready;
 pub(crate) mod shared;
 
@@ -16,9 +18,9 @@ use crate::bounds::{RULES_FIRST, RULES_VERSION, WALL_SET_BACK};
 use crate::caller::Holder;
 use crate::hash::{Salt, StateHash};
 use crate::item::LabelSets;
-use crate::names::{ActorId, ItemId, QueueName, SpaceName};
+use crate::names::{ItemId, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, ItemNo, QueueNo, SpaceNo, Time, Token, Wall};
-use crate::queue::{Flow, Queue};
+use crate::queue::{Flow, Queue, Usage};
 use crate::request_memory::RequestMemory;
 use crate::sabotage::{Broken, is_broken};
 use crate::space::Space;
@@ -27,8 +29,10 @@ use crate::worker::Worker;
 use deadlines::Deadlines;
 use holdings::AllHoldings;
 use items::{Item, ItemKey, Items};
+use makers::Makers;
 use openings::Openings;
 use ordered_set::OrderedSet;
+use queues::Queues;
 use ready::Ready;
 use serde::{Deserialize, Serialize};
 use shared::Shared;
@@ -45,7 +49,7 @@ pub struct State {
     pub(crate) hash: StateHash,
     pub(crate) spaces: Vec<Space>,
     pub(crate) space_numbers: BTreeMap<SpaceName, SpaceNo>,
-    pub(crate) queues: Vec<LiveQueue>,
+    pub(crate) queues: Queues,
     pub(crate) queue_numbers: BTreeMap<(SpaceNo, QueueName), QueueNo>,
     pub(crate) items: Items,
     pub(crate) deadlines: Deadlines,
@@ -57,9 +61,9 @@ pub struct State {
     pub(crate) wakes: BTreeMap<u64, Wake>,
     pub(crate) workers: BTreeMap<(SpaceNo, Holder), Worker>,
     pub(crate) requests: RequestMemory,
-    /// Labels, and creators: each is kept once for all the items that have it.
+    /// Each is kept once for all the items that have it.
     pub(crate) label_sets: Shared<Arc<LabelSets>>,
-    pub(crate) creators: Shared<ActorId>,
+    pub(crate) makers: Makers,
     /// Queues with lines to settle or to send away now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
     /// What the step that is being applied gives `next` to hand out.
@@ -113,6 +117,7 @@ pub(crate) struct Wake {
 #[derive(Clone, Debug)]
 pub(crate) struct LiveQueue {
     pub(crate) queue: Queue,
+    pub(crate) usage: Option<Usage>,
     /// Its live items, in the order of creation.
     pub(crate) items: OrderedSet<ItemKey>,
     /// Leases now.
@@ -158,17 +163,16 @@ impl State {
             hash: StateHash::default(),
             spaces: Vec::new(),
             space_numbers: BTreeMap::new(),
-            queues: Vec::new(),
+            queues: Queues::default(),
             queue_numbers: BTreeMap::new(),
             deadlines: Deadlines::default(),
-
             dependents: BTreeMap::new(),
             children: BTreeMap::new(),
             wakes: BTreeMap::new(),
             workers: BTreeMap::new(),
             requests: RequestMemory::default(),
             label_sets: Shared::default(),
-            creators: Shared::default(),
+            makers: Makers::default(),
             busy_queues: BTreeSet::new(),
             openings: Openings::default(),
         }
@@ -264,11 +268,11 @@ impl State {
     }
 
     pub(crate) fn queue(&self, no: QueueNo) -> &LiveQueue {
-        &self.queues[no.0 as usize]
+        self.queues.get(no)
     }
 
     pub(crate) fn queue_mut(&mut self, no: QueueNo) -> &mut LiveQueue {
-        &mut self.queues[no.0 as usize]
+        self.queues.get_mut(no)
     }
 
     pub(crate) fn item(&self, key: ItemKey) -> &Item {
@@ -282,9 +286,10 @@ impl State {
 }
 
 impl LiveQueue {
-    pub(crate) fn new(queue: Queue) -> Self {
+    pub(crate) fn new(queue: Queue, usage: Option<Usage>) -> Self {
         Self {
             queue,
+            usage,
             items: OrderedSet::default(),
             leases: 0,
             ready: Ready::default(),

@@ -26,6 +26,7 @@ use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
 use crate::state::State;
 use crate::state::items::ItemKey;
 use crate::worker::{Liveness, Worker};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -172,7 +173,7 @@ impl State {
         id: &ItemId,
         archived: &Archived,
     ) -> Option<ItemView> {
-        let queue = &self.queue(archived.queue).queue;
+        let queue = &self.queues.find(archived.queue)?.queue;
         let may_name = |id: &ItemId| self.may_name(archive, viewer, queue.space, id);
         let shown = Shown { viewer, queue, id, no: archived.no, line_length: 0 };
         shown.of(&archived.content, &archived.standing, may_name)
@@ -198,7 +199,7 @@ impl State {
     pub fn view_event(&self, archive: &dyn Archive, viewer: &Caller, event: &Event) -> Option<EventView> {
         let space = self.space_numbers.get(&event.space).copied();
         let may_name = |id: &ItemId| space.is_some_and(|space| self.may_name(archive, viewer, space, id));
-        disclose::event(event, viewer, self.queue_of_event(event), may_name)
+        disclose::event(event, viewer, self.queue_of_event(event).as_deref(), may_name)
     }
 
     /// Whether the viewer may know of an item that something else refers to: it exists, and is the viewer's to see. Who
@@ -207,9 +208,10 @@ impl State {
         viewer.runs_space()
             || match self.items.find(space, id) {
                 Some(key) => self.is_shown(viewer, key),
-                None => archive
-                    .item(space, id)
-                    .is_some_and(|archived| is_open_to(viewer, &self.queue(archived.queue).queue, &archived.content)),
+                None => archive.item(space, id).is_some_and(|archived| {
+                    let queue = self.queues.find(archived.queue);
+                    queue.is_some_and(|indexed| is_open_to(viewer, &indexed.queue, &archived.content))
+                }),
             }
     }
 
@@ -359,18 +361,18 @@ impl State {
         Some(self.queue_stats(*no))
     }
 
-    /// A queue of any space, for those who watch the whole store: numbers begin with 0 and have no gaps.
+    /// The first queue of any space whose number is not below this one, for those who watch the whole store.
     #[must_use]
-    pub fn queue_numbered(&self, no: QueueNo) -> Option<(&SpaceName, QueueStats)> {
-        let queue = self.queues.get(no.0 as usize)?;
-        Some((&self.space(queue.queue.space).name, self.queue_stats(no)))
+    pub fn queue_from(&self, no: QueueNo) -> Option<(QueueNo, &SpaceName, QueueStats)> {
+        let queue = &self.queues.from(no)?.queue;
+        Some((queue.no, &self.space(queue.space).name, self.queue_stats(queue.no)))
     }
 
     /// How many claims wait for items of a queue: for the first `limit` items with a line behind this one, and the last
     /// of these if there may be more. Nothing of a queue that there is not.
     #[must_use]
     pub fn waiting_behind(&self, no: QueueNo, after: ItemNo, limit: usize) -> (u64, Option<ItemNo>) {
-        let Some(queue) = self.queues.get(no.0 as usize) else { return (0, None) };
+        let Some(queue) = self.queues.find(no) else { return (0, None) };
         let behind = (Bound::Excluded(ItemKey::position(after)), Bound::Unbounded);
         let (mut waiting, mut examined, mut last) = (0, 0, None);
         for key in queue.lined.range(behind).take(limit) {
@@ -456,10 +458,14 @@ impl State {
 
     /// The queue that an event names, for [`disclose::event`].
     #[must_use]
-    pub fn queue_of_event(&self, event: &Event) -> Option<&Queue> {
+    pub fn queue_of_event(&self, event: &Event) -> Option<Cow<'_, Queue>> {
         let space = *self.space_numbers.get(&event.space)?;
-        let no = self.queue_numbers.get(&(space, event.queue.clone()?))?;
-        Some(&self.queue(*no).queue)
+        let name = event.queue.clone()?;
+        let Some(no) = self.queue_numbers.get(&(space, name.clone())) else {
+            // It has gone away, and had no policy of its own.
+            return Some(Cow::Owned(Queue::new(self.queues.first_free(), space, name)));
+        };
+        Some(Cow::Borrowed(&self.queue(*no).queue))
     }
 }
 

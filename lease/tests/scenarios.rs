@@ -26,8 +26,10 @@ mod scenarios {
     mod mirrors;
     mod next;
     mod policy;
+    mod queues;
     mod requests;
     mod rights;
+    mod shares;
     mod spaces;
     mod traps;
     mod waking;
@@ -51,8 +53,10 @@ mod scenarios {
         mirrors::SCRIPTS,
         next::SCRIPTS,
         policy::SCRIPTS,
+        queues::SCRIPTS,
         requests::SCRIPTS,
         rights::SCRIPTS,
+        shares::SCRIPTS,
         spaces::SCRIPTS,
         traps::SCRIPTS,
         waking::SCRIPTS,

@@ -423,9 +423,9 @@ fn one_who_watches_the_whole_store_sees_every_queue_and_every_line_bit_by_bit() 
     for (who, id) in [("bob", "a"), ("cy", "a"), ("bob", "c")] {
         story.wait(2_000, &worker(who), id);
     }
-    let (in_space, stats) = story.state.queue_numbered(QueueNo(0)).unwrap();
-    assert_eq!((in_space, stats.leases, stats.items_with_line), (&space(), 3, 2));
-    assert_eq!(story.state.queue_numbered(QueueNo(1)), None);
+    let (no, in_space, stats) = story.state.queue_from(QueueNo(0)).unwrap();
+    assert_eq!((no, in_space, stats.leases, stats.items_with_line), (QueueNo(0), &space(), 3, 2));
+    assert_eq!(story.state.queue_from(QueueNo(1)), None);
     let waiting = |after, limit| story.state.waiting_behind(QueueNo(0), after, limit);
     assert_eq!(waiting(ItemNo(0), 10), (3, None));
     let (first, more) = waiting(ItemNo(0), 1);

@@ -300,7 +300,8 @@ async fn fill(node: &TokioNode, items: usize, leased: usize) -> Duration {
     let began = Instant::now();
     let creates = (0..items).step_by(BATCH).map(|first| {
         let numbers = first..(first + BATCH).min(items);
-        ("filler".to_owned(), Command::CreateMany(numbers.map(new_item).collect()))
+        // No one alone may fill a space.
+        (format!("filler-{}", first / 10_000), Command::CreateMany(numbers.map(new_item).collect()))
     });
     in_parallel(node, creates).await;
     let claims = (0..leased).step_by(BATCH).map(|first| {

@@ -59,6 +59,8 @@ mod rights;
 mod roles;
 #[path = "edge/scopes.rs"]
 mod scopes;
+#[path = "edge/shares.rs"]
+mod shares;
 #[path = "edge/streams.rs"]
 mod streams;
 #[path = "edge/tls.rs"]

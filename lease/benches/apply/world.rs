@@ -6,6 +6,7 @@ use lease::command::{Claim, Release, Renew};
 use lease::item::{NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, QueueName, RequestId, SessionId, SpaceName};
 use lease::numbers::{Span, Time, Token, Wall};
+use lease::policy::{Setting, SpacePolicy};
 use lease::record::Key;
 use lease::{Applied, Attempt, Command, Entry, Outcome, Records, Request, Salt, State, encoding};
 use std::ops::Range;
@@ -49,9 +50,10 @@ impl World {
         };
         // Leases may lapse again and again, and be as long as a measurement needs.
         let settings =
-            vec![lease::policy::Setting::AttemptsMax(0), lease::policy::Setting::LeaseMax(Span::secs(366 * 24 * 3600))];
+            vec![Setting::AttemptsMax(0), Setting::LeaseMax(Span::secs(366 * 24 * 3600)), Setting::MaxLeases(0)];
         let set = lease::command::SetPolicy { queue: queue(), settings, version: None };
-        world.apply_all(vec![(0, Command::SetPolicy(set))]);
+        let unlimited = SpacePolicy { items_max: 0, body_bytes_max: 0, ..SpacePolicy::default() };
+        world.apply_all(vec![(0, Command::SetPolicy(set)), (0, Command::SetSpacePolicy(unlimited))]);
         world
     }
 
@@ -147,7 +149,8 @@ impl World {
         self.requests += 1;
         let rights = vec![Right { role: Role::Worker, queues: QueueScope::prefix(QUEUE) }];
         let dispatcher = [Role::Dispatcher, Role::Operator].map(|role| Right { role, queues: QueueScope::every() });
-        let is_of_dispatcher = matches!(command, Command::CreateMany(_) | Command::SetPolicy(_));
+        let is_of_dispatcher =
+            matches!(command, Command::CreateMany(_) | Command::SetPolicy(_) | Command::SetSpacePolicy(_));
         let caller = Caller {
             actor: ActorId::new(&format!("agent-{actor:05}")).expect("a name"),
             kind: ActorKind::Agent,

@@ -1,7 +1,7 @@
 //! One request, one effect, one answer: identity, activation and request memory stand before every verb.
 
 use super::{Ask, Step};
-use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, STEPS_PER_ENTRY};
+use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, RETRY_HINT, STEPS_PER_ENTRY};
 use crate::caller::Verified;
 use crate::command::{Attempt, Command, Request};
 use crate::disclose;
@@ -188,7 +188,7 @@ impl Step<'_> {
         let now = self.now();
         let delay = item.standing.delay().map(|(_, until)| *until);
         let until = item.standing.lease.as_ref().map(|lease| lease.expires_at).or(delay);
-        let retry_after = until.map_or(crate::bounds::RETRY_HINT, |until| now.until(until).max(Span(1)));
+        let retry_after = until.map_or(RETRY_HINT, |until| now.until(until).max(Span(1)));
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
         let queue = &self.state.queue(item.queue).queue;
         disclose::conflict(retry_after, holder, ask.caller, queue)
@@ -222,7 +222,9 @@ impl State {
             return Err(Refusal::RejectedByPolicy);
         }
         let Request { space, caller, request_id, .. } = request;
-        let key = RequestKey(self.hash_of(&(space, &caller.actor, &caller.session, request_id), scratch));
+        let hash = self.hash_of(&(space, &caller.actor, &caller.session, request_id), scratch);
+        // Of the actor in all spaces: a space may come into being between two attempts.
+        let key = RequestKey::new(hash, self.meta.salt.hash_name(SpaceNo(0), caller.actor.as_str()));
         let remembered = self.requests.get(key).filter(|_| !is_broken(Broken::Dedup));
         let is_renewal = request.command.is_renewal();
         let is_asked = remembered.is_some() || !is_renewal;
@@ -238,7 +240,15 @@ impl State {
         if !is_over && !self.meta.activated && !request.command.is_of_cluster() {
             return Err(Refusal::NotActivated);
         }
+        if answer.is_none() && !is_renewal && !request.command.is_of_cluster() {
+            self.check_memory(key, request.command.weight())?;
+        }
         Ok(Recalled { key, body, answer })
+    }
+
+    fn check_memory(&self, key: RequestKey, weight: u64) -> Result<(), Refusal> {
+        let has_room = self.requests.has_room_for(key, weight);
+        if has_room { Ok(()) } else { Err(Refusal::RateLimited { retry_after: RETRY_HINT }) }
     }
 
     /// Whether an attempt before this one, of which nothing is remembered, may have had an answer.

@@ -1,7 +1,7 @@
 //! Claiming one item: the order of the checks is the rule.
 
 use super::{Ask, Step};
-use crate::bounds::{LEASES_PER_SESSION, RETRY_HINT};
+use crate::bounds::{LEASES_PER_SESSION, PLACES_AT_LEAST, PLACES_PER_ACTOR, RETRY_HINT};
 use crate::caller::Caller;
 use crate::command::{Claim, OnConflict};
 use crate::names::SessionId;
@@ -10,6 +10,7 @@ use crate::outcome::Outcome;
 use crate::policy::AtMaxLeases;
 use crate::queue::Flow;
 use crate::refusal::{NotReady, Refusal};
+use crate::share::Bound;
 use crate::standing::{ItemState, Waits};
 use crate::state::holdings::Holdings;
 use crate::state::items::ItemKey;
@@ -123,7 +124,7 @@ impl Step<'_> {
             };
         }
 
-        let join = || self.decide_join(key, claim, place.is_some());
+        let join = || self.decide_join(ask, key, claim, place.is_some());
         if !is_own_reservation {
             let others_in_line =
                 item.line.as_ref().is_some_and(|line| line.iter().any(|(number, _)| Some(number) != place));
@@ -148,7 +149,7 @@ impl Step<'_> {
         Ok(Decision::Grant { key, evict })
     }
 
-    fn decide_join(&self, key: ItemKey, claim: &Claim, has_place: bool) -> Result<Decision, Refusal> {
+    fn decide_join(&self, ask: Ask<'_>, key: ItemKey, claim: &Claim, has_place: bool) -> Result<Decision, Refusal> {
         if has_place {
             return Ok(Decision::Join(key));
         }
@@ -156,9 +157,20 @@ impl Step<'_> {
             OnConflict::Wait { line_max, .. } => line_max,
             OnConflict::Fail => None,
         };
-        let max = self.policy(key).line_max.min(asked.unwrap_or(u32::MAX));
-        let line_length = self.item(key).line_len();
-        if line_length >= max { Err(Refusal::LineTooLong { line_length }) } else { Ok(Decision::Join(key)) }
+        let max = self.policy(key).line_max;
+        let item = self.item(key);
+        let line_length = item.line_len();
+        let bound = Bound { max: max.into(), used: line_length.into(), at_least: PLACES_AT_LEAST };
+        let enough = usize::try_from(bound.little()).expect("a part of a bound");
+        let own = || item.line.as_ref().map_or(0, |line| line.places_of(&ask.caller.actor, enough) as u64);
+        if max == 0 || asked.is_some_and(|asked| line_length >= asked) || !bound.admits(1, own) {
+            return Err(Refusal::LineTooLong { line_length });
+        }
+        let holdings = self.state.holdings.get(item.space, &ask.caller.actor);
+        if holdings.is_some_and(|holdings| holdings.places >= PLACES_PER_ACTOR) {
+            return Err(Refusal::TooManyLeases { max: PLACES_PER_ACTOR });
+        }
+        Ok(Decision::Join(key))
     }
 
     /// Whether the caller's session may have one more lease.

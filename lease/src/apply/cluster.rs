@@ -79,8 +79,7 @@ impl Step<'_> {
     }
 
     fn note_work_everywhere(&mut self) {
-        for queue in 0..self.state.queues.len() {
-            let queue = QueueNo(u32::try_from(queue).expect("a queue number"));
+        for queue in self.state.queues.numbers() {
             self.state.note_work(queue);
             self.state.openings.note_queue(queue);
         }

@@ -1,16 +1,17 @@
 //! Creating items. Never execution: only an accepted claim is.
 
 use super::{Ask, Found, Step};
-use crate::bounds::CLASSES;
+use crate::bounds::{BODY_BYTES_AT_LEAST, CLASSES, ITEMS_AT_LEAST};
 use crate::event::What;
 use crate::item::{Content, LabelSets, Links, Mode, NewItem, Parts, sorted};
-use crate::names::ItemId;
+use crate::names::{ActorId, ItemId};
 use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo};
 use crate::outcome::Outcome;
 use crate::policy::{OnDependencyFailed, Policy};
 use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::rights::Need;
+use crate::share::Bound;
 use crate::standing::{BlockedBy, ItemState, Standing, StateKind, Waits};
 use crate::state::items::Item;
 use std::sync::Arc;
@@ -79,14 +80,14 @@ impl Step<'_> {
         }
         self.check_room(ask, Some(&new.queue))?;
         if let Some(space) = ask.space {
-            self.check_space(space, 1, content.body_bytes())?;
+            self.check_space(space, &content.created_by, 1, content.body_bytes())?;
         }
         if let Some(queue) = self.find_queue(ask, &new.queue) {
             self.check_class(queue, &content)?;
         }
 
         let space = self.ensure_space(ask.space_name);
-        let queue = self.ensure_queue(space, &new.queue);
+        let queue = self.ensure_queue(ask, space, &new.queue);
         self.state.meta.last_item = ItemNo(self.state.meta.last_item.0 + 1);
         let no = self.state.meta.last_item;
         for (part, text) in &new.body {
@@ -169,12 +170,20 @@ impl Step<'_> {
         Err(Refusal::invalid("needs", why))
     }
 
-    /// Whether a space may take so many more live items and bytes of bodies.
-    pub(super) fn check_space(&self, space: SpaceNo, items: u64, bytes: u64) -> Result<(), Refusal> {
-        let space = self.state.space(space);
-        let fits = |used: u64, more: u64, max: u64| max == 0 || more == 0 || used + more <= max;
+    /// Whether a space may take so many more live items and bytes of bodies, of what this actor creates.
+    pub(super) fn check_space(
+        &self,
+        space_no: SpaceNo,
+        creator: &ActorId,
+        items: u64,
+        bytes: u64,
+    ) -> Result<(), Refusal> {
+        let space = self.state.space(space_no);
         let (items_max, body_bytes_max) = (space.policy.items_max, space.policy.body_bytes_max);
-        if fits(space.counts.live, items, items_max) && fits(space.counts.body_bytes, bytes, body_bytes_max) {
+        let of_items = Bound { max: items_max, used: space.counts.live, at_least: ITEMS_AT_LEAST };
+        let of_bytes = Bound { max: body_bytes_max, used: space.counts.body_bytes, at_least: BODY_BYTES_AT_LEAST };
+        let made = || self.state.makers.get(space_no, creator);
+        if of_items.admits(items, || made().items) && of_bytes.admits(bytes, || made().body_bytes) {
             Ok(())
         } else {
             Err(Refusal::SpaceFull { items_max, body_bytes_max })

@@ -1,4 +1,4 @@
-//! What happens by itself: leases lapse, places end, reservations and delays run out, dates come.
+//! What happens by itself: leases lapse, places end, reservations and delays run out, dates come, unused queues go away.
 
 use super::Step;
 use crate::command::{Command, Request};
@@ -76,6 +76,12 @@ impl Step<'_> {
                 Due::Worker(space, who) => {
                     self.steps_left -= 1;
                     self.worker_is_due(space, &who);
+                }
+                Due::Queue(no) => {
+                    if self.state.is_queue_due(time, no) {
+                        self.steps_left -= 1;
+                        self.remove_queue(no);
+                    }
                 }
             }
         }

@@ -19,6 +19,7 @@ impl Step<'_> {
     pub(super) fn complete(&mut self, ask: Ask<'_>, complete: &Complete) -> Result<Outcome, Refusal> {
         let (key, standpoint) = self.check_write(ask, &complete.write, Needs::LeaseOrLate)?;
         let edits = words(Part::Result, complete.result.as_ref());
+        // Whatever it adds leaves the space with the item: a full space keeps nobody from ending.
         self.check_values(ask, key, &edits)?;
         let (holder, token, mirrors) = self.close_lease(ask, key, standpoint);
         let fields = self.write_edits(key, &edits);
@@ -34,7 +35,10 @@ impl Step<'_> {
     pub(super) fn fail(&mut self, ask: Ask<'_>, fail: &Fail) -> Result<Outcome, Refusal> {
         let (key, standpoint) = self.check_write(ask, &fail.write, Needs::LeaseOrLate)?;
         let edits = words(Part::Error, fail.error.as_ref());
-        self.check_values(ask, key, &edits)?;
+        let more = self.check_values(ask, key, &edits)?;
+        if !fail.is_final {
+            self.check_growth(key, more)?;
+        }
         let (holder, token, mirrors) = self.close_lease(ask, key, standpoint);
         let fields = self.write_edits(key, &edits);
         self.note_activity(ask, key, ActivityKind::Failed, fail.error.as_deref().unwrap_or(""));
@@ -136,6 +140,7 @@ impl Step<'_> {
         counts.terminal += 1;
         counts.body_bytes -= content.body_bytes();
         self.touched_spaces.insert(space);
+        self.use_queue(queue, |usage| usage.terminal += 1);
         let archived = Archived { no, queue, content, standing, purge_at };
         self.changes.remove(&Key::Content(no));
         self.changes.remove(&Key::Standing(no));
@@ -180,7 +185,7 @@ impl Step<'_> {
     /// From the archive back to the queue.
     fn bring_back(&mut self, ask: Ask<'_>, id: &ItemId, archived: Archived, what: What) -> Result<Outcome, Refusal> {
         let space = ask.space.ok_or(Refusal::NotFound)?;
-        self.check_space(space, 1, archived.content.body_bytes())?;
+        self.check_space(space, &archived.content.created_by, 1, archived.content.body_bytes())?;
         self.check_class(archived.queue, &archived.content)?;
         let Archived { no, queue, content, mut standing, purge_at } = archived;
         standing.state = ItemState::Queued;
@@ -191,6 +196,7 @@ impl Step<'_> {
         counts.terminal -= 1;
         counts.body_bytes += content.body_bytes();
         self.touched_spaces.insert(space);
+        self.use_queue(queue, |usage| usage.terminal -= 1);
         self.changes.remove(&Key::Archived(space, id.clone()));
         self.changes.remove(&Key::Retention(purge_at, no));
         self.moved.insert((space, id.clone()), None);

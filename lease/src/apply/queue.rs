@@ -4,10 +4,13 @@ use super::{Ask, Step};
 use crate::command::SetPolicy;
 use crate::event::What;
 use crate::names::QueueName;
+use crate::numbers::QueueNo;
 use crate::outcome::Outcome;
 use crate::policy::SpacePolicy;
-use crate::queue::Flow;
+use crate::queue::{Flow, Usage};
+use crate::record::Key;
 use crate::refusal::Refusal;
+use crate::state::LiveQueue;
 
 impl Step<'_> {
     pub(super) fn set_policy(&mut self, ask: Ask<'_>, set: &SetPolicy) -> Result<Outcome, Refusal> {
@@ -19,7 +22,7 @@ impl Step<'_> {
         let policy = current.map(|queue| queue.policy.clone()).unwrap_or_default().with(&set.settings)?;
         self.check_room(ask, Some(&set.queue))?;
         let space = self.ensure_space(ask.space_name);
-        let no = self.ensure_queue(space, &set.queue);
+        let no = self.ensure_queue(ask, space, &set.queue);
         let queue = &mut self.state.queue_mut(no).queue;
         queue.policy = policy;
         queue.version += 1;
@@ -35,12 +38,13 @@ impl Step<'_> {
     pub(super) fn set_flow(&mut self, ask: Ask<'_>, name: &QueueName, flow: Flow) -> Result<Outcome, Refusal> {
         self.check_room(ask, Some(name))?;
         let space = self.ensure_space(ask.space_name);
-        let no = self.ensure_queue(space, name);
+        let no = self.ensure_queue(ask, space, name);
         let before = self.state.queue(no).queue.flow;
         let is_drained = flow == Flow::Draining && before == Flow::Drained;
         if before != flow && !is_drained {
             self.touched_queues.insert(no);
             self.state.queue_mut(no).queue.flow = flow;
+            self.use_queue(no, |_| {});
             self.state.note_work(no);
             self.state.openings.note_queue(no);
             let what = match flow {
@@ -50,7 +54,35 @@ impl Step<'_> {
             };
             self.emit_of_queue(no, what);
         }
+        // It may be new, and nothing may ever be created in it.
+        self.state.note_blank(no);
         Ok(Outcome::FlowSet { queue: name.clone(), flow: self.state.queue(no).queue.flow })
+    }
+
+    /// Notes that a queue is used, and what for.
+    pub(super) fn use_queue(&mut self, no: QueueNo, change: impl FnOnce(&mut Usage)) {
+        let now = self.now();
+        let Some(usage) = &mut self.state.queue_mut(no).usage else { return };
+        change(usage);
+        usage.used_at = now;
+        self.used_queues.insert(no);
+        self.state.note_blank(no);
+    }
+
+    /// Nothing is in it, and nobody set anything on it: there is nothing to tell anyone.
+    pub(super) fn remove_queue(&mut self, no: QueueNo) {
+        let LiveQueue { queue, usage, .. } = self.state.queues.remove(no);
+        if let Some(usage) = usage {
+            self.state.makers.change(queue.space, &usage.made_by, |made| made.queues -= 1);
+        }
+        self.state.queue_numbers.remove(&(queue.space, queue.name));
+        self.state.busy_queues.remove(&no);
+        self.touched_queues.remove(&no);
+        self.used_queues.remove(&no);
+        self.changes.remove(&Key::Queue(no));
+        self.changes.remove(&Key::QueueUsage(no));
+        self.state.space_mut(queue.space).counts.queues -= 1;
+        self.touched_spaces.insert(queue.space);
     }
 
     pub(super) fn set_space_policy(&mut self, ask: Ask<'_>, policy: &SpacePolicy) -> Result<Outcome, Refusal> {

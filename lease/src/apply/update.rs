@@ -75,10 +75,18 @@ impl Step<'_> {
                 return Err(Refusal::invalid("mode", "only its owner may make an item local"));
             }
         }
-        self.check_values(ask, key, edits)
+        let more = self.check_values(ask, key, edits)?;
+        self.check_growth(key, more)
     }
 
-    pub(super) fn check_values(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
+    /// Whether the item's space has room for so many more bytes in the item.
+    pub(super) fn check_growth(&self, key: ItemKey, more: u64) -> Result<(), Refusal> {
+        let item = self.item(key);
+        self.check_space(item.space, &item.content.created_by, 0, more)
+    }
+
+    /// Whether these values make sense. Returns by how many bytes they make the body longer.
+    pub(super) fn check_values(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<u64, Refusal> {
         let item = self.item(key);
         let mut content = Content::clone(&item.content);
         for edit in edits {
@@ -99,8 +107,7 @@ impl Step<'_> {
         if content.body_bytes() > BODY_BYTES as u64 {
             return Err(Refusal::invalid("body", "has more than 65536 bytes in all"));
         }
-        let more = content.body_bytes().saturating_sub(item.content.body_bytes());
-        self.check_space(item.space, 0, more)
+        Ok(content.body_bytes().saturating_sub(item.content.body_bytes()))
     }
 
     /// A parent is an item of the same space, and none of the item's own descendants.

@@ -79,6 +79,8 @@ impl Step<'_> {
     fn put_place(&mut self, key: ItemKey, number: PlaceNo, place: Place) {
         self.changes.put(&Key::Place(key.no, number), &place);
         self.state.deadlines.places.insert((place.ends_at(), key, number));
+        let space = self.item(key).space;
+        self.state.holdings.change(space, &place.holder.actor, |holdings| holdings.places += 1);
         self.state.change(key, |item| item.line.get_or_insert_default().insert(number, place));
     }
 
@@ -91,6 +93,8 @@ impl Step<'_> {
             }
             place
         })?;
+        let space = self.item(key).space;
+        self.state.holdings.change(space, &place.holder.actor, |holdings| holdings.places -= 1);
         self.state.deadlines.places.remove(&(place.ends_at(), key, number));
         self.changes.remove(&Key::Place(key.no, number));
         Some(place)

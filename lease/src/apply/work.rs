@@ -79,10 +79,13 @@ impl Step<'_> {
             && self.steps_left > 0
         {
             self.steps_left -= 1;
-            let Some(live_queue) = self.state.queues.get(queue.0 as usize) else {
+            let Some(live_queue) = self.state.queues.from(queue) else {
                 self.state.meta.voiding = None;
                 return;
             };
+            // The one before may have gone away meanwhile.
+            let after = if live_queue.queue.no == queue { after } else { ItemNo(0) };
+            let queue = live_queue.queue.no;
             let behind = Bound::Excluded(ItemKey::position(after));
             let Some(key) = live_queue.items.range(behind, Bound::Unbounded).next() else {
                 self.state.meta.voiding = Some((QueueNo(queue.0 + 1), ItemNo(0)));
@@ -115,6 +118,7 @@ impl Step<'_> {
             let counts = &mut self.state.space_mut(retained.space).counts;
             counts.terminal -= 1;
             counts.purged += 1;
+            self.use_queue(archived.queue, |usage| usage.terminal -= 1);
             let queue = self.state.queue(archived.queue).queue.name.clone();
             let state = archived.standing.state.kind();
             let local_to = archived.content.mode.owner().cloned();

@@ -5,10 +5,12 @@ use crate::bounds::WORKERS_PER_SPACE;
 use crate::caller::Holder;
 use crate::command::Registration;
 use crate::event::What;
+use crate::names::ActorId;
 use crate::numbers::SpaceNo;
 use crate::outcome::Outcome;
 use crate::record::Key;
 use crate::refusal::Refusal;
+use crate::share::Bound;
 use crate::worker::Worker;
 
 impl Step<'_> {
@@ -17,9 +19,8 @@ impl Step<'_> {
         let earlier = ask.space.and_then(|space| self.state.workers.get(&(space, who.clone())));
         let draining = earlier.is_some_and(|worker| worker.draining);
         let is_new = earlier.is_none();
-        let workers = ask.space.map_or(0, |space| self.state.space(space).counts.workers);
-        if is_new && workers >= WORKERS_PER_SPACE {
-            return Err(Refusal::invalid("worker", format!("is new, and {WORKERS_PER_SPACE} are registered already")));
+        if is_new && let Some(space) = ask.space {
+            self.check_room_for_worker(space, &who.actor)?;
         }
         self.check_room(ask, None)?;
         let space = self.ensure_space(ask.space_name);
@@ -37,6 +38,26 @@ impl Step<'_> {
         self.state.space_mut(space).counts.workers += u64::from(is_new);
         self.emit(space, None, What::WorkerRegistered { worker: who });
         Ok(Outcome::WorkerRegistered { alive_for: registration.alive_for, draining })
+    }
+
+    fn check_room_for_worker(&self, space: SpaceNo, actor: &ActorId) -> Result<(), Refusal> {
+        let used = self.state.space(space).counts.workers;
+        let bound = Bound { max: WORKERS_PER_SPACE, used, at_least: 1 };
+        let enough = usize::try_from(bound.little()).expect("a part of a bound");
+        let from = (space, Holder::new(actor.clone(), None));
+        let of_actor = || {
+            let workers = self.state.workers.range(from..).take(enough);
+            workers.take_while(|((of, who), _)| *of == space && who.actor == *actor).count() as u64
+        };
+        if bound.admits(1, of_actor) {
+            return Ok(());
+        }
+        let why = if used < WORKERS_PER_SPACE {
+            format!("is new, and the last of {WORKERS_PER_SPACE} are for actors who registered few of them")
+        } else {
+            format!("is new, and {WORKERS_PER_SPACE} are registered already")
+        };
+        Err(Refusal::invalid("worker", why))
     }
 
     /// A worker drains itself, or an operator of the whole space does.

@@ -227,7 +227,7 @@ impl Witness {
             let name = Some(&queue.name);
             events.iter().any(|event| event.queue.as_ref() == name && matches!(event.what, What::PolicyChanged { .. }))
         };
-        for queue in &state.queues {
+        for queue in state.queues.iter() {
             let (no, max) = (queue.queue.no, queue.queue.policy.concurrency);
             let before = self.leases_in.insert(no, queue.leases).unwrap_or(0);
             if max > 0 && !is_set(&queue.queue) && queue.leases > max && queue.leases > before {

@@ -6,7 +6,7 @@
 
 use crate::caller::Holder;
 use crate::line::PlaceNo;
-use crate::numbers::{SpaceNo, Time, Wall};
+use crate::numbers::{QueueNo, SpaceNo, Time, Wall};
 use crate::state::items::ItemKey;
 use crate::state::ordered_set::OrderedSet;
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ pub(crate) struct Deadlines {
     pub(crate) items: OrderedSet<(Time, ItemKey)>,
     pub(crate) places: BTreeSet<(Time, ItemKey, PlaceNo)>,
     pub(crate) workers: BTreeSet<(Time, SpaceNo, Holder)>,
+    /// Every blank queue, and some that no longer are.
+    pub(crate) queues: BTreeSet<(Time, QueueNo)>,
     /// Items that wait for a date.
     pub(crate) calendar: BTreeSet<(Wall, ItemKey)>,
 }
@@ -26,21 +28,24 @@ pub(crate) enum Due {
     Item(ItemKey),
     Place(ItemKey, PlaceNo),
     Worker(SpaceNo, Holder),
+    Queue(QueueNo),
 }
 
 impl Deadlines {
-    /// What is due first; at the same time items before places before workers.
+    /// What is due first; at the same time items before places before workers before queues.
     pub(crate) fn first(&self) -> Option<(Time, Due)> {
         let item = self.items.first().map(|(time, key)| (time, Due::Item(key)));
         let place = self.places.first().map(|(time, key, no)| (*time, Due::Place(*key, *no)));
         let worker = self.workers.first().map(|(time, space, who)| (*time, Due::Worker(*space, who.clone())));
-        [item, place, worker].into_iter().flatten().min_by_key(|(time, _)| *time)
+        let queue = self.queues.first().map(|(time, no)| (*time, Due::Queue(*no)));
+        [item, place, worker, queue].into_iter().flatten().min_by_key(|(time, _)| *time)
     }
 
     pub(crate) fn first_time(&self) -> Option<Time> {
         let item = self.items.first().map(|(time, _)| time);
         let place = self.places.first().map(|(time, _, _)| *time);
         let worker = self.workers.first().map(|(time, _, _)| *time);
-        [item, place, worker].into_iter().flatten().min()
+        let queue = self.queues.first().map(|(time, _)| *time);
+        [item, place, worker, queue].into_iter().flatten().min()
     }
 }

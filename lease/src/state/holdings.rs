@@ -1,4 +1,4 @@
-//! What each actor has in each space: leases, assignments, and the ready items that are its own first.
+//! What each actor has in each space: leases, assignments, places in lines, and the ready items that are its own first.
 
 use crate::caller::Holder;
 use crate::hash::Salt;
@@ -18,6 +18,8 @@ pub(crate) struct Holdings {
     pub(crate) assigned: BTreeSet<ItemKey>,
     /// Reserved for it, or assigned to it and free: offered to it before all others.
     pub(crate) own: BTreeSet<(QueueNo, Reverse<u8>, ItemKey)>,
+    /// In all lines together.
+    pub(crate) places: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -56,7 +58,7 @@ pub(crate) struct HeldLease {
 
 impl Holdings {
     fn is_empty(&self) -> bool {
-        self.leases.is_empty() && self.assigned.is_empty() && self.own.is_empty()
+        self.leases.is_empty() && self.assigned.is_empty() && self.own.is_empty() && self.places == 0
     }
 
     pub(crate) fn leases_in(&self, queue: QueueNo) -> LeaseCount {

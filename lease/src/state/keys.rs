@@ -90,13 +90,17 @@ impl State {
         let item = self.items.get_mut(key);
         let content = Arc::make_mut(&mut item.content);
         content.label_sets = self.label_sets.take(&content.label_sets);
-        content.created_by = self.creators.take(&content.created_by);
+        let bytes = content.body_bytes();
+        content.created_by = self.makers.change(item.space, &content.created_by, |made| {
+            made.items += 1;
+            made.body_bytes += bytes;
+        });
         let (queue, space, after) = (item.queue, item.space, Keys::of(item));
         if let Some(parent) = item.content.parent() {
             self.children.entry((space, parent.clone())).or_default().insert(key);
         }
         let content = Arc::clone(&item.content);
-        let live_queue = &mut self.queues[queue.0 as usize];
+        let live_queue = self.queues.get_mut(queue);
         let class = live_queue.ready.join(&content);
         live_queue.counts[after.state as usize] += 1;
         live_queue.items.insert(key);
@@ -113,7 +117,10 @@ impl State {
         let (queue, space, before) = (item.queue, item.space, Keys::of(item));
         let content = Arc::clone(&item.content);
         self.label_sets.give_back(&content.label_sets);
-        self.creators.give_back(&content.created_by);
+        self.makers.change(space, &content.created_by, |made| {
+            made.items -= 1;
+            made.body_bytes -= content.body_bytes();
+        });
         if let Some(parent) = content.parent() {
             let family = (space, parent.clone());
             if let Some(children) = self.children.get_mut(&family) {
@@ -125,7 +132,7 @@ impl State {
         }
         self.move_keys(key, &before, &Keys::none(before.state));
         let class = self.items.get(key).class;
-        let live_queue = &mut self.queues[queue.0 as usize];
+        let live_queue = self.queues.get_mut(queue);
         live_queue.counts[before.state as usize] -= 1;
         live_queue.items.remove(key);
         live_queue.ready.leave(class, &content);
@@ -166,7 +173,9 @@ impl State {
     fn move_keys(&mut self, key: ItemKey, before: &Keys, after: &Keys) {
         let item = self.items.get(key);
         let (space, queue_no, class, priority) = (item.space, item.queue, item.class, item.content.priority);
-        let queue = &mut self.queues[queue_no.0 as usize];
+        let queue = self.queues.get_mut(queue_no);
+        let max_leases = i64::from(queue.queue.policy.max_leases);
+        let mut was_capped = false;
         if before.state != after.state {
             queue.counts[before.state as usize] -= 1;
             queue.counts[after.state as usize] += 1;
@@ -230,6 +239,8 @@ impl State {
                 self.holdings.change(space, actor, |holdings| {
                     if had != has {
                         if let Some(lease) = had {
+                            was_capped |=
+                                has.is_none() && max_leases > 0 && holdings.leases_in(queue_no).all() >= max_leases;
                             holdings.remove_lease(lease, queue_no);
                         }
                         if let Some(lease) = has {
@@ -249,11 +260,14 @@ impl State {
                 });
             }
         }
+        if was_capped {
+            self.openings.note_capped(queue_no);
+        }
     }
 
     /// Whether a queue has lines to settle or to send away may have changed.
     pub(crate) fn note_work(&mut self, queue: QueueNo) {
-        if self.queues[queue.0 as usize].has_work(self.meta.activated) {
+        if self.queues.get(queue).has_work(self.meta.activated) {
             self.busy_queues.insert(queue);
         } else {
             self.busy_queues.remove(&queue);

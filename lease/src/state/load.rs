@@ -8,7 +8,9 @@ use crate::item::Content;
 use crate::line::{Line, Place};
 use crate::names::ItemId;
 use crate::numbers::{ItemNo, QueueNo, SpaceNo, Time};
+use crate::queue::Usage;
 use crate::record::{Key, StoredContent};
+use crate::space::Space;
 use crate::standing::Standing;
 use crate::state::items::{Item, ItemKey, Touched};
 use crate::state::openings::Openings;
@@ -88,15 +90,21 @@ impl State {
             match key {
                 Key::Space(no) => {
                     state.expect(no.0 as usize == state.spaces.len(), "a space")?;
-                    let space: crate::space::Space = decode(value).map_err(bad)?;
+                    let space: Space = decode(value).map_err(bad)?;
                     state.space_numbers.insert(space.name.clone(), no);
                     state.spaces.push(space);
                 }
                 Key::Queue(no) => {
-                    state.expect(no.0 as usize == state.queues.len(), "a queue")?;
                     let queue: crate::queue::Queue = decode(value).map_err(bad)?;
                     state.queue_numbers.insert((queue.space, queue.name.clone()), no);
-                    state.queues.push(LiveQueue::new(queue));
+                    state.queues.insert(LiveQueue::new(queue, None));
+                }
+                Key::QueueUsage(no) => {
+                    state.expect(state.queues.find(no).is_some(), "a queue")?;
+                    let usage: Usage = decode(value).map_err(bad)?;
+                    let space = state.queue(no).queue.space;
+                    state.makers.change(space, &usage.made_by, |made| made.queues += 1);
+                    state.queue_mut(no).usage = Some(usage);
                 }
                 Key::Content(no) => {
                     contents.insert(no, decode(value).map_err(bad)?);
@@ -104,7 +112,7 @@ impl State {
                 Key::Standing(no) => {
                     let StoredContent { id, space, queue, content } =
                         contents.remove(&no).ok_or_else(|| LoadError::Missing(format!("the content of item {no}")))?;
-                    state.expect((queue.0 as usize) < state.queues.len(), "an item's queue")?;
+                    state.expect(state.queues.find(queue).is_some(), "an item's queue")?;
                     let standing = decode(value).map_err(bad)?;
                     keys.insert(no, state.items.insert(Item::new(no, id, space, queue, content, standing)));
                 }
@@ -118,6 +126,8 @@ impl State {
                     let key = *keys.get(&no).ok_or_else(|| LoadError::Missing(format!("item {no}")))?;
                     let place: Place = decode(value).map_err(bad)?;
                     state.deadlines.places.insert((place.ends_at(), key, place_no));
+                    let space = state.items.get(key).space;
+                    state.holdings.change(space, &place.holder.actor, |holdings| holdings.places += 1);
                     state.items.get_mut(key).line.get_or_insert_default().insert(place_no, place);
                 }
                 Key::Worker(space, who) => {
@@ -148,9 +158,11 @@ impl State {
             }
             state.index(key);
         }
-        for queue in 0..state.queues.len() {
-            state.note_work(QueueNo(u32::try_from(queue).expect("a queue number")));
+        for queue in state.queues.numbers() {
+            state.note_work(queue);
+            state.note_blank(queue);
         }
+        state.check_queues()?;
         // Nobody waited for what was there before.
         state.openings = Openings::default();
         state.hash = hash;
@@ -161,6 +173,16 @@ impl State {
         if holds { Ok(()) } else { Err(LoadError::Missing(what.into())) }
     }
 
+    /// Numbers of queues have gaps: how many there are stands with the space.
+    fn check_queues(&self) -> Result<(), LoadError> {
+        let mut counts: BTreeMap<SpaceNo, u64> = BTreeMap::new();
+        for queue in self.queues.iter() {
+            *counts.entry(queue.queue.space).or_default() += 1;
+        }
+        let count = |space: &Space| counts.get(&space.no).copied().unwrap_or(0);
+        self.expect(self.spaces.iter().all(|space| count(space) == space.counts.queues), "a queue")
+    }
+
     /// Every live record: what [`State::load`] makes this state from again.
     #[must_use]
     pub fn dump(&self) -> Changes {
@@ -169,8 +191,13 @@ impl State {
         for space in &self.spaces {
             records.put(&Key::Space(space.no), space);
         }
-        for queue in &self.queues {
+        for queue in self.queues.iter() {
             records.put(&Key::Queue(queue.queue.no), &queue.queue);
+        }
+        for queue in self.queues.iter() {
+            if let Some(usage) = &queue.usage {
+                records.put(&Key::QueueUsage(queue.queue.no), usage);
+            }
         }
         let mut items: Vec<_> = self.items.iter().collect();
         items.sort_unstable_by_key(|(key, _)| *key);

@@ -29,11 +29,13 @@ pub(crate) struct Openings {
     families: Vec<(SpaceNo, ItemId)>,
     /// Queues with another flow or policy.
     queues: BTreeSet<QueueNo>,
+    /// Queues in which an actor gave a lease back who had as many as it may.
+    capped: BTreeSet<QueueNo>,
 }
 
 impl Openings {
     fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.families.is_empty() && self.queues.is_empty()
+        self.items.is_empty() && self.families.is_empty() && self.queues.is_empty() && self.capped.is_empty()
     }
 
     pub(crate) fn note_item(&mut self, queue: QueueNo, key: ItemKey) {
@@ -42,6 +44,10 @@ impl Openings {
 
     pub(crate) fn note_queue(&mut self, queue: QueueNo) {
         self.queues.insert(queue);
+    }
+
+    pub(crate) fn note_capped(&mut self, queue: QueueNo) {
+        self.capped.insert(queue);
     }
 
     /// Forgets the last note, if it was about this item.
@@ -104,7 +110,7 @@ impl State {
         for items in noted.items.chunk_by(|(one, _), (next, _)| one == next) {
             let queue = items[0].0;
             if !noted.queues.contains(&queue) {
-                openings.push((queue, self.callers_for(queue, items)));
+                openings.push((queue, self.callers_for(queue, items, noted.capped.contains(&queue))));
             }
         }
         if !noted.queues.is_empty() {
@@ -114,6 +120,7 @@ impl State {
         // The room is used again.
         noted.items.clear();
         noted.queues.clear();
+        noted.capped.clear();
         self.openings = noted;
         let told = openings.into_iter().filter_map(|(queue, callers)| self.opening(queue, callers));
         told.collect()
@@ -127,14 +134,14 @@ impl State {
     }
 
     /// How many callers these items of a queue are for.
-    fn callers_for(&self, no: QueueNo, items: &[(QueueNo, ItemKey)]) -> u32 {
+    fn callers_for(&self, no: QueueNo, items: &[(QueueNo, ItemKey)], was_capped: bool) -> u32 {
         let queue = self.queue(no);
         let is_free = |key: ItemKey| self.items.get_live(key).is_some_and(Item::is_free_for_someone);
         let free = items.iter().filter(|(_, key)| is_free(*key)).count();
         // The others made room, which matters where there was too little of it.
         let was_full =
             queue.queue.policy.concurrency > 0 && queue.room_behind(queue.settle.len()) <= items.len() as i64;
-        let callers = if was_full || queue.queue.policy.max_leases > 0 { items.len() } else { free };
+        let callers = if was_full || was_capped { items.len() } else { free };
         u32::try_from(callers).unwrap_or(u32::MAX)
     }
 

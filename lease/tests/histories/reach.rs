@@ -4,7 +4,7 @@ use lease::changes::Change;
 use lease::command::{Command, Entry};
 use lease::encoding::decode;
 use lease::event::What;
-use lease::record::{STANDING, WAKE};
+use lease::record::{QUEUE, STANDING, WAKE};
 use lease::standing::Standing;
 use lease::{Applied, Code, Outcome, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,8 @@ pub(crate) struct Reach {
     pub(crate) events: BTreeMap<&'static str, u64>,
     pub(crate) evictions: u64,
     pub(crate) wakes: u64,
+    /// Queues that nobody used and that went away.
+    pub(crate) queues_gone: u64,
     pub(crate) settled: u64,
     pub(crate) all_granted: u64,
     pub(crate) late_ends: u64,
@@ -153,6 +155,9 @@ impl Reach {
             self.late_ends += u64::from(is_late);
         }
         for change in applied.changes.iter() {
+            if let Change::Remove { key } = change {
+                self.queues_gone += u64::from(key[0] == QUEUE);
+            }
             let Change::Put { key, value } = change else { continue };
             match key[0] {
                 WAKE => self.wakes += 1,
@@ -184,6 +189,7 @@ impl Reach {
         self.commands += other.commands;
         self.evictions += other.evictions;
         self.wakes += other.wakes;
+        self.queues_gone += other.queues_gone;
         self.settled += other.settled;
         self.all_granted += other.all_granted;
         self.late_ends += other.late_ends;
@@ -200,13 +206,14 @@ impl Reach {
         missing.extend(commands.map(|name| format!("no {name} was accepted")));
         let events = What::KINDS.into_iter().filter(|kind| !self.events.contains_key(kind));
         missing.extend(events.map(|kind| format!("nothing was {kind}")));
-        // 1,000 dependents are beyond a history of 50 items.
-        let beyond = Code::TooManyDependents;
-        let codes = Code::ALL.into_iter().filter(|code| *code != beyond && !self.refused.contains_key(code));
+        // 1,000 dependents are beyond a history of 50 items, and millions of requests beyond any.
+        let beyond = [Code::TooManyDependents, Code::RateLimited];
+        let codes = Code::ALL.into_iter().filter(|code| !beyond.contains(code) && !self.refused.contains_key(code));
         missing.extend(codes.map(|code| format!("nothing was refused with {code}")));
         let counts = [
             (self.evictions, "no lease made room for another"),
             (self.wakes, "no dependent was woken"),
+            (self.queues_gone, "no unused queue went away"),
             (self.settled, "no settle list was drained"),
             (self.all_granted, "no batch of all or none was granted"),
             (self.late_ends, "nothing was ended late"),

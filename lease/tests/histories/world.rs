@@ -431,6 +431,7 @@ impl World {
             }
             Verb::SetPolicy => self.set_policy(),
             Verb::Pause => Command::Pause { queue: self.queue() },
+            Verb::Unpause if self.random.percent(30) => Command::Unpause { queue: self.unused_queue() },
             Verb::Unpause => Command::Unpause { queue: self.queue() },
             Verb::Drain => Command::Drain { queue: self.queue() },
             Verb::SetSpacePolicy => Command::SetSpacePolicy(self.space_policy()),
@@ -576,6 +577,11 @@ impl World {
 
     fn queue(&mut self) -> QueueName {
         self.random.pick(&self.queues).clone()
+    }
+
+    /// One in which nothing is ever created.
+    fn unused_queue(&mut self) -> QueueName {
+        QueueName::new(&format!("unused{}", self.random.below(3))).expect("a name")
     }
 
     fn item(&mut self, space: &SpaceName) -> ItemId {

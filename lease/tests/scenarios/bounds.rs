@@ -63,7 +63,8 @@ scenarios! {
      "#]];
 
     a_session_has_ten_thousand_leases_and_no_more:
-    "0s   ada creates many in ops: a1..a1000
+    "0s   op sets ops, max_leases 0
+     0s   ada creates many in ops: a1..a1000
      &    ada creates many in ops: b1..b1000
      &    ada creates many in ops: c1..c1000
      &    ada creates many in ops: d1..d1000
@@ -88,11 +89,38 @@ scenarios! {
      &    ada renews all
      3s   ada releases a7
      &    ada claims y, taking over" => expect![[r#"
-         0s   created: a1 r1, queued, ... 998 more ..., created: a1000 r1000, queued | ... 9 more ... | created: x r10001, queued, created: y r10002, queued, created: z r10003, queued
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a1 r2, queued, ... 998 more ..., created: a1000 r1001, queued | ... 9 more ... | created: x r10002, queued, created: y r10003, queued, created: z r10004, queued
          0s   granted: ada holds a1, token 1, until 15m, ... 98 more ..., granted: ada holds a100, token 100, until 15m | ... 99 more ... | granted: bob holds z, token 10000, until 15m
          1s   [refused: all_or_none, refused: too_many_leases, max 10000] | granted: ada holds j1000, token 10001, until 901s | empty: too many leases, retry after 1s | refused: too_many_leases, max 10000 | waiting: place 0 of 1 | granted: ada/two holds y, token 10002, until 901s
          2s   refused: too_many_leases, max 10000 | released: z, unassigned, queued | renewed all: 10000, 15m left, renew after 5m; left_line: ada (too_many_leases)
          3s   released: a7, unassigned, queued | granted: ada holds y, token 10003, until 903s, first at 1s; taken_over: ada/two's y, token 10002
+     "#]];
+
+    an_actor_has_ten_thousand_leases_in_a_queue_unless_an_operator_says_otherwise:
+    "0s   ada creates many in ops: a1..a1000
+     &    ada creates many in ops: b1..b1000
+     &    ada creates many in ops: c1..c1000
+     &    ada creates many in ops: d1..d1000
+     &    ada creates many in ops: e1..e1000
+     &    ada creates many in ops: f1..f1000
+     &    ada creates many in ops: g1..g1000
+     &    ada creates many in ops: h1..h1000
+     &    ada creates many in ops: i1..i1000
+     &    ada creates many in ops: j1..j1000
+     &    ada creates many in ops: x; y; z
+     &    ada creates other in dev
+     0s   bob/s*200 takes next of ops, count 50
+     1s   bob/s7 claims x
+     &    bob claims other
+     &    cid claims x
+     2s   op sets ops, max_leases 10001
+     2s   bob/s7 claims y" => expect![[r#"
+         0s   created: a1 r1, queued, ... 998 more ..., created: a1000 r1000, queued | ... 10 more ... | created: other r10004, queued
+         0s   granted: bob/s1 holds a1, token 1, until 15m, ... 48 more ..., granted: bob/s1 holds a50, token 50, until 15m | ... 198 more ... | granted: bob/s200 holds j951, token 9951, until 15m, ... 48 more ..., granted: bob/s200 holds j1000, token 10000, until 15m
+         1s   refused: too_many_leases, max 10000 | granted: bob holds other, token 10001, until 901s | granted: cid holds x, token 10002, until 901s
+         2s   policy of ops: version 1; policy_changed: version 1
+         2s   granted: bob/s7 holds y, token 10003, until 902s
      "#]];
 
     there_are_ten_thousand_spaces_and_no_more:

@@ -13,7 +13,8 @@
 //! Commands read like sentences, options follow after commas (`verbs.rs` has every verb). `... as r1` names the request
 //! id, `... as r1 again` marks a repeat, `... as r1 again after 90s` one that says how long ago it was first sent; without
 //! it every line has an id of its own. `TIME eve watches` is no entry: it shows all events so far, as eve may see them. Nor
-//! is `TIME wakes`: it shows how many callers who wait in `next` the entry before it tells to look again, by queue.
+//! is `TIME wakes`: it shows how many callers who wait in `next` the entry before it tells to look again, by queue. `TIME
+//! queues` shows which queues there are.
 //!
 //! The rendering has one line a step: the outcomes, then the events. The event that an outcome promises anyway (created,
 //! granted, joined, released) must be there and is not repeated. Under the surface each step runs on two replicas, one
@@ -45,6 +46,7 @@ pub(crate) fn tell(script: &str) -> (String, Covered) {
             StepKind::Entry(requests) => world.apply(&step, requests),
             StepKind::Watch(viewer) => world.watch(viewer),
             StepKind::Wakes => world.wakes(),
+            StepKind::Queues => world.queues(),
         };
         let line = format!("{:<4} {}", step.time, if said.is_empty() { "nothing" } else { &said });
         text.push_str(line.trim_end());

@@ -208,7 +208,7 @@ fn repeated(is_now: bool) -> String {
 }
 
 /// Of more than so many only the first and the last.
-fn shortened(mut told: Vec<String>, max: usize) -> Vec<String> {
+pub(super) fn shortened(mut told: Vec<String>, max: usize) -> Vec<String> {
     if told.len() > max {
         let last = told.len() - 1;
         told.splice(1..last, [format!("... {} more ...", last - 1)]);
@@ -259,7 +259,9 @@ fn refusal(refusal: &Refusal) -> String {
             }
             told
         }
-        Refusal::Reserved { retry_after } | Refusal::QueueFull { retry_after } => {
+        Refusal::Reserved { retry_after }
+        | Refusal::QueueFull { retry_after }
+        | Refusal::RateLimited { retry_after } => {
             format!("{code}, retry after {}", span(*retry_after))
         }
         Refusal::AlreadyClaimed(conflict) => {

@@ -206,7 +206,7 @@ scenarios! {
     "0s   ada creates disk in ops
      0s   ada claims disk for 10m as r1
      1s   ada claims disk for 10m as r1 again
-     2s   mob@nowhere fills 4000 batches
+     2s   mob*130@nowhere fills 31 batches
      3s   ada claims disk for 10m as r1 again
      4s   ada claims disk for 10m as r2 again
      5s   ada claims disk for 10m as r3
@@ -215,12 +215,42 @@ scenarios! {
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 10m
          1s   again granted: ada holds disk, token 1, until 10m, 599s left
-         2s   [] [refused: not_found, ... 998 more ..., refused: not_found] | ... 3998 more ... | [] [refused: not_found, ... 998 more ..., refused: not_found]
+         2s   [] [refused: not_found, ... 998 more ..., refused: not_found] | ... 4028 more ... | [] [refused: not_found, ... 998 more ..., refused: not_found]
          3s   refused: request_forgotten
          4s   refused: request_forgotten
          5s   renewed: ada holds disk, token 1, until 605s
          6s   renewed: disk until 606s, renew after 200s
          122s renewed: ada holds disk, token 1, until 722s
+     "#]];
+
+    one_who_fills_the_memory_is_told_to_come_back_and_pushes_out_nobody:
+    "0s   ada creates disk in ops
+     0s   ada claims disk for 10m as r1
+     1s   hog@nowhere fills 3000 batches
+     2s   hog@nowhere fills 1 batch
+     2s   hog creates tape in ops
+     2s   hog creates tape in ops as h1 again
+     &    hog renews all
+     3s   ada claims disk for 10m as r1 again
+     3s   bob creates fan in ops as b1
+     4s   bob creates fan in ops as b1 again
+     5s   hog creates tape in ops as h1
+     121s tick
+     121s tick
+     122s hog creates tape in ops as h1" => expect![[r#"
+         0s   created: disk r1, queued
+         0s   granted: ada holds disk, token 1, until 10m
+         1s   [] [refused: not_found, ... 998 more ..., refused: not_found] | ... 2998 more ... | refused: rate_limited, retry after 1s
+         2s   refused: rate_limited, retry after 1s
+         2s   created: tape r3, queued
+         2s   exists: tape r3, queued | renewed all: 0
+         3s   again granted: ada holds disk, token 1, until 10m, 597s left
+         3s   created: fan r4, queued
+         4s   again created: fan r4, queued
+         5s   exists: tape r3, queued
+         121s nothing
+         121s nothing
+         122s exists: tape r3, queued
      "#]];
 
     /// A sender that slept sends its request again: it must not be handed a second item.

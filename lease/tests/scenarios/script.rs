@@ -24,6 +24,7 @@ pub(crate) enum StepKind {
     Entry(Vec<Request>),
     Watch(Caller),
     Wakes,
+    Queues,
 }
 
 /// The steps of a script, in order; what setup lines say holds for the steps behind them.
@@ -162,6 +163,9 @@ impl Iterator for Script<'_> {
             }
             if line.says("wakes") {
                 return Some(step(StepKind::Wakes));
+            }
+            if line.says("queues") {
+                return Some(step(StepKind::Queues));
             }
             let mut requests = if line.says("tick") { Vec::new() } else { self.requests(line) };
             while let Some(more) = self.lines.front().and_then(|line| line.strip_prefix('&')) {

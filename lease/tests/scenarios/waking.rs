@@ -185,6 +185,27 @@ scenarios! {
          1s   granted: ada holds b, token 2, until 901s
      "#]];
 
+    /// Whoever has fewer leases than it may was kept from nothing.
+    an_end_of_a_lease_wakes_nobody_for_an_actor_below_its_maximum:
+    "0s   op sets ops, max_leases 2
+     0s   ada creates many in ops: a; b; c
+     0s   ada takes next of ops
+     1s   ada completes a with token 1
+     1s   wakes
+     2s   ada takes next of ops, count 2
+     3s   ada completes b with token 2
+     &    ada completes c with token 3
+     3s   wakes" => expect![[r#"
+         0s   policy of ops: version 1; policy_changed: version 1
+         0s   created: a r2, queued, created: b r3, queued, created: c r4, queued
+         0s   granted: ada holds a, token 1, until 15m
+         1s   now: a complete; completed: ada's a, token 1
+         1s   nobody
+         2s   granted: ada holds b, token 2, until 902s, granted: ada holds c, token 3, until 902s
+         3s   now: b complete | now: c complete; completed: ada's b, token 2; completed: ada's c, token 3
+         3s   2 of ops
+     "#]];
+
     a_queue_that_is_opened_wakes_all_and_a_closed_one_nobody:
     "0s   ada creates a in ops
      1s   op pauses ops

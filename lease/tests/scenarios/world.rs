@@ -8,7 +8,7 @@ use lease::changes::{Change, Changes};
 use lease::event::What;
 use lease::invariants::Witness;
 use lease::names::{ItemId, SpaceName};
-use lease::numbers::{EventNumber, Time};
+use lease::numbers::{EventNumber, QueueNo, Time};
 use lease::record::Key;
 use lease::{Entry, Event, Opening, Outcome, Records, Request, Salt, State};
 use std::collections::BTreeMap;
@@ -128,6 +128,17 @@ impl World {
         };
         let told: Vec<_> = self.openings.iter().map(of).collect();
         if told.is_empty() { "nobody".into() } else { told.join(", ") }
+    }
+
+    /// The queues of all spaces, in the order of their numbers.
+    pub(crate) fn queues(&self) -> String {
+        let mut names = Vec::new();
+        let mut from = QueueNo(0);
+        while let Some((no, _, stats)) = self.state.queue_from(from) {
+            names.push(format!("{}: {}", no.0, stats.queue));
+            from = QueueNo(no.0 + 1);
+        }
+        render::shortened(names, 9).join(", ")
     }
 
     /// All events so far, as this viewer may see them.

@@ -108,9 +108,8 @@ impl Walk {
     /// Goes on a little; false: there is nothing more.
     fn step(&mut self, state: &State) -> bool {
         let Some((no, queue, mut depth, after)) = self.counting.take() else {
-            let no = QueueNo(self.next);
-            let Some((space, stats)) = state.queue_numbered(no) else { return false };
-            self.next += 1;
+            let Some((no, space, stats)) = state.queue_from(QueueNo(self.next)) else { return false };
+            self.next = no.0 + 1;
             let depth = Depth::from(&stats);
             let queue = (space.clone(), stats.queue);
             if depth.lines == 0 {

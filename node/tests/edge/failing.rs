@@ -64,8 +64,10 @@ async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
     let client = edge.world.client();
     let next = Command::Next(Next { count: NEXT_COUNT, ..Next::new(lease::names::QueueName::new("none").unwrap()) });
     let requests = REQUESTS_MAX / u64::from(NEXT_COUNT) + 1;
-    for _ in 0..requests.div_ceil(FRAME) {
-        let mut frame: Vec<_> = (0..FRAME).map(|_| crate::client::request("mob", next.clone())).collect();
+    for first in (0..requests.div_ceil(FRAME)).map(|frame| frame * FRAME) {
+        // Of many actors: one alone pushes out nobody.
+        let asked = |number: u64| crate::client::request(&format!("mob-{}", number / 150), next.clone());
+        let mut frame: Vec<_> = (first..first + FRAME).map(asked).collect();
         frame.iter_mut().for_each(|request| request.caller.rights.clear());
         let requests = Blob(encode(&frame).into());
         let reply = client.ask(leader, NodeQuestion::Forward { requests }).await;
