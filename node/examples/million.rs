@@ -283,6 +283,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         start,
         learner: false,
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
+        disk_free_min: None,
         tls: None,
         // A node that joins gets a snapshot.
         raft: RaftSettings { entries_kept: 100, ..RaftSettings::default() },

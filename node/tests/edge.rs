@@ -38,6 +38,8 @@ mod form;
 mod hostile;
 #[path = "edge/interregnum.rs"]
 mod interregnum;
+#[path = "edge/low_disk.rs"]
+mod low_disk;
 #[path = "edge/metrics.rs"]
 mod metrics;
 #[path = "edge/overload.rs"]

@@ -218,6 +218,8 @@ pub enum NodeQuestion {
     Change(Change),
     /// How a member is, for the cluster's status: more than `Status` tells.
     Report,
+    /// How much room its file system has.
+    Disk,
 }
 
 /// What an operator changes about a cluster. Each may be asked for again.
@@ -276,6 +278,20 @@ pub enum NodeReply {
         leader: NodeId,
     },
     Report(ReportReply),
+    Disk(DiskReply),
+    /// It has not happened: disk space is low, and not all of it keeps or ends a lease.
+    LowOnDisk {
+        why: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskReply {
+    /// Bytes.
+    pub free: u64,
+    /// With fewer it is low.
+    pub floor: u64,
+    pub is_low: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

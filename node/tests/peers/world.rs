@@ -91,7 +91,7 @@ impl Service for Answering {
             }
             NodeQuestion::Status => NodeReply::Unknown { why: format!("hello, node {from}") },
             NodeQuestion::Change(_) => NodeReply::Changed { leader: self.identity.node },
-            NodeQuestion::Report => NodeReply::NotLeader { leader: None },
+            NodeQuestion::Report | NodeQuestion::Disk => NodeReply::NotLeader { leader: None },
         }
     }
 
