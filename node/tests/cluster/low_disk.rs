@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Above what is free, so that a node with it is low, and not so far that it stops.
 fn above_what_is_free(world: &World) -> u64 {
-    let found = rustix::fs::statvfs(&world.directory(1)).unwrap();
+    let found = rustix::fs::statvfs(world.directory(1)).unwrap();
     found.f_bavail * found.f_frsize / 2 * 3
 }
 

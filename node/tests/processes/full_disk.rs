@@ -38,6 +38,13 @@ impl SmallDisk {
         }
     }
 
+    /// Somebody else fills it, but for so much.
+    fn leave(&self, free: u64) {
+        let found = rustix::fs::statvfs(&self.0).unwrap();
+        let bytes = (found.f_bavail * found.f_frsize).saturating_sub(free);
+        std::fs::write(self.0.join("not-tenures"), vec![1; usize::try_from(bytes).unwrap()]).unwrap();
+    }
+
     fn grow(&self, megabytes: u32) {
         let size = format!("remount,size={megabytes}m");
         assert!(Run::new("mount").args(["-o", &size]).arg(&self.0).status().unwrap().success());
@@ -62,14 +69,17 @@ fn large(dice: &mut Dice, name: &str, count: usize) -> Command {
     Command::CreateMany((0..count).map(new).collect())
 }
 
-/// Asks for more and more items, of any node, until `is_over`. Says how many it was given.
+/// Asks for more and more items, of whoever leads, until `is_over`. Says how many it was given.
 async fn flood(client: &Client, mut is_over: impl FnMut(&Submitted) -> bool) -> usize {
     let mut dice = Dice(7);
-    let mut given = 0;
+    let (mut given, mut node) = (0, 1);
     for round in 0.. {
         assert!(round < 2_000, "{given} batches fit into {MEGABYTES} MiB");
         let asked = request("ada", large(&mut dice, &format!("large-{round}"), 20));
-        let submitted = client.submit(round % 3 + 1, &asked).await;
+        let submitted = client.submit(node, &asked).await;
+        if let Submitted::NotTaken(leader) = &submitted {
+            node = leader.unwrap_or(node % 3 + 1);
+        }
         given += usize::from(matches!(submitted, Submitted::Answered(_)));
         if is_over(&submitted) {
             return given;
@@ -111,6 +121,7 @@ async fn stops_and_comes_back(small: NodeId) {
     assert!(matches!(renewed, Outcome::Renewed(_)), "{renewed:?}");
 
     // Without room it waits, and touches nothing.
+    disk.leave(100_000_000);
     world.start(small);
     crate::client::until("it says that it waits", async || world.words(small).contains("waiting for room")).await;
     world.check_alive();

@@ -26,7 +26,7 @@ fn its_version_is_said_under_its_name() {
 }
 
 #[test]
-fn bad_options_end_with_1_and_a_word_on_stderr_and_change_nothing() {
+fn bad_options_end_with_an_exit_code_of_their_own_and_a_word_on_stderr_and_change_nothing() {
     let world = World::empty();
     let there = ["--node-id", "1", "--data", "d", "--peer-listen", "127.0.0.1:0"];
     let both = [&there[..], &["--bootstrap", "--join", "127.0.0.1:1"]].concat();
