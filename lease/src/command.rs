@@ -399,6 +399,26 @@ impl Command {
         entries.max(1) as u64
     }
 
+    /// Whether it only keeps what its caller holds, or gives it up: nothing new is made, claimed or changed. This goes on where
+    /// disks are short of space.
+    #[must_use]
+    pub fn keeps_or_ends(&self) -> bool {
+        match self {
+            Self::Renew(_)
+            | Self::RenewAll(_)
+            | Self::Extend(_)
+            | Self::Release(_)
+            | Self::Reserve(_)
+            | Self::Withdraw { .. }
+            | Self::HandOn(_)
+            | Self::Complete(_)
+            | Self::Fail(_)
+            | Self::Cancel(_) => true,
+            Self::ClaimMany(many) => many.claims.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Renewals are idempotent by their token and are not remembered.
     pub(crate) fn is_renewal(&self) -> bool {
         matches!(self, Self::Renew(_) | Self::RenewAll(_))
@@ -408,6 +428,17 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_of_releases_only_ends_what_is_held() {
+        let item = ItemId::new("a").unwrap();
+        let release = Release { item: item.clone(), token: None, keep_assignment: false };
+        let many =
+            |claims| Command::ClaimMany(ClaimMany { claims, releases: vec![release.clone()], all_or_none: false });
+        assert!(many(vec![]).keeps_or_ends() && !many(vec![Claim::new(item.clone())]).keeps_or_ends());
+        assert!(Command::Release(release.clone()).keeps_or_ends());
+        assert!(!Command::Claim(Claim::new(item)).keeps_or_ends());
+    }
 
     #[test]
     fn a_batch_counts_as_its_entries() {

@@ -285,6 +285,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         join_secret: None,
         admitted: node::admission::Admitted::new(),
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
+        disk_free_min: None,
         tls: None,
         // A node that joins gets a snapshot.
         raft: RaftSettings { entries_kept: 100, ..RaftSettings::default() },

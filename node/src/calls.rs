@@ -48,6 +48,8 @@ pub enum Forwarded {
     Answered(Vec<Outcome>),
     /// Nothing of it entered any log: it may be sent again.
     NotTaken(String),
+    /// The same, because of [`crate::propose::NoOutcome::LowOnDisk`]: what keeps or ends a lease may be sent again at once.
+    LowOnDisk(String),
     /// It may have happened.
     Unknown(String),
 }

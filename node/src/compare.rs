@@ -17,6 +17,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Comparisons that a difference may stay open for: about a minute, in which a node that is restarted is back.
 const OPEN_COMPARISONS: u32 = 6;
 
+/// In every reason that this gives.
+pub(crate) const DIFFERS: &str = "this node's state differs from that of nodes";
+
 /// Compares until it finds that this node must stop, and stops it.
 pub(crate) async fn run<C: Types, D: StateDisk, P: Calls>(
     id: NodeId,
@@ -88,7 +91,7 @@ impl Comparison {
                 Verdict::Disputed(nodes) => disputed = disputed.or(Some((mark.index, nodes))),
                 Verdict::IsOdd(nodes) => {
                     return Err(format!(
-                        "this node's state differs from that of nodes {nodes:?} at index {}: it must not go on. Keep its \
+                        "{DIFFERS} {nodes:?} at index {}: it must not go on. Keep its \
                          directory for the makers of Tenure, remove node {} from the cluster and add a new one",
                         mark.index, self.id
                     ));
@@ -122,7 +125,7 @@ impl Comparison {
         if *comparisons >= OPEN_COMPARISONS {
             let silent: Vec<_> = others.iter().map(|(node, _)| node).filter(|node| !with.contains(node)).collect();
             return Err(format!(
-                "this node's state differs from that of nodes {with:?} at index {index}, and nodes {silent:?} did not say \
+                "{DIFFERS} {with:?} at index {index}, and nodes {silent:?} did not say \
                  theirs: nobody knows whose is right, so it must not go on. Keep the directories of all nodes. Start nodes \
                  {silent:?} first, then nodes {with:?} and this one: the odd one stops again, and is the one to replace. If \
                  nodes {silent:?} are lost, restore the newest backup from before that index"

@@ -179,6 +179,19 @@ pub struct Options {
     /// Entries kept behind a snapshot, for nodes that were away
     #[arg(long, env = "TENURED_ENTRIES_KEPT", value_name = "ENTRIES", hide_short_help = true)]
     pub entries_kept: Option<u64>,
+
+    /// A snapshot is also taken after this many bytes of entries, 256 MiB if not given
+    #[arg(long, env = "TENURED_SNAPSHOT_BYTES", value_name = "BYTES", hide_short_help = true)]
+    pub snapshot_bytes: Option<u64>,
+
+    /// Bytes of entries kept behind a snapshot, 256 MiB if not given; four times as many for a member that lacks them
+    #[arg(long, env = "TENURED_LOG_BYTES_KEPT", value_name = "BYTES", hide_short_help = true)]
+    pub log_bytes_kept: Option<u64>,
+
+    /// Free disk space below which new work is refused, the lower of 1 GiB and a tenth of the file system if not given; below a
+    /// quarter of it the node stops, and waits for half of it to start
+    #[arg(long, env = "TENURED_DISK_FREE_MIN", value_name = "BYTES", hide_short_help = true)]
+    pub disk_free_min: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
@@ -263,6 +276,9 @@ impl Options {
             election_max_ms: self.election_max_ms.or(file.election_max_ms),
             snapshot_every: self.snapshot_every.or(file.snapshot_every),
             entries_kept: self.entries_kept.or(file.entries_kept),
+            snapshot_bytes: self.snapshot_bytes.or(file.snapshot_bytes),
+            log_bytes_kept: self.log_bytes_kept.or(file.log_bytes_kept),
+            disk_free_min: self.disk_free_min.or(file.disk_free_min),
         }
     }
 
@@ -319,6 +335,7 @@ impl Options {
             join_secret: self.join_secret()?,
             admitted: self.admitted()?,
             events_kept_for: Duration::from_secs(u64::from(hours) * 60 * 60),
+            disk_free_min: self.disk_free_min,
             raft,
             log: LogOptions::default(),
             known_rules: RULES_VERSION,
@@ -537,6 +554,8 @@ impl Options {
             election_max: millis(self.election_max_ms, usual.election_max),
             snapshot_every: self.snapshot_every.unwrap_or(usual.snapshot_every),
             entries_kept: self.entries_kept.unwrap_or(usual.entries_kept),
+            snapshot_bytes: self.snapshot_bytes.unwrap_or(usual.snapshot_bytes),
+            bytes_kept: self.log_bytes_kept.unwrap_or(usual.bytes_kept),
             ..usual
         };
         if raft.heartbeat.is_zero() || raft.heartbeat * 2 > raft.election_min {
@@ -545,8 +564,8 @@ impl Options {
         if raft.election_min >= raft.election_max {
             return wrong("--election-min-ms must be below --election-max-ms");
         }
-        if raft.snapshot_every == 0 {
-            return wrong("--snapshot-every must be above 0");
+        if raft.snapshot_every == 0 || raft.snapshot_bytes == 0 {
+            return wrong("--snapshot-every and --snapshot-bytes must be above 0");
         }
         Ok(raft)
     }
@@ -586,7 +605,7 @@ pub fn describe(settings: &Settings) -> String {
     };
     format!(
         "node {}\ndata in {}\nlistens to nodes at {}, is reached at {address}, {}\n{callers}\n{start}\nheartbeat {} ms, election after \
-         {} to {} ms, snapshot every {} entries, {} entries kept\nevents kept for {} hours\n",
+         {} to {} ms, snapshot every {} entries or {} bytes, {} entries and {} bytes kept\nevents kept for {} hours\n{}\n",
         settings.node,
         data.display(),
         settings.peer_listen,
@@ -595,8 +614,15 @@ pub fn describe(settings: &Settings) -> String {
         settings.raft.election_min.as_millis(),
         settings.raft.election_max.as_millis(),
         settings.raft.snapshot_every,
+        settings.raft.snapshot_bytes,
         settings.raft.entries_kept,
+        settings.raft.bytes_kept,
         settings.events_kept_for.as_secs() / 3_600,
+        settings.disk_free_min.map_or_else(
+            || "new work is refused below 1 GiB of free disk space, or a tenth of the file system if that is less"
+                .into(),
+            |floor| format!("new work is refused below {floor} bytes of free disk space"),
+        ),
     )
 }
 
@@ -641,6 +667,7 @@ mod tests {
         assert!(refusal("node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'").contains("over TLS"));
         assert!(refusal(&format!("{there}heartbeat_ms = 300")).contains("half"));
         assert!(refusal(&format!("{there}election_min_ms = 600")).contains("below"));
+        assert!(refusal(&format!("{there}snapshot_bytes = 0")).contains("--snapshot-bytes"));
     }
 
     #[test]

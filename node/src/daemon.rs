@@ -3,6 +3,7 @@
 use crate::admin::Admin;
 use crate::admission::Admitted;
 use crate::certificates;
+use crate::disk_space::{self, Floor};
 use crate::edge::cursor::Cursors;
 use crate::edge::front::Front;
 use crate::edge::gate::{Gate, GateLimits};
@@ -14,6 +15,7 @@ use crate::edge::unsent::{Unsent, UnsentLimits};
 use crate::edge::watch::PATIENCE;
 use crate::edge::{Edge, Shared, awaiting};
 use crate::identity::{Authenticator, Tokens};
+use crate::log_size;
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
 use crate::peers::connection::Peers;
@@ -39,7 +41,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
@@ -74,6 +76,8 @@ pub struct Settings {
     pub admitted: Admitted,
     /// Events of the past are kept at least so long.
     pub events_kept_for: Duration,
+    /// Free bytes below which new work is refused. None: as fits the file system.
+    pub disk_free_min: Option<u64>,
     pub tls: Option<PeerTls>,
     pub raft: RaftSettings,
     pub log: LogOptions,
@@ -184,6 +188,8 @@ pub struct Daemon {
     edge: Option<EdgeServer>,
     member: Member,
     log: LogMonitor,
+    /// Why it has to stop for want of disk space.
+    out_of_space: Arc<OnceLock<String>>,
 }
 
 impl Daemon {
@@ -196,6 +202,10 @@ impl Daemon {
             await_backup(&settings).await?;
             settings.start = Start::Bootstrap;
         }
+        let floor = Floor::new(settings.directory.clone(), settings.disk_free_min);
+        disk_space::wait_for_room(&floor)
+            .await
+            .map_err(doing("the free space of the file system cannot be found out"))?;
         let listener = TcpListener::bind(&settings.peer_listen).await;
         let listener = listener.map_err(doing(format!("cannot listen at {}", settings.peer_listen)))?;
         let bound = listener.local_addr().map_err(doing("cannot tell where it listens"))?;
@@ -234,7 +244,7 @@ impl Daemon {
         let log = LogStore::<OnTokio>::open(&directory.log_path(), group, settings.log);
         let log = log.map_err(DaemonError::Log)?;
         let monitor = log.monitor();
-        let incoming = directory.incoming_path();
+        let (incoming, log_folder) = (directory.incoming_path(), directory.log_path());
         let store = load(directory, group, identity.salt, settings.known_rules).await?;
         let own = Identity {
             group,
@@ -267,6 +277,13 @@ impl Daemon {
             ..join_request(own, &member, settings.join_secret)
         };
         node.keep("joining", become_member(node.clone(), roster, asked, seeds));
+        let out_of_space = Arc::new(OnceLock::new());
+        let (disk, found) = (node.disk_space().clone(), out_of_space.clone());
+        node.keep("disk space", async move {
+            let _ = found.set(disk_space::watch(&disk, &floor).await);
+        });
+        node.keep("disk guard", disk_space::guard(node.clone()));
+        node.keep("log size", log_size::run(node.clone(), monitor.clone(), settings.raft.clone(), log_folder));
         node.keep("retention", retention::run(node.clone(), settings.events_kept_for));
         if let Some(tls) = renewed {
             node.keep("peer certificates", certificates::renew("peers", move || tls.reload()));
@@ -275,7 +292,7 @@ impl Daemon {
             None => None,
             Some((edge, listener)) => Some(serve(edge, listener, &admin, &monitor)?),
         };
-        Ok(Self { node, admin, server, edge, member, log: monitor })
+        Ok(Self { node, admin, server, edge, member, log: monitor, out_of_space })
     }
 
     #[must_use]
@@ -316,6 +333,21 @@ impl Daemon {
             })
         };
         self.admin.failure().or_else(of_listeners)
+    }
+
+    /// Why it has to stop before its disk is full, if it has to: see [`Daemon::leave`].
+    #[must_use]
+    pub fn out_of_space(&self) -> Option<&str> {
+        self.out_of_space.get().map(String::as_str)
+    }
+
+    /// Lets what is in flight end and hands leadership over; writes nothing that the log has anyway.
+    pub async fn leave(mut self) {
+        if let Some(edge) = self.edge.take() {
+            edge.shutdown(STOP_WITHIN).await;
+        }
+        self.node.leave(STOP_WITHIN).await;
+        self.close().await;
     }
 
     /// Lets what is in flight end, hands leadership over, makes the state durable.

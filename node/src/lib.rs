@@ -10,7 +10,9 @@ pub mod certificates;
 pub mod clock;
 pub mod config;
 pub mod daemon;
+pub mod disk_space;
 pub mod edge;
+pub mod ending;
 pub mod followers;
 pub mod hub;
 pub mod identity;
@@ -33,6 +35,7 @@ pub mod trace;
 
 mod compare;
 mod leadership;
+mod log_size;
 mod retention;
 mod rights;
 mod rules;

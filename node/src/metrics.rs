@@ -11,6 +11,7 @@ mod queues;
 mod sample;
 
 pub use command::{CommandName, name};
+pub(crate) use process::bytes_in;
 
 use crate::edge::gate::GateStatus;
 use crate::service::TokioNode;

@@ -4,6 +4,7 @@
 use crate::calls::Calls;
 use crate::clock::Clock;
 use crate::compare;
+use crate::disk_space::DiskSpace;
 use crate::hub::{Hub, Topic};
 use crate::leadership;
 use crate::members::{self, ChangeError};
@@ -44,10 +45,12 @@ pub struct RaftSettings {
     pub heartbeat: Duration,
     pub election_min: Duration,
     pub election_max: Duration,
-    /// A snapshot is taken, and the log may be purged, after so many entries.
+    /// A snapshot is taken, and the log may be purged, after so many entries, or after so many bytes of entries.
     pub snapshot_every: u64,
-    /// Entries kept behind a snapshot: a node that was away for less needs no snapshot.
+    pub snapshot_bytes: u64,
+    /// Entries, and bytes of entries, kept behind a snapshot: a node that was away for less needs no snapshot.
     pub entries_kept: u64,
+    pub bytes_kept: u64,
     /// How often nodes compare their state hashes.
     pub compare_every: Duration,
 }
@@ -59,7 +62,9 @@ impl Default for RaftSettings {
             election_min: Duration::from_millis(400),
             election_max: Duration::from_millis(600),
             snapshot_every: 100_000,
+            snapshot_bytes: 256 * 1024 * 1024,
             entries_kept: 100_000,
+            bytes_kept: 256 * 1024 * 1024,
             compare_every: Duration::from_secs(10),
         }
     }
@@ -80,8 +85,8 @@ impl RaftSettings {
             // In a partial partition an old leader's heartbeats would hold a connected quorum back for ever.
             quorum_loss_probe_interval: Some(millis(self.election_max) * 5 / 2),
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
-            max_in_snapshot_log_to_keep: self.entries_kept,
-            replication_lag_threshold: self.entries_kept.max(self.snapshot_every),
+            // Purging is done by `log_size`, which also knows bytes.
+            max_in_snapshot_log_to_keep: u64::MAX,
             // For the whole of a large state over a slow line.
             install_snapshot_timeout: 10 * 60 * 1_000,
             // What is read for one frame is bounded in bytes by the log.
@@ -136,6 +141,7 @@ struct Inner<C: Types, D: StateDisk, P> {
     calls: P,
     failure: Arc<Mutex<Option<String>>>,
     metrics: Metrics,
+    disk: DiskSpace,
     tasks: Mutex<Vec<JoinHandleOf<C, ()>>>,
     stop: CancellationToken,
 }
@@ -179,7 +185,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let clock = Arc::new(Clock::new(move |now| leadership::backed_until(&backing, leader_lease, now)));
         let failure = Arc::new(Mutex::new(None));
         let metrics = Metrics::new();
-        let (proposer, gatherer) = Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone());
+        let disk = DiskSpace::default();
+        let (proposer, gatherer) =
+            Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone(), disk.clone());
         let (reads, rounds) = Rounds::new(id, raft.clone(), calls.clone(), hub.clone());
         let stop = CancellationToken::new();
         let own = (raft.clone(), store.clone(), calls.clone(), failure.clone());
@@ -190,7 +198,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let ticking = tick::run(clock.clone(), hub.clone(), proposer.clone(), wall);
         let finishing = members::finish_left_changes(raft.clone());
         let tasks = Mutex::default();
-        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, metrics, tasks, stop };
+        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, metrics, disk, tasks, stop };
         let node = Self { inner: Arc::new(inner) };
         node.keep("proposer", gatherer.run());
         node.keep("reads", rounds.run());
@@ -258,6 +266,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         &self.inner.metrics
     }
 
+    /// What this node knows about the room on disks.
+    #[must_use]
+    pub fn disk_space(&self) -> &DiskSpace {
+        &self.inner.disk
+    }
+
     #[must_use]
     pub fn calls(&self) -> &P {
         &self.inner.calls
@@ -300,7 +314,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             let mut outcomes = match self.submit(vec![request.clone()], left.max(Duration::from_millis(1))).await {
                 Ok(outcomes) => outcomes,
                 // Only asking again did not happen: the place in line stands.
-                Err(NoOutcome::Unavailable(why)) => return place.ok_or(NoOutcome::Unavailable(why)),
+                Err(no @ (NoOutcome::Unavailable(_) | NoOutcome::LowOnDisk(_))) => return place.ok_or(no),
                 Err(error) => return Err(error),
             };
             let outcome = outcomes.pop().ok_or_else(|| NoOutcome::Unknown("an answer without an outcome".into()))?;
@@ -402,14 +416,19 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
 
     /// Lets what is in flight end, hands leadership over, and makes the state durable.
     pub async fn stop(&self, within: Duration) {
+        self.leave(within).await;
+        if let Err(error) = self.inner.store.flush() {
+            tracing::error!(%error, "the state could not be flushed; the log has it");
+        }
+    }
+
+    /// As [`Node::stop`], and writes nothing more: the log has what the state's disk lacks.
+    pub async fn leave(&self, within: Duration) {
         self.inner.proposer.close(within).await;
         if self.inner.raft.is_leader() {
             let _ = C::timeout(within, self.hand_over()).await;
         }
         self.halt().await;
-        if let Err(error) = self.inner.store.flush() {
-            tracing::error!(%error, "the state could not be flushed; the log has it");
-        }
     }
 
     /// Ends every task, and nothing more: nothing is handed over or flushed. Who waits is told that nobody knows.

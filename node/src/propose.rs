@@ -6,6 +6,7 @@
 
 use crate::calls::{Calls, Forwarded};
 use crate::clock::Clock;
+use crate::disk_space::DiskSpace;
 use crate::leadership::known_leader;
 use futures_util::future::{self, Either};
 use lease::answer_size::GRANT_BYTES_MAX;
@@ -49,11 +50,16 @@ const REPLACED_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// Between two looks for a leader.
 const LEADER_RETRY: Duration = Duration::from_millis(20);
 
+/// What callers are told.
+const LOW_ON_DISK: &str = "disk space is low: until there is room, only what keeps or ends a lease is taken, such as renew, release and complete";
+
 /// Why there is no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoOutcome {
     /// It did not happen and will not: it may be sent again, to any node.
     Unavailable(String),
+    /// It did not happen: disks are short of space, and this neither keeps nor ends what is held. It may be sent again later.
+    LowOnDisk(String),
     /// It did not happen, and never will: the commands, or what their answers could take, are more than is taken at once.
     TooLarge { what: &'static str, bytes: usize, max: usize },
     /// It may have happened, or may still. Send it again under the same request id to learn which.
@@ -65,7 +71,7 @@ pub enum NoOutcome {
 impl fmt::Display for NoOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unavailable(why) => write!(f, "unavailable: {why}"),
+            Self::Unavailable(why) | Self::LowOnDisk(why) => write!(f, "unavailable: {why}"),
             Self::TooLarge { what, bytes, max } => {
                 write!(f, "too large: {what} of {bytes} bytes, at most {max} are taken at once")
             }
@@ -98,6 +104,13 @@ struct Submission<C: Types> {
     /// Of the request that it belongs to: what is said of it carries the request's trace.
     span: tracing::Span,
     answer: oneshot::Sender<Result<Vec<Outcome>, NoOutcome>>,
+}
+
+impl<C: Types> Submission<C> {
+    /// It is taken also while disk space is low; so is a tick.
+    fn keeps_or_ends(&self) -> bool {
+        self.requests.iter().all(|request| request.command.keeps_or_ends())
+    }
 }
 
 /// What a batch is bounded by.
@@ -288,6 +301,7 @@ pub(crate) struct Gatherer<C: Types, D: StateDisk, P> {
     pub(crate) clock: Arc<Clock<InstantOf<C>>>,
     pub(crate) wall: Arc<dyn Fn() -> Wall + Send + Sync>,
     pub(crate) calls: P,
+    disk: DiskSpace,
     submissions: mpsc::Receiver<Submission<C>>,
     left_over: Option<Submission<C>>,
     counts: Arc<Counts>,
@@ -299,6 +313,8 @@ enum Sent {
     Answered(Vec<Outcome>),
     /// It may be sent again.
     NotTaken(String),
+    /// Nothing of it: what keeps or ends what is held may be sent again.
+    LowOnDisk(String),
     Over(NoOutcome),
 }
 
@@ -315,6 +331,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         clock: Arc<Clock<InstantOf<C>>>,
         wall: Arc<dyn Fn() -> Wall + Send + Sync>,
         calls: P,
+        disk: DiskSpace,
     ) -> (Proposer<C>, Self) {
         let (sender, submissions) = mpsc::channel(QUEUE);
         let counts = Arc::new(Counts::default());
@@ -324,7 +341,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             is_closed: Arc::default(),
             refuses_callers: Arc::default(),
         };
-        (proposer, Self { id, raft, clock, wall, calls, submissions, left_over: None, counts })
+        (proposer, Self { id, raft, clock, wall, calls, disk, submissions, left_over: None, counts })
     }
 
     pub(crate) async fn run(mut self) {
@@ -374,6 +391,18 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
                     }
                     return;
                 }
+                Sent::LowOnDisk(reason) => {
+                    let (taken, refused): (Vec<_>, Vec<_>) = batch.into_iter().partition(Submission::keeps_or_ends);
+                    let is_any_refused = !refused.is_empty();
+                    for submission in refused {
+                        let _ = submission.answer.send(Err(NoOutcome::LowOnDisk(reason.clone())));
+                    }
+                    batch = taken;
+                    if is_any_refused {
+                        continue;
+                    }
+                    why = reason;
+                }
                 Sent::NotTaken(reason) if !batch[0].may_forward => {
                     for submission in batch {
                         let _ = submission.answer.send(Err(NoOutcome::Unavailable(reason.clone())));
@@ -389,6 +418,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
     async fn try_send(&mut self, batch: &mut [Submission<C>]) -> Sent {
         let requests: Vec<Request> = batch.iter().flat_map(|submission| submission.requests.iter().cloned()).collect();
         if self.clock.observe(C::now()).is_some() {
+            if self.disk.refuses_work() && !batch.iter().all(Submission::keeps_or_ends) {
+                return Sent::LowOnDisk(LOW_ON_DISK.into());
+            }
             return self.propose(requests).await;
         }
         if !batch[0].may_forward {
@@ -418,6 +450,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         match forwarded {
             Forwarded::Answered(outcomes) => Sent::Answered(outcomes),
             Forwarded::NotTaken(why) => Sent::NotTaken(why),
+            Forwarded::LowOnDisk(why) => Sent::LowOnDisk(why),
             Forwarded::Unknown(why) => Sent::unknown(why),
         }
     }

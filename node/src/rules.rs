@@ -43,7 +43,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
                 outcomes.pop().ok_or_else(|| ChangeError::Unknown("an answer without an outcome".into()))
             }
             Err(NoOutcome::Unavailable(_)) => Err(ChangeError::NotLeader(self.leader())),
-            Err(error @ NoOutcome::TooLarge { .. }) => Err(ChangeError::Refused(error.to_string())),
+            Err(error @ (NoOutcome::TooLarge { .. } | NoOutcome::LowOnDisk(_))) => {
+                Err(ChangeError::Refused(error.to_string()))
+            }
             Err(NoOutcome::Unknown(why) | NoOutcome::InDoubt(why)) => Err(ChangeError::Unknown(why)),
         }
     }

@@ -74,6 +74,7 @@ impl NodeService {
         match self.node.proposer().submit_here(requests, FORWARDED_WITHIN).await {
             Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(encode_fitting(&outcomes).into()) },
             Err(NoOutcome::Unavailable(_)) => NodeReply::NotLeader { leader: self.node.leader() },
+            Err(NoOutcome::LowOnDisk(why)) => NodeReply::LowOnDisk { why },
             Err(NoOutcome::TooLarge { .. }) => NodeReply::Refused { why: "more than is taken at once".into() },
             Err(NoOutcome::Unknown(why) | NoOutcome::InDoubt(why)) => NodeReply::Unknown { why },
         }
@@ -239,6 +240,7 @@ impl Service for NodeService {
                 self.admin.answer(change).await
             }
             NodeQuestion::Report => NodeReply::Report(self.admin.report()),
+            NodeQuestion::Disk => NodeReply::Disk(self.node.disk_space().reply()),
         }
     }
 

@@ -8,6 +8,8 @@ mod gate;
 
 #[path = "cluster/backups.rs"]
 mod backups;
+#[path = "cluster/bounded_log.rs"]
+mod bounded_log;
 #[path = "cluster/catching_up.rs"]
 mod catching_up;
 #[path = "cluster/concurrent_changes.rs"]
@@ -24,6 +26,8 @@ mod leases;
 mod long_answers;
 #[path = "cluster/lost_log.rs"]
 mod lost_log;
+#[path = "cluster/low_disk.rs"]
+mod low_disk;
 #[path = "cluster/membership.rs"]
 mod membership;
 #[path = "cluster/metrics.rs"]

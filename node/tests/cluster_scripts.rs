@@ -2,9 +2,12 @@
 //! It reads files and starts nothing.
 
 use node::config::Options;
+use node::ending::Ending;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -211,6 +214,64 @@ fn the_example_of_a_nodes_file_has_options_that_exist_and_begins_nothing() {
     assert_eq!((options.bootstrap, options.join), (None, None), "one who copies it must choose");
     let (peers, callers) = (options.peer_listen.unwrap(), options.listen.unwrap());
     assert_eq!((peers.as_str(), callers.as_str()), ("0.0.0.0:7401", "0.0.0.0:7400"));
+}
+
+/// Exit codes by `tenured --help`: after these a node is not started again by itself.
+const STAYS_DOWN: [(u8, Ending); 3] = [(1, Ending::Failed), (2, Ending::Usage), (3, Ending::Diverged)];
+
+#[test]
+fn a_node_that_ended_for_a_cause_that_passes_is_started_again_and_no_other() {
+    for (code, ending) in STAYS_DOWN {
+        assert_eq!(ending.code(), code);
+    }
+    let unit = read("cluster-scripts/systemd/tenured.service");
+    let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default();
+    assert_eq!(value("Restart"), "on-failure");
+    assert_eq!(value("RestartPreventExitStatus"), STAYS_DOWN.map(|(code, _)| code.to_string()).join(" "));
+    assert!(!STAYS_DOWN.iter().any(|(code, _)| *code == Ending::Passing.code()));
+    assert!(!value("RestartSec").is_empty() && !value("StartLimitBurst").is_empty());
+    let operations = read("docs/OPERATIONS.md");
+    for code in [0, 1, 2, 3, 75, 101] {
+        assert!(operations.contains(&format!("\n| {code} | ")), "OPERATIONS.md does not say what {code} is");
+    }
+}
+
+/// Runs the start of a pod with a daemon that ends with this code at once.
+fn start_pod(folder: &Path, code: u8) -> Command {
+    let etc = folder.join("etc");
+    for part in ["nodes", "bin"] {
+        fs::create_dir_all(etc.join(part)).unwrap();
+    }
+    fs::write(etc.join("nodes/tenure-0"), "1").unwrap();
+    let daemon = etc.join("bin/tenured");
+    fs::write(&daemon, format!("#!/bin/sh\necho ran >>{}/ran\nexit {code}\n", folder.display())).unwrap();
+    fs::set_permissions(&daemon, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut start = Command::new(top().join("cluster-scripts/kubernetes/start"));
+    start.env("TENURE_ETC", &etc).env("TENURE_DATA", folder.join("data")).env("POD_NAME", "tenure-0");
+    start.env("POD_NAMESPACE", "test").stdin(Stdio::null()).stderr(Stdio::null());
+    start.env("PATH", format!("{}:{}", etc.join("bin").display(), std::env::var("PATH").unwrap()));
+    start
+}
+
+#[test]
+fn a_pod_whose_state_differs_is_held_until_a_person_has_looked_and_any_other_is_started_again() {
+    for code in [0, 1, 75] {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(start_pod(folder.path(), code).status().unwrap().code(), Some(i32::from(code)));
+        assert!(!folder.path().join("data.held").exists(), "after {code}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let runs = || fs::read_to_string(folder.path().join("ran")).unwrap().lines().count();
+    assert_eq!(start_pod(folder.path(), 3).status().unwrap().code(), Some(3));
+    assert_eq!(runs(), 1);
+    let mut held = start_pod(folder.path(), 0).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(held.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("differs from that of others, so it is not started"), "{said}");
+    assert!(held.try_wait().unwrap().is_none() && runs() == 1, "it was started");
+    fs::remove_file(folder.path().join("data.held")).unwrap();
+    assert!(held.wait().unwrap().success());
+    assert_eq!(runs(), 2);
 }
 
 #[test]

@@ -43,6 +43,8 @@ mod hidden;
 mod hostile;
 #[path = "edge/interregnum.rs"]
 mod interregnum;
+#[path = "edge/low_disk.rs"]
+mod low_disk;
 #[path = "edge/metrics.rs"]
 mod metrics;
 #[path = "edge/overload.rs"]

@@ -9,6 +9,7 @@
 //! and would answer yes), an entry that is told durable before it is, and a hole that is read over.
 
 mod disk;
+mod sizes;
 mod stats;
 mod view;
 mod wal;
@@ -18,13 +19,14 @@ use crate::types::{Group, LogEntry, LogId, Types, Vote};
 use disk::Disk;
 use futures_util::Stream;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use sizes::Sizes;
 use stats::Counters;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use view::View;
@@ -77,6 +79,7 @@ struct Shared {
     /// Held for moments, never over a wait and never over a read or write of the disk.
     view: Mutex<View>,
     counters: Arc<Counters>,
+    sizes: Arc<Mutex<Sizes>>,
     failure: watch::Sender<Option<Arc<str>>>,
 }
 
@@ -126,10 +129,14 @@ impl<C: Types> LogStore<C> {
     pub fn open(path: &Path, group: Group, options: LogOptions) -> Result<Self, OpenError> {
         let (disk, found) = Disk::open(path, group)?;
         let counters = Arc::new(Counters::new(disk.syncs()));
+        let first = found.purged.map_or(0, |id| id.index + 1);
+        let next = found.last.map_or(first, |id| id.index + 1);
+        let sizes = Arc::new(Mutex::new(Sizes::new(first, disk.pieces(first..next))));
         let shared = Arc::new(Shared {
-            view: Mutex::new(View::new(&found, options.cache_bytes, options.cache_entries)),
+            view: Mutex::new(View::new(&found, options.cache_bytes, options.cache_entries, sizes.clone())),
             disk,
             counters,
+            sizes,
             failure: watch::Sender::new(None),
         });
         let (queue, receiver) = mpsc::channel(QUEUE_OPERATIONS);
@@ -145,7 +152,12 @@ impl<C: Types> LogStore<C> {
     /// A way to watch the log that outlives its move into Raft and keeps nothing open.
     #[must_use]
     pub fn monitor(&self) -> LogMonitor {
-        LogMonitor { counters: self.shared.counters.clone(), failure: self.shared.failure.subscribe() }
+        LogMonitor {
+            counters: self.shared.counters.clone(),
+            sizes: self.shared.sizes.clone(),
+            failure: self.shared.failure.subscribe(),
+            log: Arc::downgrade(&self.shared),
+        }
     }
 
     #[must_use]
@@ -372,10 +384,18 @@ fn indexes(range: &impl RangeBounds<u64>) -> Range<u64> {
 }
 
 /// Watches a log from outside Raft.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LogMonitor {
     counters: Arc<Counters>,
+    sizes: Arc<Mutex<Sizes>>,
     failure: watch::Receiver<Option<Arc<str>>>,
+    log: Weak<Shared>,
+}
+
+impl fmt::Debug for LogMonitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogMonitor").field("counters", &self.counters).finish_non_exhaustive()
+    }
 }
 
 impl LogMonitor {
@@ -387,6 +407,31 @@ impl LogMonitor {
     #[must_use]
     pub fn histograms(&self) -> LogHistograms {
         self.counters.histograms()
+    }
+
+    /// About how many bytes the entries of a range have, as far as the log holds them.
+    #[must_use]
+    pub fn bytes_of(&self, entries: Range<u64>) -> u64 {
+        self.sizes().of(entries)
+    }
+
+    /// The first entry that stays if entries are purged until the log holds at most this many bytes.
+    #[must_use]
+    pub fn first_kept(&self, bytes: u64) -> u64 {
+        self.sizes().keeping(bytes)
+    }
+
+    fn sizes(&self) -> MutexGuard<'_, Sizes> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the disk space of purged entries back: rewrites what is left. Takes as long as the disk needs for that, so not
+    /// for a runtime's thread. Nothing happens when the log is closed.
+    ///
+    /// # Errors
+    /// When the disk fails. The log goes on if it can.
+    pub fn reclaim(&self) -> io::Result<()> {
+        self.log.upgrade().map_or(Ok(()), |log| log.disk.reclaim())
     }
 
     #[must_use]

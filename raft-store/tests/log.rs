@@ -4,6 +4,7 @@
 mod gate;
 
 mod log {
+    mod bytes;
     mod damage;
     mod failure;
     mod machine;

@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use node::config::{Options, describe};
 use node::daemon::Daemon;
+use node::ending::{CODES, Ending};
 use node::logs::Logs;
 use raft_store::restore::{Restored, Target};
 use std::fs::File;
@@ -21,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A node of a Tenure cluster: leases, fencing tokens, fair wait lines and dispatch, replicated.
 #[derive(Parser)]
-#[command(name = "tenured", version)]
+#[command(name = "tenured", version, after_help = CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -121,7 +122,7 @@ fn main() -> ExitCode {
     #[cfg_attr(not(feature = "sabotage"), expect(unused_mut, reason = "only tests change what a build knows"))]
     let (mut settings, format, spans) = match read {
         Ok(read) => read,
-        Err(error) => return fail(&error),
+        Err(error) => return fail_usage(&error),
     };
     #[cfg(feature = "sabotage")]
     if std::env::var_os("TENURED_NEWER").is_some() {
@@ -192,16 +193,20 @@ async fn run(settings: node::daemon::Settings, files: u64) -> ExitCode {
         version = env!("CARGO_PKG_VERSION"),
         "started"
     );
-    let failure = tokio::select! {
-        why = failed(&daemon) => Some(why),
+    let why = tokio::select! {
+        why = must_stop(&daemon) => Some(why),
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
     };
-    match failure {
+    match why {
         Some(why) => {
             tracing::error!("stopping: {why}");
-            daemon.abandon().await;
-            ExitCode::FAILURE
+            if daemon.failure().is_some() {
+                daemon.abandon().await;
+            } else {
+                daemon.leave().await;
+            }
+            Ending::of(&why).code().into()
         }
         None => {
             tracing::info!("stopping");
@@ -291,9 +296,9 @@ fn token(wanted: &TokenFor) -> ExitCode {
     }
 }
 
-async fn failed(daemon: &Daemon) -> String {
+async fn must_stop(daemon: &Daemon) -> String {
     loop {
-        if let Some(why) = daemon.failure() {
+        if let Some(why) = daemon.failure().or_else(|| daemon.out_of_space().map(str::to_owned)) {
             return why;
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -301,6 +306,12 @@ async fn failed(daemon: &Daemon) -> String {
 }
 
 fn fail(why: &dyn std::fmt::Display) -> ExitCode {
+    let why = why.to_string();
     let _ = writeln!(std::io::stderr(), "tenured: {why}");
-    ExitCode::FAILURE
+    Ending::of(&why).code().into()
+}
+
+fn fail_usage(why: &dyn std::fmt::Display) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "tenured: {why}");
+    Ending::Usage.code().into()
 }

@@ -1,5 +1,6 @@
 //! One call: who asks for what, how long it may take, and what becomes of it. Every surface goes through here.
 
+use crate::disk_space::RETRY_AFTER;
 use crate::edge::Edge;
 use crate::edge::answer::{Age, Failure, Viewed};
 use crate::edge::extract::Asking;
@@ -196,7 +197,8 @@ impl Call {
         }
         let answered = self.answered(request, poll).await;
         // Only what came to an end tells the gate how quick the node is.
-        if !answered.as_ref().is_err_and(|Failure(problem)| matches!(problem.code, Code::Unavailable | Code::Unknown)) {
+        let has_ended = |code| !matches!(code, Code::Unavailable | Code::Unknown | Code::Overloaded);
+        if answered.as_ref().err().is_none_or(|Failure(problem)| has_ended(problem.code)) {
             admitted.done();
         }
         answered
@@ -222,7 +224,8 @@ impl Call {
                 Err(NoOutcome::Unavailable(why)) if doubt.is_none() => {
                     return Err(Problem::new(Code::Unavailable).with_detail(why).into());
                 }
-                Err(NoOutcome::Unavailable(_)) => {}
+                Err(NoOutcome::LowOnDisk(why)) if doubt.is_none() => return Err(self.low_on_disk(why)),
+                Err(NoOutcome::Unavailable(_) | NoOutcome::LowOnDisk(_)) => {}
                 Err(NoOutcome::InDoubt(why)) => return Err(Problem::new(Code::Unknown).with_detail(why).into()),
                 Err(NoOutcome::TooLarge { what, bytes, max }) => {
                     let why = format!("{what} of {bytes} bytes, at most {max} are taken at once");
@@ -267,6 +270,13 @@ impl Call {
         let mut problem = Problem::new(code).with_detail(shed.reason.replace('_', " "));
         let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
         problem.retry_after_ms = Some(millis.max(1));
+        problem.into()
+    }
+
+    fn low_on_disk(&self, why: String) -> Failure {
+        self.edge.node.metrics().shed("disk_space");
+        let mut problem = Problem::new(Code::Overloaded).with_detail(why);
+        problem.retry_after_ms = u64::try_from(RETRY_AFTER.as_millis()).ok();
         problem.into()
     }
 

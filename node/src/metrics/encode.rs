@@ -153,7 +153,18 @@ impl Out<'_> {
         self.counter("log_written", "Bytes written to the log", Some(Unit::Bytes), sample.log.bytes_written)?;
         let parts = sample.disk_bytes.map(|(part, bytes)| ([("part", part)], bytes));
         let help = "Files of this node, by part of its directory. Snapshots share files with the state: the sum counts them twice";
-        self.gauges("disk_used", help, Some(Unit::Bytes), parts)
+        self.gauges("disk_used", help, Some(Unit::Bytes), parts)?;
+        let help = "Entries that the log holds; its files take more";
+        self.gauge("log_held", help, Some(Unit::Bytes), sample.log_held)?;
+        let disk = &sample.disk;
+        self.gauge("disk_free", "Free space of this node's file system", Some(Unit::Bytes), disk.free)?;
+        let help = "Free space below which this node is low on disk; below a quarter of it the node stops";
+        self.gauge("disk_floor", help, Some(Unit::Bytes), disk.floor)?;
+        let help = "1 for a voter that is low on disk, or on the leader one that does not answer; other voters on the leader only";
+        let low = disk.low.iter().map(|(node, is_low)| ([("node", *node)], u64::from(*is_low)));
+        self.gauges("disk_low", help, None, low)?;
+        let help = "1 on a leader that takes only what keeps or ends a lease, because disk space is low";
+        self.gauge("disk_work_refused", help, None, u64::from(disk.refuses_work))
     }
 
     fn about_the_state(&mut self, sample: &Sample) -> fmt::Result {

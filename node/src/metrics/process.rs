@@ -33,7 +33,7 @@ fn open_files_max(limits: &str) -> Option<u64> {
 }
 
 /// Bytes of all files in a folder and below. A file that goes away meanwhile is not counted.
-pub(super) fn bytes_in(folder: &Path) -> u64 {
+pub(crate) fn bytes_in(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let bytes = entries.flatten().map(|entry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),

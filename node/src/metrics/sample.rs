@@ -37,7 +37,19 @@ pub(super) struct Sample {
     pub(super) log_histograms: LogHistograms,
     /// By part of the directory.
     pub(super) disk_bytes: [(&'static str, u64); 4],
+    /// Of the entries that the log holds.
+    pub(super) log_held: u64,
+    pub(super) disk: DiskSample,
     pub(super) process: Process,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct DiskSample {
+    pub(super) free: u64,
+    pub(super) floor: u64,
+    /// Whether it is low, by node: this one, and the other voters if it leads.
+    pub(super) low: BTreeMap<NodeId, bool>,
+    pub(super) refuses_work: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -111,8 +123,19 @@ impl Sample {
                 ("snapshots", bytes_in(&directory.snapshots_path())),
                 ("incoming", bytes_in(&directory.incoming_path())),
             ],
+            log_held: log.bytes_of(0..u64::MAX),
+            disk: DiskSample::take(node),
             process: Process::look(),
         }
+    }
+}
+
+impl DiskSample {
+    fn take(node: &TokioNode) -> Self {
+        let disk = node.disk_space();
+        let mut low = disk.others();
+        low.insert(node.id(), disk.is_low());
+        Self { free: disk.free(), floor: disk.floor(), low, refuses_work: disk.refuses_work() }
     }
 }
 

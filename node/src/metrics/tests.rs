@@ -1,7 +1,7 @@
 //! The names are a contract with whoever draws and alerts on them: the document lists them all, and nothing else.
 
 use super::queues::{Depth, NAMED, Queues};
-use super::sample::{RaftSample, Sample};
+use super::sample::{DiskSample, RaftSample, Sample};
 use super::*;
 use expect_test::expect_file;
 use lease::names::{QueueName, SpaceName};
@@ -24,6 +24,7 @@ fn full() -> Sample {
             ..RaftSample::default()
         },
         events: vec![("granted", 1)],
+        disk: DiskSample { low: BTreeMap::from([(2, true)]), ..DiskSample::default() },
         queues: Queues { named: BTreeMap::from([(queue, Depth::default())]), ..Queues::default() },
         process: process::Process { resident_bytes: Some(1), open_files: Some(1), open_files_max: Some(1) },
         ..Sample::default()

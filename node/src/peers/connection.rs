@@ -36,6 +36,8 @@ pub struct Peers {
     dialer: Dialer,
     lines: Arc<Mutex<Lines>>,
     snapshots_sent: Arc<AtomicU64>,
+    /// Entries up to here are no longer sent.
+    cut_off: Arc<AtomicU64>,
     /// As this node now knows them. Empty: nobody has said yet.
     members: Arc<Mutex<BTreeMap<NodeId, Member>>>,
 }
@@ -57,6 +59,7 @@ impl Peers {
             dialer: Dialer { identity, tls },
             lines: Arc::default(),
             snapshots_sent: Arc::default(),
+            cut_off: Arc::default(),
             members: Arc::default(),
         }
     }
@@ -147,6 +150,15 @@ impl Peers {
     #[must_use]
     pub fn snapshots_sent(&self) -> u64 {
         self.snapshots_sent.load(Ordering::Relaxed)
+    }
+
+    /// Entries up to here are no longer sent to anyone.
+    pub(crate) fn cut_off_upto(&self, upto: u64) {
+        self.cut_off.fetch_max(upto, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cut_off(&self) -> u64 {
+        self.cut_off.load(Ordering::Relaxed)
     }
 
     pub(crate) fn dialer(&self) -> &Dialer {

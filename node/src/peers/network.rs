@@ -338,6 +338,9 @@ where
                     Err(error) => error,
                 },
                 request = self.input.next(), if self.has_input && has_room => match request {
+                    Some(request) if lacks(&request, self.network.peers.cut_off()) => {
+                        return Some(Err(NetworkError::from_string("its entries are purged: a snapshot is due").into()));
+                    }
                     Some(request) => match link.send(frame(request)) {
                         Ok(()) => {
                             if self.unanswered == 0 {
@@ -365,6 +368,11 @@ where
             return Some(Err(self.network.rpc_error(failed, RPCTypes::AppendEntries)));
         }
     }
+}
+
+/// Whether it is for one who lacks an entry up to this one.
+fn lacks<C: Types>(request: &AppendEntriesRequest<C>, upto: u64) -> bool {
+    !request.entries.is_empty() && request.prev_log_id.map_or(0, |prev| prev.index) < upto
 }
 
 fn frame<C: Types>(request: AppendEntriesRequest<C>) -> AppendFrame {

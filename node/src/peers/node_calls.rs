@@ -62,6 +62,7 @@ fn forwarded(reply: Result<NodeReply, PeerError>, requests: usize) -> Forwarded 
         },
         Ok(NodeReply::NotLeader { .. }) => Forwarded::NotTaken("that node does not lead".to_owned()),
         Ok(NodeReply::Refused { why }) => Forwarded::NotTaken(why),
+        Ok(NodeReply::LowOnDisk { why }) => Forwarded::LowOnDisk(why),
         Ok(NodeReply::Unknown { why }) => Forwarded::Unknown(why),
         Ok(other) => Forwarded::Unknown(format!("{other:?} is no answer to what was asked")),
         Err(error) if error.may_have_happened() => Forwarded::Unknown(error.to_string()),
@@ -85,6 +86,7 @@ mod tests {
         assert!(may_repeat(Ok(NodeReply::Refused { why: why() })));
         assert!(is_unknown(Err(PeerError::Lost { why: why() })));
         assert!(is_unknown(Err(PeerError::TimedOut { limit })));
+        assert_eq!(forwarded(Ok(NodeReply::LowOnDisk { why: why() }), 1), Forwarded::LowOnDisk(why()));
         assert!(is_unknown(Ok(NodeReply::Unknown { why: why() })));
         assert!(is_unknown(Ok(NodeReply::ReadIndexAt { index: 1 })));
         assert!(is_unknown(Ok(NodeReply::Forwarded { outcomes: Blob(b"rubbish".to_vec().into()) })));

@@ -222,6 +222,8 @@ pub enum NodeQuestion {
     JoinBy(JoinRequest),
     /// Who the members are, with the entry that made them so.
     Members,
+    /// How much room its file system has.
+    Disk,
 }
 
 /// What a node that asks to join says of itself, and what the node that passes it on to the leader adds.
@@ -300,6 +302,20 @@ pub enum NodeReply {
     },
     Report(ReportReply),
     Members(StoredMembershipRecord),
+    Disk(DiskReply),
+    /// It has not happened: disk space is low, and not all of it keeps or ends a lease.
+    LowOnDisk {
+        why: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskReply {
+    /// Bytes.
+    pub free: u64,
+    /// With fewer it is low.
+    pub floor: u64,
+    pub is_low: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

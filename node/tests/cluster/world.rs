@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// In front of each node's disk: as if its fsync did not return while it is shut.
     pub(crate) gates: BTreeMap<NodeId, Gate>,
     pub(crate) events_kept_for: Duration,
+    /// Of those that are started.
+    pub(crate) disk_free_min: Option<u64>,
     /// Up to which version the build of those that are started knows the rules.
     pub(crate) known_rules: u32,
 }
@@ -82,7 +84,8 @@ impl World {
         let folder = TempDir::new().unwrap();
         let (daemons, addresses, gates) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let events_kept_for = Duration::from_secs(7 * 24 * 60 * 60);
-        Self { folder, daemons, addresses, raft, gates, events_kept_for, known_rules: RULES_VERSION }
+        let (disk_free_min, known_rules) = (None, RULES_VERSION);
+        Self { folder, daemons, addresses, raft, gates, events_kept_for, disk_free_min, known_rules }
     }
 
     pub(crate) fn directory(&self, node: NodeId) -> PathBuf {
@@ -126,6 +129,7 @@ impl World {
             join_secret: None,
             admitted: BTreeMap::new(),
             events_kept_for: self.events_kept_for,
+            disk_free_min: self.disk_free_min,
             tls: None,
             raft: self.raft.clone(),
             log: LogOptions { before_write: gate.before_write(), ..LogOptions::default() },
@@ -329,7 +333,9 @@ pub(crate) async fn ask(node: &TokioNode, mut request: Request) -> Outcome {
         loop {
             match node.submit(vec![request.clone()], Duration::from_secs(10)).await {
                 Ok(mut outcomes) => return outcomes.pop().unwrap(),
-                Err(no_outcome @ (NoOutcome::Unavailable(_) | NoOutcome::Unknown(_))) => last = Some(no_outcome),
+                Err(no_outcome @ (NoOutcome::Unavailable(_) | NoOutcome::LowOnDisk(_) | NoOutcome::Unknown(_))) => {
+                    last = Some(no_outcome)
+                }
                 Err(error @ (NoOutcome::TooLarge { .. } | NoOutcome::InDoubt(_))) => panic!("{error}"),
             }
             request.attempt = Attempt::Repeat;

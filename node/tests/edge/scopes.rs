@@ -32,7 +32,7 @@ fn an_admin_of_one_space_or_queue_is_refused_when_the_file_is_read() {
         let there = ["--node-id", "1", "--data", "d", "--peer-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
         let output = world.command().args(there).args(["--tokens", "tokens.toml", "check-config"]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{scope}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{scope}: {said}");
         assert!(said.contains("the token of eve") && said.contains("cluster = [\"admin\"]"), "{scope}: {said}");
     }
 }

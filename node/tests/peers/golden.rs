@@ -176,6 +176,9 @@ fn frames() -> Vec<(String, Vec<u8>)> {
             is_draining: true,
             failure: Some(why()),
         })),
+        asked(NodeQuestion::Disk),
+        told(NodeReply::Disk(DiskReply { free: 1 << 30, floor: 1 << 20, is_low: true })),
+        told(NodeReply::LowOnDisk { why: why() }),
     ]);
     let meta = SnapshotMetaRecord {
         last: Some(at(9)),

@@ -101,7 +101,7 @@ impl Service for Answering {
             NodeQuestion::Status => NodeReply::Unknown { why: format!("hello, node {}", from.node()) },
             NodeQuestion::Members => NodeReply::Members(StoredMembershipRecord::default()),
             NodeQuestion::Change(_) => NodeReply::Changed { leader: self.identity.node },
-            NodeQuestion::Report => NodeReply::NotLeader { leader: None },
+            NodeQuestion::Report | NodeQuestion::Disk => NodeReply::NotLeader { leader: None },
         }
     }
 

@@ -77,6 +77,7 @@ impl Client {
                 Submitted::Answered(outcomes.remove(0))
             }
             Ok(NodeReply::NotLeader { leader }) => Submitted::NotTaken(leader),
+            Ok(NodeReply::LowOnDisk { .. }) => Submitted::LowOnDisk,
             Ok(NodeReply::Unknown { .. }) => Submitted::Unknown,
             Ok(other) => panic!("node {node} answers {other:?}"),
             Err(error) if error.may_have_happened() => Submitted::Unknown,
@@ -84,7 +85,7 @@ impl Client {
         };
         let count = match &submitted {
             Submitted::Answered(_) => &self.counts.answered,
-            Submitted::NotTaken(_) => &self.counts.not_taken,
+            Submitted::NotTaken(_) | Submitted::LowOnDisk => &self.counts.not_taken,
             Submitted::Unknown => &self.counts.unknown,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -99,6 +100,8 @@ impl Client {
                 let asked = self.nodes[turn].0;
                 let next = match self.submit(asked, &request).await {
                     Submitted::Answered(outcome) => return outcome,
+                    // There may be room after a while.
+                    Submitted::LowOnDisk => Some(asked),
                     Submitted::NotTaken(leader) => leader.filter(|leader| *leader != asked),
                     Submitted::Unknown => {
                         request.attempt = Attempt::Repeat;
@@ -143,6 +146,8 @@ pub(crate) enum Submitted {
     Answered(Outcome),
     /// It has not happened; maybe this node leads.
     NotTaken(Option<NodeId>),
+    /// It has not happened, because disk space is low.
+    LowOnDisk,
     Unknown,
 }
 

@@ -17,8 +17,8 @@ use crate::codec::{CodecError, Kind, decode, encode_into};
 use crate::types::{Group, LogEntry, LogId, Vote};
 use lease::sabotage::{Broken, is_broken};
 use rocksdb::statistics::{StatsLevel, Ticker};
+use rocksdb::{BottommostLevelCompaction, CompactOptions, WriteBatch, WriteOptions};
 use rocksdb::{DB, DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, LogLevel, Options, ReadOptions};
-use rocksdb::{WriteBatch, WriteOptions};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ const WRITE_BUFFERS: i32 = 3;
 const OPEN_FILES: i32 = 256;
 /// Files are handed to the disk in such steps: a sync of the log must not wait behind a whole file of a flush.
 const BYTES_PER_SYNC: u64 = 1024 * 1024;
+/// In so many pieces the sizes of entries are estimated when the log is opened.
+const PIECES: u64 = 1024;
 
 #[derive(Clone, Copy)]
 enum Tag {
@@ -168,6 +170,26 @@ impl Disk {
             options.set_iterate_upper_bound(self.keys.entry(range.end));
         }
         Entries { cursor: self.db.raw_iterator_opt(options), keys: self.keys, range }
+    }
+
+    /// About how many bytes the entries of a range take, in pieces that follow each other: entries and bytes of each. Opening
+    /// has written all of them to files.
+    pub(super) fn pieces(&self, range: Range<u64>) -> Vec<(u64, u64)> {
+        let step = (range.end - range.start).div_ceil(PIECES).max(1);
+        let starts = (0..).map(|nth| range.start + nth * step).take_while(|start| *start < range.end);
+        let counts: Vec<u64> = starts.clone().map(|start| step.min(range.end - start)).collect();
+        let keys: Vec<_> = starts.map(|start| self.keys.entry(start)).chain([self.keys.entry(range.end)]).collect();
+        let ranges: Vec<_> = keys.windows(2).map(|pair| rocksdb::Range::new(&pair[0], &pair[1])).collect();
+        counts.into_iter().zip(self.db.get_approximate_sizes(&ranges)).collect()
+    }
+
+    /// Writes what is left of the entries anew, and drops the files that hold purged ones, with their write-ahead files.
+    pub(super) fn reclaim(&self) -> io::Result<()> {
+        self.db.flush().map_err(io::Error::other)?;
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &options);
+        Ok(())
     }
 
     pub(super) fn batch(&self) -> Batch {

@@ -5,13 +5,14 @@
 //! and never anything that lies outside `first..next`, be it on the disk or not.
 
 use super::disk::Found;
+use super::sizes::Sizes;
 use crate::codec::PAYLOAD_BYTES_MAX;
 use crate::types::{LogEntry, LogId, Payload, Vote};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an entry weighs beside its bytes: its place in memory and, about, what its envelope adds on disk.
 const ENTRY_OVERHEAD: usize = 96;
@@ -54,6 +55,8 @@ pub(super) struct View {
     /// index that was truncated away comes again, and only the order tells which of the two was written.
     taken: u64,
     written: u64,
+    /// Of the entries `first..next`.
+    sizes: Arc<Mutex<Sizes>>,
     /// The last that is durable: Raft may act on a vote only then.
     pub(super) vote: Option<Vote>,
     pub(super) committed: Option<LogId>,
@@ -61,7 +64,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(found: &Found, tail_bytes_max: usize, tail_entries_max: usize) -> Self {
+    pub(super) fn new(found: &Found, tail_bytes_max: usize, tail_entries_max: usize, sizes: Arc<Mutex<Sizes>>) -> Self {
         let start = found.purged.map_or(0, |id| id.index + 1);
         Self {
             purged: found.purged,
@@ -74,6 +77,7 @@ impl View {
             tail_entries_max,
             taken: 0,
             written: 0,
+            sizes,
             vote: found.vote,
             committed: found.committed,
             failure: None,
@@ -115,10 +119,14 @@ impl View {
         }
         if untouched {
             self.first = start;
+            self.sizes().begin_at(start);
         }
         let operation = self.taken + 1;
+        let sizes = self.sizes.clone();
+        let mut sizes = sizes.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in entries {
             self.tail_bytes += weight(entry);
+            sizes.add(1, weight(entry) as u64);
             self.next = entry.log_id.index + 1;
             self.last = Some(entry.log_id);
             self.tail.push_back(Slot { entry: entry.clone(), operation });
@@ -139,6 +147,7 @@ impl View {
             self.tail_bytes -= weight(&slot.entry);
         }
         self.next = from;
+        self.sizes().truncate(from);
         self.last = keep.filter(|_| self.first < self.next);
         Some(gone)
     }
@@ -151,6 +160,7 @@ impl View {
         let gone = self.first..(upto.index + 1).max(self.first);
         self.purged = Some(upto);
         self.first = gone.end;
+        self.sizes().purge(self.first);
         while self.tail_start() < self.first
             && let Some(slot) = self.tail.pop_front()
         {
@@ -190,6 +200,10 @@ impl View {
     pub(super) fn written(&mut self, operation: u64) {
         self.written = operation;
         self.evict();
+    }
+
+    fn sizes(&self) -> MutexGuard<'_, Sizes> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tail_start(&self) -> u64 {

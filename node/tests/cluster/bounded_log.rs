@@ -1,0 +1,103 @@
+//! The log is bounded by bytes, on leaders and on followers, also while one of them is away.
+
+use crate::fleet::{item, queue};
+use crate::world::{World, quick, until};
+use lease::item::{NewItem, Part};
+use lease::{Command, Outcome};
+use node::node::RaftSettings;
+use openraft::async_runtime::watch::WatchReceiver;
+use raft_store::types::NodeId;
+use std::sync::atomic::Ordering;
+
+const KIB: u64 = 1024;
+
+/// By entries nothing would ever be purged.
+fn tiny() -> RaftSettings {
+    RaftSettings { snapshot_bytes: 256 * KIB, bytes_kept: 256 * KIB, ..quick() }
+}
+
+/// What the log may hold a while after the last write: what is kept, what comes before the next snapshot, and an entry.
+const BOUND: u64 = (256 + 256 + 128) * KIB;
+
+/// Each of about 50 KiB.
+async fn create_large(world: &World, node: NodeId, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let mut new = NewItem::new(item(&format!("item-{number}")), queue());
+        new.body = vec![(Part::Plan, "x".repeat(50 * 1024))];
+        let outcome = world.ask(node, "ada", Command::Create(Box::new(new))).await;
+        assert!(matches!(outcome, Outcome::Created { .. }), "{outcome:?}");
+    }
+}
+
+fn held(world: &World, node: NodeId) -> u64 {
+    world.daemons[&node].log().bytes_of(0..u64::MAX)
+}
+
+fn purged(world: &World, node: NodeId) -> u64 {
+    let metrics = world.node(node).raft().metrics();
+    let purged = metrics.borrow_watched().purged;
+    purged.map_or(0, |purged| purged.index)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_bounded_by_bytes_on_every_node_and_after_restarts() {
+    let mut world = World::with(3, tiny()).await;
+    let leader = world.leader().await;
+    create_large(&world, leader, 0..60).await;
+    until("every node holds no more than its bound", || {
+        (1..=3).all(|node| held(&world, node) <= BOUND && purged(&world, node) > 20)
+    })
+    .await;
+    // Not all of it: a node that was away for a moment needs no snapshot.
+    assert!((1..=3).all(|node| held(&world, node) > 100 * KIB));
+    world.kill_all().await;
+    for node in 1..=3 {
+        world.restart(node).await;
+    }
+    let leader = world.leader().await;
+    create_large(&world, leader, 60..100).await;
+    until("every node holds no more than its bound again", || {
+        (1..=3).all(|node| held(&world, node) <= BOUND && purged(&world, node) > 60)
+    })
+    .await;
+    world.agree().await;
+    for node in world.nodes() {
+        assert_eq!(node.store().read(|state, _| state.live_items()).unwrap(), 100);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_is_away_is_waited_for_up_to_a_limit_and_then_gets_a_snapshot() {
+    let mut world = World::with(3, tiny()).await;
+    let follower = world.follower().await;
+    world.kill(follower).await;
+    let leader = world.leader().await;
+    // Less than four times of what is kept.
+    create_large(&world, leader, 0..15).await;
+    let snapshot = || world.node(leader).raft().metrics().borrow_watched().snapshot.map_or(0, |id| id.index);
+    until("the leader has taken a snapshot", || snapshot() > 5).await;
+    assert!(held(&world, leader) > 14 * 50 * KIB, "it keeps what the follower lacks");
+    create_large(&world, leader, 15..80).await;
+    let most = 4 * 256 * KIB + 256 * KIB + 128 * KIB;
+    until("the leader waits no longer", || held(&world, leader) <= most && purged(&world, leader) > 40).await;
+    world.restart(follower).await;
+    world.agree().await;
+    assert!(world.node(follower).hub().counts().snapshots_installed.load(Ordering::Relaxed) > 0);
+    assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 80);
+    until("nothing is kept for it any more", || held(&world, leader) <= BOUND).await;
+}
+
+/// As a follower whose disk answers late: it stays connected, and the leader reads for it what it has not got.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_is_slow_does_not_keep_the_leader_from_purging() {
+    let world = World::with(3, tiny()).await;
+    let follower = world.follower().await;
+    let leader = world.leader().await;
+    world.gates[&follower].shut();
+    create_large(&world, leader, 0..80).await;
+    let most = 4 * 256 * KIB + 256 * KIB + 128 * KIB;
+    until("the leader waits no longer", || held(&world, leader) <= most && purged(&world, leader) > 20).await;
+    world.gates[&follower].open();
+    world.agree().await;
+    assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 80);
+}
