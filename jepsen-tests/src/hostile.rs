@@ -28,15 +28,18 @@ use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 /// Who the hostile callers are: the name of the actor, its roles, in which space, in which queues.
-pub const KEYS: [(&str, &str, &str, &str); 4] = [
+pub const KEYS: [(&str, &str, &str, &str); 5] = [
     // It has no role in the space that it asks.
     ("hostile-nobody", "reader", "elsewhere", "*"),
     ("hostile-worker", "worker", "default", "hostile*"),
+    ("hostile-holder", "worker", "default", "hostile*"),
     ("hostile-dispatcher", "dispatcher", "default", "hostile*"),
     ("hostile-reader", "reader", "default", "*"),
 ];
 const NOBODY: &str = "hostile-nobody";
 const WORKER: &str = "hostile-worker";
+/// Holds what the worker waits for.
+const HOLDER: &str = "hostile-holder";
 const DISPATCHER: &str = "hostile-dispatcher";
 const READER: &str = "hostile-reader";
 

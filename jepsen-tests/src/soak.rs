@@ -8,13 +8,14 @@ use crate::history::soak::{Bounds, Intruder, Phase, Soak, Tally};
 use crate::hostile::Kind;
 use crate::recorder::micros;
 use crate::terminal::Terminal;
+use api::space::SpacePolicy;
 use samples::Sampler;
 use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Before anything is measured: nodes and callers have their memory and their connections then.
 const WARMING: Duration = Duration::from_secs(8);
@@ -29,6 +30,7 @@ const INTRUDER: Duration = Duration::from_secs(10);
 /// Less of a phase that is left is no time for another.
 const INTRUDER_MIN: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+const METRICS_WITHIN: Duration = Duration::from_secs(4);
 /// Hostile callers end by themselves when their time is over.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 /// The machine keeps so much of its disk, whatever nodes do.
@@ -36,6 +38,7 @@ const FREE_MIN_MIB: u64 = 10 * 1024;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "With --workload hostile")]
+#[group(id = "soak")]
 pub struct Asked {
     /// The kinds of hostile callers; all if not given
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND", hide_possible_values = true)]
@@ -50,8 +53,11 @@ pub struct Asked {
     #[arg(long, default_value_t = 12_288, value_name = "MIB")]
     disk_max: u64,
     /// And the part of it that is its log
-    #[arg(long, default_value_t = 3_072, value_name = "MIB")]
+    #[arg(long, default_value_t = 4_096, value_name = "MIB")]
     log_max: u64,
+    /// What an operator has set for the bodies in the space, so that its state is bounded, too
+    #[arg(long, default_value_t = 1_024, value_name = "MIB")]
+    bodies_max: u64,
 }
 
 /// A phase that is to come.
@@ -79,8 +85,8 @@ impl Asked {
         let kinds: Vec<_> = self.hostile.iter().map(|kind| kind.name()).collect();
         let kinds = if kinds.is_empty() { String::new() } else { format!(" --hostile {}", kinds.join(",")) };
         format!(
-            "{kinds} --latency-times {} --memory-max {} --disk-max {} --log-max {}",
-            self.latency_times, self.memory_max, self.disk_max, self.log_max
+            "{kinds} --latency-times {} --memory-max {} --disk-max {} --log-max {} --bodies-max {}",
+            self.latency_times, self.memory_max, self.disk_max, self.log_max, self.bodies_max
         )
     }
 
@@ -119,6 +125,10 @@ impl Asked {
 /// When hostile callers cannot be started at all.
 pub async fn run(cluster: &Arc<Cluster>, asked: &Asked, hostile: Duration) -> io::Result<Soak> {
     let terminal = Terminal::default();
+    let operator = cluster.client("operator", None)?;
+    let space = operator.space().await.map_err(io::Error::other)?;
+    let policy = SpacePolicy { body_bytes_max: asked.bodies_max * 1024 * 1024, ..space.policy };
+    operator.set_space_policy(&policy).await.map_err(io::Error::other)?;
     sleep(WARMING).await;
     let sampler = Sampler::start(cluster.clone());
     let mut soak = Soak { bounds: asked.bounds(), ..Soak::default() };
@@ -143,10 +153,26 @@ pub async fn run(cluster: &Arc<Cluster>, asked: &Asked, hostile: Duration) -> io
         let kinds = planned.kinds.iter().map(|kind| kind.name().to_owned()).collect();
         // Not with the time in which hostile callers were waited for.
         let ended = cluster.now().min(began + micros(planned.lasts));
+        keep_metrics(cluster, nth, &planned.name).await?;
         soak.phases.push(Phase { name: planned.name, kinds, began, ended });
     }
     soak.samples = sampler.stop().await;
     Ok(soak)
+}
+
+/// What each node says of itself at the end of a phase, for whoever looks for the cause of what was found.
+async fn keep_metrics(cluster: &Arc<Cluster>, nth: usize, phase: &str) -> io::Result<()> {
+    let folder = cluster.options().folder.join("metrics");
+    fs::create_dir_all(&folder)?;
+    for seat in cluster.running() {
+        let asked = cluster.ask(seat, |client| async move {
+            let node = client.node(client.endpoints()[0].clone());
+            timeout(METRICS_WITHIN, node.metrics()).await.ok()?.ok()
+        });
+        let metrics = asked.await?.unwrap_or_else(|| "it did not answer\n".to_owned());
+        fs::write(folder.join(format!("{nth:02} {phase}, node {seat}.txt")), metrics)?;
+    }
+    Ok(())
 }
 
 /// One phase in which somebody is hostile.

@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 
 /// What an honest fleet does, in the order in which it is shown.
 pub const CALLS: [&str; 4] = ["renew", "claim", "complete", "create"];
-/// Of fewer there is no 99th percentile.
+/// Of fewer undisturbed calls there is no 99th percentile.
 const ENOUGH: usize = 100;
+/// And of fewer while callers are hostile. These may be few because they are answered late.
+const ENOUGH_DISTURBED: usize = 20;
 const JUDGED: usize = 99;
 
 /// Milliseconds of all calls of one kind that were due in one phase, sorted.
@@ -24,10 +26,10 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     let latencies = latencies(soak, facts.history.operations.iter());
     let calm = soak.undisturbed();
     for call in CALLS {
-        let undisturbed = calm.and_then(|_| percentile(&latencies, (0, call), JUDGED));
+        let undisturbed = calm.and_then(|_| percentile(&latencies, (0, call), JUDGED, ENOUGH));
         let mut measured = Vec::new();
         for (nth, phase) in soak.phases.iter().enumerate() {
-            let Some(took) = percentile(&latencies, (nth, call), JUDGED) else { continue };
+            let Some(took) = percentile(&latencies, (nth, call), JUDGED, ENOUGH_DISTURBED) else { continue };
             measured.push(took);
             if phase.kinds.is_empty() || soak.bounds.latency_times == 0.0 {
                 continue;
@@ -95,8 +97,8 @@ fn call(asked: &Asked) -> Option<&'static str> {
 
 /// None: there were too few.
 #[must_use]
-pub fn percentile(latencies: &Latencies, of: (usize, &'static str), percent: usize) -> Option<f64> {
-    let all = latencies.get(&of).filter(|all| all.len() >= ENOUGH)?;
+pub fn percentile(latencies: &Latencies, of: (usize, &'static str), percent: usize, least: usize) -> Option<f64> {
+    let all = latencies.get(&of).filter(|all| all.len() >= least.max(1))?;
     all.get((all.len() - 1) * percent / 100).copied()
 }
 
@@ -119,7 +121,7 @@ mod tests {
                 _ if nth >= 200 && nth - 200 < late => format!("{at}ms..{}ms", at + took.parse::<usize>().unwrap()),
                 _ => format!("{at}ms..{}ms", at + 4),
             };
-            let _ = writeln!(story, "{ends} ada/{nth} renew disk token=1 due={at}ms -> for=60s");
+            let _ = writeln!(story, "{ends} ada renew disk token=1 due={at}ms -> for=60s");
         }
         story
     }
@@ -142,7 +144,7 @@ mod tests {
     fn what_is_asked_late_counts_from_when_it_was_due() {
         let mut late = story(0, "0");
         for nth in 0..8 {
-            let _ = writeln!(late, "{}ms ada/x{nth} renew disk token=1 due=15s -> for=60s", 15_300 + nth);
+            let _ = writeln!(late, "{}ms ada renew disk token=1 due={}ms -> for=60s", 15_300 + nth, 15_001 + nth);
         }
         broken(&["I30"], &late);
     }
@@ -151,8 +153,9 @@ mod tests {
     fn attempts_at_one_call_are_one_call_and_one_that_is_given_up_took_that_long() {
         let mut again = story(0, "0");
         for nth in 0..8 {
-            let _ = writeln!(again, "15s ada/x{nth} renew disk token=1 due=15s -> unavailable");
-            let _ = writeln!(again, "15.3s..15.4s ada/x{nth} renew disk token=1 due=15s -> for=60s");
+            let due = 15_001 + nth;
+            let _ = writeln!(again, "{due}ms ada renew disk token=1 due={due}ms -> unavailable");
+            let _ = writeln!(again, "15.3s..15.4s ada renew disk token=1 due={due}ms -> for=60s");
         }
         broken(&["I30"], &again);
         let mut given_up = story(0, "0");

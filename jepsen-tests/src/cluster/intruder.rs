@@ -48,11 +48,12 @@ impl Cluster {
             sleep(LOOK_EVERY * 20).await;
         }
         let was_let_in = data.join("IDENTITY").exists();
+        drop::<Process>(process);
+        // It may have got in just now.
         was_member |= self.is_member(node).await?;
         if was_member {
             self.remove_absent(node).await?;
         }
-        drop::<Process>(process);
         let said = process::tail(&String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()));
         if data.exists() {
             fs::remove_dir_all(&data)?;

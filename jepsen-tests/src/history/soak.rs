@@ -117,3 +117,26 @@ impl Soak {
         seats
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::story::tell;
+    use crate::history::lines;
+
+    #[test]
+    fn what_was_measured_is_read_again_as_it_was_written() {
+        let history = tell(
+            "bounds latency=3 memory=100 disk=100 log=100
+            phase 0s..10s views hostile
+            1s ada renew disk token=1 due=1s -> for=60s
+            node 1 5s memory=50 disk=60 log=20
+            tally views views times=3 answer=429_rate_limited
+            intruder 9000 1s..5s told
+            stopped no room",
+        );
+        let mut bytes = Vec::new();
+        lines::write(&history, &mut bytes).unwrap();
+        let again = lines::read(bytes.as_slice()).unwrap();
+        assert_eq!((again.soak, again.operations[0].due), (history.soak, Some(1_000_000)));
+    }
+}

@@ -61,7 +61,8 @@ pub(super) async fn ask_and_take_nothing(target: &Target, path: &str, key: Optio
         payload.resize(usize::try_from(length).unwrap_or(0), 0);
         stream.read_exact(&mut payload).await?;
         match head[3] {
-            HEADERS => target.counts.heard(status(&payload)),
+            // Its body, and with it the code, is what nobody takes.
+            HEADERS => target.counts.heard(format!("head of {}", status(&payload))),
             RST_STREAM => target.counts.heard("reset"),
             GOAWAY => target.counts.heard("sent away"),
             _ => {}
@@ -77,7 +78,8 @@ fn status(head: &[u8]) -> String {
         // Huffman or plain, of three digits.
         [0x08 | 0x48, 0x82 | 0x83, code @ ..] => huffman(code),
         [0x08 | 0x48, 3, code @ ..] => String::from_utf8_lossy(code.get(..3).unwrap_or(code)).into_owned(),
-        _ => "answered".to_owned(),
+        // One of a table that grows with the connection: the same as an answer before had.
+        _ => "one before".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::http1::{Caller, request};
 use super::writes::held;
-use super::{DISPATCHER, Target, Tasks, WORKER, pace};
+use super::{DISPATCHER, HOLDER, Target, Tasks, WORKER, pace};
 use std::fmt::Write as _;
 
 /// Batches a second, each of items in as many new queues.
@@ -54,7 +54,7 @@ async fn places(target: Target) {
     for round in 0_u64.. {
         let item = format!("{name}-{round}");
         pace.tick().await;
-        if held(&mut caller, &target, &item, &name).await.is_none() {
+        if held(&mut caller, &target, HOLDER, &item, &name).await.is_none() {
             continue;
         }
         for nth in 0..PLACES_OF_ITEM {

@@ -122,9 +122,9 @@ pub(super) fn activities(target: &Target, tasks: &mut Tasks) {
             for round in 0_u64.. {
                 pace.tick().await;
                 let item = format!("{}-{nth}-{round}", target.named("activity"));
-                let Some(token) = held(&mut caller, &target, &item, &session).await else { continue };
+                let Some(token) = held(&mut caller, &target, WORKER, &item, &session).await else { continue };
                 let body = format!(r#"{{"token":{token},"kind":"plan_updated","note":"{note}"}}"#);
-                let path = format!("/v1/items/{item}/activities");
+                let path = format!("/v1/items/{item}/activity");
                 let asked = request("POST", &path, target.key(WORKER), Some(&session), &body);
                 loop {
                     pace.tick().await;
@@ -140,13 +140,13 @@ pub(super) fn activities(target: &Target, tasks: &mut Tasks) {
 }
 
 /// The token of a new item that is claimed.
-pub(super) async fn held(caller: &mut Caller, target: &Target, item: &str, session: &str) -> Option<u64> {
+pub(super) async fn held(caller: &mut Caller, target: &Target, holder: &str, item: &str, session: &str) -> Option<u64> {
     let new = format!(r#"{{"id":"{item}","queue":"hostile-held"}}"#);
     caller.ask(&request("POST", "/v1/items", target.key(DISPATCHER), None, &new)).await?;
     let claim = request(
         "POST",
         &format!("/v1/items/{item}/claim"),
-        target.key(WORKER),
+        target.key(holder),
         Some(session),
         r#"{"lease_for_ms":20000}"#,
     );

@@ -26,10 +26,8 @@ pub fn lines(history: &History) -> Vec<String> {
     ));
     for (nth, phase) in soak.phases.iter().enumerate() {
         let cell = |call: &&'static str| {
-            let all = latencies.get(&(nth, *call)).map_or(&[][..], Vec::as_slice);
-            let at = |percent: usize| all.get(all.len().saturating_sub(1) * percent / 100).copied();
-            let judged = percentile(&latencies, (nth, *call), 99);
-            match (at(50), judged.or(at(99)), at(100)) {
+            let at = |percent| percentile(&latencies, (nth, *call), percent, 1);
+            match (at(50), at(99), at(100)) {
                 (Some(half), Some(most), Some(last)) => format!("{:>21}", format!("{half:.1}/{most:.1}/{last:.0}")),
                 _ => format!("{:>21}", "none"),
             }
