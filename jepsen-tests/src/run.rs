@@ -121,6 +121,9 @@ impl Asked {
             ([only], _) if only == "all" => every_fault(self.newer.is_some()),
             (named, _) => named.to_vec(),
         };
+        if self.tls && workload == Workload::Hostile {
+            return Err(io::Error::other("--tls: hostile callers speak plain HTTP"));
+        }
         let minutes = self.minutes.or(control.map(|control| control.minutes)).unwrap_or(5.0);
         if !(0.05..=1_440.0).contains(&minutes) {
             return Err(io::Error::other("--minutes: say between 0.05 and 1440"));
