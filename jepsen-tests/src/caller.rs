@@ -52,6 +52,7 @@ struct Manner {
     /// Under this id, and whether that was used before.
     key: Option<(String, bool)>,
     patience: Option<Duration>,
+    due: Option<Micros>,
 }
 
 #[derive(Debug)]
@@ -172,6 +173,32 @@ impl Caller {
         self
     }
 
+    /// The next call was to be made then.
+    pub fn due(&mut self, at: Micros) -> &mut Self {
+        self.manner.due = Some(at);
+        self
+    }
+
+    /// What was to be asked then is not asked any more: there was no time for it.
+    pub fn missed(&mut self, asked: Asked, due: Micros) {
+        self.last = self.world.clock.now().max(self.last);
+        let begun = self.log.begin(Operation {
+            process: self.process,
+            actor: self.actor.clone(),
+            session: self.session.clone(),
+            node: None,
+            request_id: None,
+            is_repeat: false,
+            invoked: self.last,
+            completed: None,
+            asked,
+            outcome: Outcome::Unavailable,
+            batch: None,
+            due: Some(due),
+        });
+        self.log.end(begun, self.last, Outcome::Unavailable);
+    }
+
     /// The next call goes to a node that the last one did not go to.
     pub fn elsewhere(&mut self) -> &mut Self {
         let others: Vec<_> = self.world.nodes().into_iter().filter(|node| *node != self.node).collect();
@@ -219,6 +246,7 @@ impl Caller {
             asked,
             outcome: Outcome::Unknown,
             batch: None,
+            due: manner.due,
         });
         let answer = call.answered().await;
         self.last = self.world.clock.now().max(self.last);
@@ -281,6 +309,7 @@ impl Caller {
                     asked,
                     outcome: Outcome::Unknown,
                     batch,
+                    due: None,
                 };
                 self.log.begin(operation)
             })
@@ -363,6 +392,7 @@ impl Caller {
             asked: Asked::Write { item: item.to_owned(), token, value, belief },
             outcome: Outcome::Unknown,
             batch: None,
+            due: None,
         });
         self.last = decided.at;
         let outcome = match decided.is_taken {

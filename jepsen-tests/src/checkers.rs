@@ -32,6 +32,11 @@ pub mod i25_ready;
 pub mod i26_woken;
 pub mod i27_sent_on_once;
 pub mod i28_local_reads;
+pub mod i29_leases_kept;
+pub mod i30_bounded_latency;
+pub mod i31_bounded_machine;
+pub mod i32_no_intruder;
+pub mod i33_plain_refusals;
 pub mod line;
 #[cfg(test)]
 pub mod load;
@@ -91,6 +96,11 @@ invariants! {
     "I26" "Who waits for work is woken" i26_woken;
     "I27" "A call is sent on once" i27_sent_on_once;
     "I28" "A local read is no older than it says" i28_local_reads;
+    "I29" "Honest holders keep their leases" i29_leases_kept;
+    "I30" "Honest callers are answered soon" i30_bounded_latency;
+    "I31" "Memory and disk are bounded" i31_bounded_machine;
+    "I32" "Nobody joins without a word" i32_no_intruder;
+    "I33" "Refusals are of the closed list" i33_plain_refusals;
 }
 
 /// What every checker says of a history.

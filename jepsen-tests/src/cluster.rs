@@ -4,9 +4,11 @@
 //! A **seat** is a machine: an address, a disk, a shim. A node sits on a seat, and when it is replaced another one, with another
 //! id, takes the seat. Histories name seats.
 
+mod beside;
 mod certificates;
 mod harm;
 mod healing;
+mod intruder;
 mod members;
 mod process;
 mod restored;
@@ -64,6 +66,10 @@ pub struct Options {
     pub entries_kept: Option<u64>,
     /// `actor-0` and so on, beside `operator`.
     pub actors: u32,
+    /// Actors with a role in a space and its queues.
+    pub others: Vec<(&'static str, &'static str, &'static str, &'static str)>,
+    /// Nodes without the shim: nothing is done to their disks and clocks, and nothing is paid for it.
+    pub bare: bool,
     /// Callers speak TLS to nodes.
     pub tls: bool,
 }
@@ -86,6 +92,8 @@ impl Options {
             snapshot_every: None,
             entries_kept: None,
             actors: 64,
+            others: Vec::new(),
+            bare: false,
             tls: false,
         }
     }
@@ -152,7 +160,8 @@ impl Cluster {
         // The shim knows files by where they really are.
         options.folder = options.folder.canonicalize()?;
         let shim = Shim::build(&options.folder)?;
-        let tokens = Tokens::make(&options.daemon, &options.folder.join("tokens.toml"), options.actors)?;
+        let tokens =
+            Tokens::make(&options.daemon, &options.folder.join("tokens.toml"), options.actors, &options.others)?;
         let wire = Wire::lay(options.network.clone(), options.seed).await?;
         let hosts = |seat| (seat, BTreeSet::from([wire.own_host(seat), wire.shown_host(seat)]));
         let hosts: Vec<_> = (1..=SEATS).map(hosts).collect();
@@ -488,11 +497,15 @@ impl Cluster {
         self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
     }
 
-    /// With the shim under it.
+    /// With the shim under it, unless there is to be none.
     fn environment(&self, seat: Seat, control: &Control, data: &Path) -> Vec<(String, String)> {
         let mut environment = self.options.environment.clone();
         environment.extend(self.options.seat_environment.get(&seat).into_iter().flatten().cloned());
         environment.extend(self.state().join_secret.clone().map(|secret| ("TENURED_JOIN_SECRET".into(), secret)));
+        // Behind the proxies a node is known by the address that the shim gives it.
+        if self.options.bare && self.wire.has_packets() {
+            return environment;
+        }
         environment.push(("LD_PRELOAD".into(), self.shim.library().display().to_string()));
         environment.push(("JEPSEN_CONTROL".into(), control.path().display().to_string()));
         environment.push(("JEPSEN_DATA".into(), data.display().to_string()));

@@ -6,6 +6,7 @@
 
 pub mod edn;
 pub mod lines;
+pub mod soak;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub struct History {
     /// What a cluster that was made of a backup of this one showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
+    /// What a run with hostile callers was measured by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak: Option<soak::Soak>,
 }
 
 /// What a run was made of: enough to run it again.
@@ -96,6 +100,10 @@ pub struct Operation {
     /// It was asked together with others of this number, in one call; each entry of the call is an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
+    /// When it was to be asked, where callers keep to a schedule: its latency counts from then. Several attempts at the same have
+    /// the same moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Micros>,
 }
 
 /// A call with many entries.
@@ -484,6 +492,7 @@ mod tests {
             asked,
             outcome,
             batch: None,
+            due: None,
         }
     }
 
@@ -529,6 +538,7 @@ mod tests {
             deaths: Vec::new(),
             bursts: Vec::new(),
             restored: None,
+            soak: None,
         }
     }
 }

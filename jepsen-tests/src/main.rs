@@ -1,7 +1,7 @@
 //! The command `jepsen`.
 
 use clap::{Parser, Subcommand};
-use jepsen_tests::{controls, faults, run};
+use jepsen_tests::{controls, faults, hostile, run};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -31,6 +31,9 @@ enum Command {
     Faults(faults::Asked),
     /// What the wire between nodes costs
     Wire,
+    /// The hostile callers beside one node of a run, which starts this by itself
+    #[command(hide = true)]
+    Hostile(hostile::Asked),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Some(Command::Check(kept)) => run::check_kept(&kept),
         Some(Command::Faults(asked)) => faults::main(asked),
         Some(Command::Wire) => faults::measure().map(|()| true),
+        Some(Command::Hostile(asked)) => hostile::main(&asked),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -300,6 +300,7 @@ mod tests {
             asked: Asked::RenewAll,
             outcome: Outcome::Unknown,
             batch: None,
+            due: None,
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod page;
 pub mod series;
+pub mod soak;
 pub mod terminal;
 pub mod words;
 

@@ -5,10 +5,12 @@ use crate::checkers::verdict::{Verdict, seconds};
 use crate::cluster::{Cluster, LIMIT, Options};
 use crate::controls::{self, Control};
 use crate::history::{self, Fault, History};
+use crate::hostile::KEYS;
 use crate::nemesis::{self, Plan};
 use crate::recorder::{Bounds, Progress, RunClock};
 use crate::report::{Amounts, Report};
 use crate::restoring;
+use crate::soak;
 use crate::terminal::Terminal;
 use crate::wire::{self, Network};
 use crate::workloads::{self, Workload};
@@ -38,7 +40,7 @@ pub struct Asked {
     /// What is done to the nodes: names with commas between (`jepsen faults` shows each), all, or none
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     nemesis: Vec<String>,
-    /// How long faults go on; healing and looking at everything comes after
+    /// How long faults go on, or callers are hostile; healing and looking at everything comes after
     #[arg(long)]
     minutes: Option<f64>,
     /// Repeats what was thrown; one is made up unless said
@@ -67,6 +69,8 @@ pub struct Asked {
     /// Where the report, the history and the logs go
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    soak: soak::Asked,
 }
 
 #[derive(Debug, clap::Args)]
@@ -88,6 +92,7 @@ struct Wanted {
     daemon: PathBuf,
     newer: Option<PathBuf>,
     out: PathBuf,
+    soak: soak::Asked,
 }
 
 impl Asked {
@@ -110,10 +115,15 @@ impl Asked {
         let faults = match (self.nemesis.as_slice(), control) {
             ([], Some(control)) => control.nemesis.iter().map(|name| (*name).to_owned()).collect(),
             ([only], _) if only == "none" => Vec::new(),
+            // What callers do is enough, and what it costs is not to be measured together with faults.
+            ([], None) if workload == Workload::Hostile => Vec::new(),
             ([], None) => every_fault(self.newer.is_some()),
             ([only], _) if only == "all" => every_fault(self.newer.is_some()),
             (named, _) => named.to_vec(),
         };
+        if self.tls && workload == Workload::Hostile {
+            return Err(io::Error::other("--tls: hostile callers speak plain HTTP"));
+        }
         let minutes = self.minutes.or(control.map(|control| control.minutes)).unwrap_or(5.0);
         if !(0.05..=1_440.0).contains(&minutes) {
             return Err(io::Error::other("--minutes: say between 0.05 and 1440"));
@@ -140,6 +150,7 @@ impl Asked {
             daemon,
             newer: self.newer.clone(),
             out,
+            soak: self.soak.clone(),
         })
     }
 }
@@ -165,14 +176,19 @@ impl Wanted {
         }
     }
 
+    fn is_soak(&self) -> bool {
+        self.workload == Workload::Hostile
+    }
+
     /// What runs this again.
     fn command(&self) -> String {
         let broken = self.control.map_or(String::new(), |control| format!(" --break {}", control.name));
         let alone = if self.mixed { "" } else { " --alone" };
         let tls = if self.tls { " --tls" } else { "" };
+        let soak = if self.is_soak() { self.soak.command() } else { String::new() };
         let build = if std::env::var("JEPSEN_BUILD").is_ok_and(|build| build == "debug") { " --dev-build" } else { "" };
         format!(
-            "./x jepsen --workload {} --nemesis {} --minutes {} --seed {} --nodes {}{broken}{tls}{alone}{build}",
+            "./x jepsen --workload {} --nemesis {} --minutes {} --seed {} --nodes {}{broken}{tls}{alone}{build}{soak}",
             self.workload,
             self.nemesis(),
             self.lasts.as_secs_f64() / 60.0,
@@ -231,7 +247,12 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     options.newer_daemon.clone_from(&wanted.newer);
     options.tls = wanted.tls;
     (options.nodes, options.seed, options.began, options.actors) = (wanted.nodes, wanted.seed, began, ACTORS);
-    (options.snapshot_every, options.entries_kept) = (Some(SNAPSHOT_EVERY), Some(ENTRIES_KEPT));
+    if wanted.is_soak() {
+        // Nodes as they are run: what they take is measured.
+        (options.others, options.bare) = (KEYS.to_vec(), wanted.faults.is_empty());
+    } else {
+        (options.snapshot_every, options.entries_kept) = (Some(SNAPSHOT_EVERY), Some(ENTRIES_KEPT));
+    }
     if let Some(control) = wanted.control {
         options.environment.push(("TENURED_BREAK".into(), control.name.into()));
     }
@@ -246,7 +267,15 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     world.pace(u32::try_from(bounds / wanted.lasts.as_secs().max(1)).unwrap_or(u32::MAX).min(PACE_MAX));
     terminal.say(&format!("{} nodes, {} callers", wanted.nodes, size.callers));
 
-    let faults = tear(wanted, &cluster, &world, size.lease_for, terminal).await?;
+    let (faults, soak) = match wanted.is_soak() {
+        false => (tear(wanted, wanted.lasts, &cluster, &world, size.lease_for, terminal).await?, None),
+        true => {
+            let lasts = wanted.soak.lasts(wanted.lasts);
+            let tearing = tear(wanted, lasts, &cluster, &world, size.lease_for, terminal);
+            let (faults, soak) = tokio::join!(tearing, soak::run(&cluster, &wanted.soak, wanted.lasts));
+            (faults?, Some(soak?))
+        }
+    };
     terminal.say("healing");
     let mut ended = Vec::new();
     let mut history = match cluster.heal(HEALED_WITHIN).await {
@@ -278,7 +307,7 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
         }
         Err(why) => ended.push(format!("a backup was taken and could not be restored: {why}")),
     }
-    history.faults = faults;
+    (history.faults, history.soak) = (faults, soak);
     history.leaders = cluster.leaders();
     history.members = cluster.members();
     history.bursts = world.bursts();
@@ -306,6 +335,7 @@ fn tokens(cluster: &Cluster) -> BTreeMap<String, String> {
 /// Faults until the time is over, with a word of progress every second.
 async fn tear(
     wanted: &Wanted,
+    lasts: Duration,
     cluster: &Arc<Cluster>,
     world: &Arc<World>,
     lease: Duration,
@@ -316,22 +346,22 @@ async fn tear(
     let nemesis = (!wanted.faults.is_empty()).then(|| {
         let mut plan = Plan::new(wanted.seed, lease);
         plan.names.clone_from(&wanted.faults);
-        (plan.mixed, plan.goes_on_for) = (wanted.mixed, wanted.lasts);
+        (plan.mixed, plan.goes_on_for) = (wanted.mixed, lasts);
         let ended = ended.clone();
         let told = move |fault: &Fault| ended.lock().unwrap_or_else(PoisonError::into_inner).push(fault.clone());
         tokio::spawn(nemesis::run(cluster.clone(), plan, stop.clone(), told))
     });
     let began = Instant::now();
     let (mut said, mut before) = (0, world.progress());
-    while began.elapsed() < wanted.lasts {
-        sleep(Duration::from_secs(1).min(wanted.lasts.saturating_sub(began.elapsed()))).await;
+    while began.elapsed() < lasts {
+        sleep(Duration::from_secs(1).min(lasts.saturating_sub(began.elapsed()))).await;
         let now = world.progress();
         let faults = ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for fault in faults.iter().skip(said) {
             terminal.say(&told(fault));
         }
         said = faults.len();
-        let left = wanted.lasts.saturating_sub(began.elapsed()).as_secs();
+        let left = lasts.saturating_sub(began.elapsed()).as_secs();
         terminal.progress(&progress(now, before, said, left, cluster.leader()));
         before = now;
         if nemesis.as_ref().is_some_and(tokio::task::JoinHandle::is_finished) {

@@ -10,6 +10,7 @@ mod events;
 mod expiry;
 pub mod finish;
 mod flow;
+mod honest;
 mod idempotency;
 mod line;
 mod local;
@@ -63,12 +64,14 @@ pub enum Workload {
     Flow,
     Depends,
     Local,
+    /// Honest callers, while others are hostile. Never a part of a mixed run.
+    Hostile,
     /// All of them at once, each smaller.
     Mixed,
 }
 
 impl Workload {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Mutex,
         Self::Line,
         Self::Dispatch,
@@ -86,6 +89,7 @@ impl Workload {
         Self::Depends,
         Self::Local,
         Self::Mixed,
+        Self::Hostile,
     ];
 
     #[must_use]
@@ -107,6 +111,7 @@ impl Workload {
             Self::Flow => "flow",
             Self::Depends => "depends",
             Self::Local => "local",
+            Self::Hostile => "hostile",
             Self::Mixed => "mixed",
         }
     }
@@ -132,6 +137,7 @@ impl Workload {
             Self::Flow => size(32, 24, 2_000),
             Self::Depends => size(32, 24, 2_000),
             Self::Local => size(32, 16, 2_000),
+            Self::Hostile => size(128, 0, 3_000),
             Self::Mixed => size(128, 128, 2_000),
         }
     }
@@ -306,6 +312,7 @@ impl Ground {
             Workload::Flow => flow::start(self).await,
             Workload::Depends => depends::start(self).await,
             Workload::Local => local::start(self).await,
+            Workload::Hostile => honest::start(self).await,
             Workload::Mixed => Err("is made of the others".into()),
         }
     }

@@ -6,7 +6,7 @@ use super::i01_mutual_exclusion::is_fenced;
 use super::i03_never_early::is_misled;
 use super::verdict::Verdict;
 use crate::history::{Asked, Fault, Micros, Operation, Outcome};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A mixed run of this length reaches everything that is asked of one. A shorter one is asked for no more than its end.
 const SURE_AFTER: Micros = 90_000_000;
@@ -80,6 +80,13 @@ pub fn check(facts: &Facts<'_>, verdicts: &[Verdict]) -> Vec<Covered> {
     for verdict in verdicts.iter().filter(|verdict| exercised(workload, is_long_mixed).contains(&verdict.id)) {
         cover(&format!("facts for {}", verdict.id), verdict.facts, true);
     }
+    if let Some(soak) = &facts.history.soak {
+        let kinds: BTreeSet<&String> = soak.phases.iter().flat_map(|phase| &phase.kinds).collect();
+        for kind in kinds {
+            let asked = soak.tallies.iter().filter(|tally| tally.kind == *kind).map(|tally| tally.asked).sum();
+            cover(&format!("hostile callers: {kind}"), asked, true);
+        }
+    }
     for verdict in verdicts {
         if let Some(searched) = verdict.searched.filter(|searched| *searched > 0) {
             let decided = (searched - verdict.undecided) * 100 / searched;
@@ -151,6 +158,8 @@ fn exercised(workload: &str, is_long_mixed: bool) -> &'static [&'static str] {
         "flow" => &["I1", "I2", "I3", "I20", "I22"],
         "depends" => &["I6", "I7", "I20", "I22", "I25"],
         "local" => &["I11", "I20", "I22", "I28"],
+        // Whether latencies are judged is for who asks to say.
+        "hostile" => &["I2", "I5", "I6", "I7", "I20", "I22", "I24", "I29", "I31", "I33"],
         // All but I26, which needs time without faults, and I27, which needs a node that nobody else asks.
         _ if is_long_mixed => &[
             "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I13", "I16", "I17", "I18", "I19",

@@ -255,6 +255,7 @@ impl World {
             asked,
             outcome,
             batch: None,
+            due: None,
         });
     }
 

@@ -11,6 +11,7 @@
 
 use super::facts::Facts;
 use super::verdict::Verdict;
+use crate::history::soak::{Bounds, Intruder, Phase, Sample, Soak, Tally};
 use crate::history::{
     Answered, Asked, Batch, Belief, Burst, Change, ChangeOf, Death, End, Fault, Granted, History, Leader, Micros,
     Operation, Outcome, QueueSet, Restored, Seen, SeenItem, SeenMembers, WatcherSet,
@@ -127,6 +128,9 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             let of = (node.parse().expect("a node"), index.parse().expect("an index"), (*hash).to_owned());
             history.end.get_or_insert_default().hashes.push(of);
         }
+        ["bounds", ..] | ["phase", ..] | ["node", ..] | ["stopped", ..] | ["intruder", ..] | ["tally", ..] => {
+            tell_soak(history.soak.get_or_insert_default(), words, &given);
+        }
         ["dies", at, ..] => history.deaths.push(Death { at: moment(at), what: line.to_owned() }),
         ["death", ..] => history.end.get_or_insert_default().deaths.push(line.to_owned()),
         ["end", "item", item, ..] => {
@@ -165,6 +169,55 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
             history.operations.push(operation(span, who, verb, rest, &given, outcome.unwrap_or("ok"), line));
         }
         _ => panic!("no story: {line}"),
+    }
+}
+
+/// What a run with hostile callers is measured by.
+fn tell_soak(soak: &mut Soak, words: &[&str], given: &Given<'_>) {
+    let number = |name: &str| given.parsed::<u64>(name).unwrap_or(0);
+    let span = |span: &str| span.split_once("..").map(|(from, to)| (moment(from), moment(to))).expect("a span");
+    match words {
+        ["bounds", ..] => {
+            soak.bounds = Bounds {
+                latency_times: given.parsed("latency").unwrap_or(0.0),
+                memory_mib: number("memory"),
+                disk_mib: number("disk"),
+                log_mib: number("log"),
+            };
+        }
+        ["phase", within, name, ..] => {
+            let (began, ended) = span(within);
+            let kinds = if words.contains(&"hostile") { vec![(*name).to_owned()] } else { Vec::new() };
+            soak.phases.push(Phase { name: (*name).to_owned(), kinds, began, ended });
+        }
+        ["node", seat, at, ..] => soak.samples.push(Sample {
+            at: moment(at),
+            seat: seat.parse().expect("a seat"),
+            resident_kib: number("memory") * 1024,
+            disk_kib: number("disk") * 1024,
+            log_kib: number("log") * 1024,
+            ..Sample::default()
+        }),
+        ["intruder", node, within, ..] => {
+            let (began, ended) = span(within);
+            soak.intruders.push(Intruder {
+                node: node.parse().expect("a node"),
+                began,
+                ended,
+                was_member: words.contains(&"member"),
+                was_let_in: words.contains(&"told"),
+                ..Intruder::default()
+            });
+        }
+        ["tally", phase, kind, ..] => soak.tallies.push(Tally {
+            phase: (*phase).to_owned(),
+            kind: (*kind).to_owned(),
+            seat: 1,
+            asked: number("times"),
+            answers: [(given.text("answer").unwrap_or_default().replacen('_', " ", 1), number("times"))].into(),
+            ..Tally::default()
+        }),
+        _ => soak.stopped = Some(words.join(" ")),
     }
 }
 
@@ -245,6 +298,7 @@ fn operation(
         asked,
         outcome,
         batch: given.parsed("batch").map(|no| Batch { no, all_or_none: true }),
+        due: given.text("due").map(|at| moment(&at)),
     }
 }
 

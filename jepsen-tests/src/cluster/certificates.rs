@@ -2,12 +2,18 @@
 //! of these is no peer.
 
 use super::Seat;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+
+/// For clients only.
+pub(super) const STRANGER: &str = "worker-7.example.org";
 
 #[derive(Debug)]
 pub(super) struct Certificates {
@@ -34,7 +40,20 @@ impl Certificates {
             fs::write(folder.join(format!("seat-{seat}.pem")), certificate.pem())?;
             fs::write(folder.join(format!("seat-{seat}.key")), key.serialize_pem())?;
         }
+        // Of the same authority, for a machine that is no node.
+        let mut params = CertificateParams::new(vec![STRANGER.to_owned()]).map_err(io::Error::other)?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.distinguished_name.push(DnType::CommonName, "worker");
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let certificate = params.signed_by(&key, &authority).map_err(io::Error::other)?;
+        fs::write(folder.join("stranger.pem"), certificate.pem())?;
+        fs::write(folder.join("stranger.key"), key.serialize_pem())?;
         Ok(Self { folder })
+    }
+
+    /// A certificate of the authority that no node has, and its key.
+    pub(super) fn stranger(&self) -> [PathBuf; 2] {
+        ["stranger.pem", "stranger.key"].map(|name| self.folder.join(name))
     }
 
     pub(super) fn authority(&self) -> PathBuf {

@@ -1,5 +1,6 @@
 //! A history as JSON lines: what the run was made of, then a line for each operation, event, fault and leader, then its end.
 
+use super::soak::Soak;
 use super::{About, Burst, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
@@ -17,6 +18,7 @@ enum Written<'h> {
     Death(&'h Death),
     Members(&'h Members),
     Restored(&'h Restored),
+    Soak(&'h Soak),
 }
 
 #[derive(Deserialize)]
@@ -32,6 +34,7 @@ enum Read {
     Death(Death),
     Members(Members),
     Restored(Restored),
+    Soak(Soak),
 }
 
 /// # Errors
@@ -48,7 +51,8 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
         .chain(history.bursts.iter().map(Written::Burst))
         .chain(history.deaths.iter().map(Written::Death))
         .chain(has_members.then_some(Written::Members(&history.members)))
-        .chain(history.restored.iter().map(Written::Restored));
+        .chain(history.restored.iter().map(Written::Restored))
+        .chain(history.soak.iter().map(Written::Soak));
     for line in all {
         serde_json::to_writer(&mut out, &line)?;
         out.write_all(b"\n")?;
@@ -74,6 +78,7 @@ pub fn read(from: impl BufRead) -> io::Result<History> {
             Read::Death(death) => history.deaths.push(death),
             Read::Members(members) => history.members = members,
             Read::Restored(restored) => history.restored = Some(restored),
+            Read::Soak(soak) => history.soak = Some(soak),
         }
     }
     Ok(history)

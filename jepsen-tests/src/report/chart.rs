@@ -23,8 +23,18 @@ fn open(svg: &mut String, height: f64, label: &str) {
     let _ = write!(svg, r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">"#);
 }
 
-/// Where the faults were, behind everything else.
+/// Where the faults and hostile callers were, behind everything else.
 fn bands(svg: &mut String, series: &Series, history: &History, height: f64) {
+    let hostile = history.soak.iter().flat_map(|soak| &soak.phases).filter(|phase| !phase.kinds.is_empty());
+    for phase in hostile {
+        let (from, to) = (x(series, phase.began), x(series, phase.ended));
+        let _ = write!(
+            svg,
+            r#"<rect class="band" x="{from:.1}" y="0" width="{:.1}" height="{height:.1}"><title>{}</title></rect>"#,
+            (to - from - 1.0).max(1.0),
+            escape(&phase.name),
+        );
+    }
     for fault in &history.faults {
         let (from, to) = (x(series, fault.began), x(series, fault.ended.unwrap_or(series.end)));
         let _ = write!(

@@ -27,6 +27,10 @@ pub fn page(report: &Report<'_, '_>) -> String {
         about.seed,
     );
     summary(&mut html, report, &series);
+    let soak = super::soak::lines(history);
+    if !soak.is_empty() {
+        let _ = write!(html, "<h2>Hostile callers</h2><pre class=\"soak\">{}</pre>", escape(&soak.join("\n")));
+    }
     html.push_str("<h2>Promises</h2>");
     promises(&mut html, report);
     html.push_str("<h2>Through the run</h2><figure><figcaption>Operations a second <span class=\"key\">");

@@ -12,7 +12,7 @@ const SHOWN: usize = 3;
 
 #[must_use]
 pub fn lines(report: &Report<'_, '_>) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = super::soak::lines(report.facts.history);
     for verdict in &report.verdicts {
         lines.push(line(verdict));
         for violation in verdict.violations.iter().take(SHOWN) {

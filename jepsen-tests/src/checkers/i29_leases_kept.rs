@@ -1,0 +1,177 @@
+//! I29. While others are hostile no honest holder loses a lease: a holder that asks in time is not told that its lease is gone, and is
+//! answered before it ends.
+
+use super::facts::{Facts, token_of};
+use super::verdict::{Verdict, seconds};
+use crate::history::soak::Soak;
+use crate::history::{Answered, Asked, Micros, Operation, Outcome};
+use std::collections::BTreeMap;
+
+/// What a holder hears whose lease is gone.
+const LOST: [&str; 3] = ["lease_lost", "not_holder", "stale_token"];
+
+#[must_use]
+pub fn check(facts: &Facts<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let Some(soak) = &facts.history.soak else { return verdict };
+    let mut leases: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (no, op) in facts.ops() {
+        let granted = op.answered().into_iter().flat_map(|answered| &answered.grants).map(|grant| grant.token);
+        for token in granted.chain(token_of(&op.asked)) {
+            leases.entry(token).or_default().push(no);
+        }
+    }
+    for (token, ops) in leases {
+        lease(facts, soak, token, &ops, &mut verdict);
+    }
+    verdict
+}
+
+/// One lease through its time, in the order in which its holder asked.
+fn lease(facts: &Facts<'_>, soak: &Soak, token: u64, ops: &[usize], verdict: &mut Verdict) {
+    let mut until: Option<Micros> = None;
+    // The first attempt that was made in time and led to nothing.
+    let mut waits: Option<usize> = None;
+    for no in ops {
+        let op = facts.op(*no);
+        let answered = op.completed.unwrap_or(Micros::MAX);
+        let ends = until.unwrap_or(0);
+        if waits.is_some_and(|first| answered > ends && facts.op(first).invoked < ends) {
+            return overdue(facts, soak, token, ends, waits, verdict);
+        }
+        match &op.outcome {
+            Outcome::Ok(said) => {
+                if until.is_some() {
+                    verdict.fact();
+                    if answered > ends && op.invoked < ends {
+                        return overdue(facts, soak, token, ends, Some(*no), verdict);
+                    }
+                }
+                match prolonged(op, said, token) {
+                    Some(lasts) => until = Some(lasts),
+                    // It was given back.
+                    None => return,
+                }
+                waits = None;
+            }
+            Outcome::Refused { code } if LOST.contains(&code.as_str()) => {
+                verdict.fact();
+                if op.invoked < ends {
+                    let left = seconds(ends - op.invoked);
+                    let what = format!(
+                        "{} asked under token {token} with {left} left{}, and was told {code}",
+                        op.actor,
+                        during(soak, op.invoked)
+                    );
+                    verdict.violate(answered, what, &[*no]);
+                }
+                return;
+            }
+            Outcome::Refused { .. } | Outcome::Unavailable | Outcome::Unknown => {
+                if op.invoked < ends && !matches!(op.asked, Asked::Claim { .. } | Asked::Next { .. }) {
+                    waits = waits.or(Some(*no));
+                }
+            }
+        }
+    }
+    let ended = soak.phases.last().map_or(0, |phase| phase.ended);
+    if let (Some(ends), Some(_)) = (until.filter(|ends| *ends < ended), waits) {
+        overdue(facts, soak, token, ends, waits, verdict);
+    }
+}
+
+fn overdue(facts: &Facts<'_>, soak: &Soak, token: u64, ends: Micros, first: Option<usize>, verdict: &mut Verdict) {
+    verdict.fact();
+    let Some(first) = first else { return };
+    let op = facts.op(first);
+    let left = seconds(ends.saturating_sub(op.invoked));
+    let what = format!(
+        "{} asked under token {token} with {left} left{}, and nobody had answered when the lease ended",
+        op.actor,
+        during(soak, op.invoked)
+    );
+    verdict.violate(ends, what, &[first]);
+}
+
+/// Until when a lease lasts by an answer. None: it is over.
+fn prolonged(op: &Operation, said: &Answered, token: u64) -> Option<Micros> {
+    let granted = said.grants.iter().find(|grant| grant.token == token).map(|grant| grant.expires_in_ms);
+    let lasts_ms = granted.or(said.expires_in_ms)?;
+    (!matches!(op.asked, Asked::Reserve { .. })).then_some(said.sent + lasts_ms * 1_000)
+}
+
+fn during(soak: &Soak, at: Micros) -> String {
+    soak.phase_at(at).map_or_else(String::new, |phase| format!(" ({})", phase.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkers::story::{broken, facts_of, tell};
+
+    #[test]
+    fn a_lease_that_is_renewed_and_given_back_is_kept() {
+        let story = "
+            phase 0s..20s calm
+            0s   ada claim disk -> token=1 for=3s
+            1s   ada renew disk token=1 -> unavailable
+            1.2s ada renew disk token=1 -> for=3s
+            2s   ada renew disk token=1 -> for=3s
+            3s   ada complete disk token=1
+            9s   bob claim tape -> token=2 for=3s";
+        assert_eq!(facts_of("I29", story), 3);
+    }
+
+    #[test]
+    fn a_holder_that_asked_in_time_and_lost_its_lease_is_found() {
+        for code in ["lease_lost", "not_holder", "stale_token"] {
+            let story = format!(
+                "phase 0s..20s flood
+                0s   ada claim disk -> token=1 for=3s
+                1s   ada renew disk token=1 -> refused {code}"
+            );
+            // Others may find it, too.
+            let history = tell(&story);
+            assert_eq!(check(&Facts::new(&history)).violated, 1, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_holder_that_asked_too_late_lost_it_by_itself() {
+        let story = "
+            phase 0s..20s flood
+            0s   ada claim disk -> token=1 for=3s
+            4s   ada renew disk token=1 -> refused lease_lost";
+        assert_eq!(facts_of("I29", story), 1);
+    }
+
+    #[test]
+    fn a_holder_whom_nobody_answers_until_its_lease_is_over_is_found() {
+        let never = "
+            phase 0s..20s flood
+            0s   ada claim disk -> token=1 for=3s
+            1s   ada renew disk token=1 -> unavailable
+            2s   ada renew disk token=1 -> unknown";
+        broken(&["I29"], never);
+        let late = "
+            phase 0s..20s flood
+            0s       ada claim disk -> token=1 for=3s
+            1s..3.5s ada renew disk token=1 -> for=3s";
+        broken(&["I29"], late);
+        let late_at_last = "
+            phase 0s..20s flood
+            0s         ada claim disk -> token=1 for=3s
+            1s         ada renew disk token=1 -> unavailable
+            2.8s..3.5s ada complete disk token=1";
+        broken(&["I29"], late_at_last);
+    }
+
+    #[test]
+    fn one_who_stopped_when_the_run_ended_lost_nothing() {
+        let story = "
+            phase 0s..4s flood
+            0s   ada claim disk -> token=1 for=5s
+            1s   ada renew disk token=1 -> unavailable";
+        assert_eq!(facts_of("I29", story), 0);
+    }
+}

@@ -1,0 +1,38 @@
+//! I32. A certificate of the authority makes nobody a member: a node that asks to join without an operator's word is neither a member nor
+//! told of the cluster.
+
+use super::facts::Facts;
+use super::verdict::Verdict;
+
+#[must_use]
+pub fn check(facts: &Facts<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let Some(soak) = &facts.history.soak else { return verdict };
+    for intruder in &soak.intruders {
+        verdict.fact();
+        let what = match (intruder.was_member, intruder.was_let_in) {
+            (true, _) => "was a member",
+            (false, true) => "was told of the cluster",
+            (false, false) => continue,
+        };
+        let what = format!("node {}, with a certificate for {}, {what}", intruder.node, intruder.certificate);
+        verdict.violate(intruder.ended, what, &[]);
+    }
+    verdict
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::story::{broken, facts_of};
+
+    #[test]
+    fn one_who_is_turned_away_is_no_intruder() {
+        assert_eq!(facts_of("I32", "phase 0s..9s flood\nintruder 9000 1s..5s\nintruder 9001 5s..9s"), 2);
+    }
+
+    #[test]
+    fn one_who_is_let_in_is_found() {
+        broken(&["I32"], "phase 0s..9s flood\nintruder 9000 1s..5s member");
+        broken(&["I32"], "phase 0s..9s flood\nintruder 9000 1s..5s told");
+    }
+}

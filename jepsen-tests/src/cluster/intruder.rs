@@ -1,0 +1,78 @@
+//! A node that nobody wants: it has a certificate of the cluster's authority and asks to join, under an id that nobody gave it.
+
+use super::certificates::STRANGER;
+use super::process::{self, Process};
+use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
+use crate::history::soak::Intruder;
+use crate::shim::Control;
+use crate::wire::SEATS;
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// On a seat that is kept for a cluster that is restored.
+const SEAT: Seat = SEATS;
+/// No node of a run comes so far.
+const FIRST_ID: u64 = 9_000;
+
+impl Cluster {
+    /// Starts one that goes on for so long, ends it, and says what came of it. One that was let in is removed again, so that the next
+    /// does not cost the cluster its majority.
+    ///
+    /// # Errors
+    /// When it cannot be started, or not be removed.
+    pub async fn intrude(&self, nth: u64, lasts: Duration) -> io::Result<Intruder> {
+        let began = self.now();
+        let node = FIRST_ID + nth;
+        let folder = self.options.folder.join("intruder");
+        fs::create_dir_all(&folder)?;
+        let (data, log) = (folder.join(format!("node-{node}")), folder.join(format!("node-{node}.log")));
+        let control = Control::create(folder.join("control"))?;
+        let mut arguments = self.arguments(SEAT, node, &data);
+        let seats = self.seats();
+        arguments.extend(["--join".into(), self.peer_addresses(&seats).join(",")]);
+        // Every other one bears the name of another machine than its own.
+        let is_stranger = nth % 2 == 1;
+        if is_stranger {
+            for (flag, file) in ["--peer-cert", "--peer-key"].into_iter().zip(self.certificates.stranger()) {
+                let at = arguments.iter().position(|argument| argument == flag).map_or(0, |at| at + 1);
+                arguments[at] = file.display().to_string();
+            }
+        }
+        let mut process = self.spawn(SEAT, &arguments, &control, &data, &log).await?;
+        let by = Instant::now() + lasts;
+        let mut was_member = false;
+        while Instant::now() < by && process.ended().is_none() {
+            was_member |= self.is_member(node).await?;
+            sleep(LOOK_EVERY * 20).await;
+        }
+        let was_let_in = data.join("IDENTITY").exists();
+        drop::<Process>(process);
+        // It may have got in just now.
+        was_member |= self.is_member(node).await?;
+        if was_member {
+            self.remove_absent(node).await?;
+        }
+        let said = process::tail(&String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()));
+        if data.exists() {
+            fs::remove_dir_all(&data)?;
+        }
+        let certificate = if is_stranger { STRANGER.to_owned() } else { self.wire.shown_host(SEAT).to_string() };
+        Ok(Intruder { node, certificate, began, ended: self.now(), was_member, was_let_in, said })
+    }
+
+    /// As any node says that answers.
+    async fn is_member(&self, node: u64) -> io::Result<bool> {
+        let by = Instant::now() + LIMIT;
+        while Instant::now() < by {
+            for seat in self.running() {
+                if let Some(status) = self.status(seat).await? {
+                    return Ok(status.members.iter().any(|member| member.id == node));
+                }
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(false)
+    }
+}

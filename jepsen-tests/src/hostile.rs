@@ -1,0 +1,226 @@
+//! Hostile callers: each has an API key of its own, or a certificate of the cluster's authority, and asks for all that it can get. They
+//! run in a process of their own beside each node, at a lower priority than everything that is measured, and say what they did.
+//!
+//! They reach nothing but the node that they are given, and each is bounded: in how much it asks a second, in its connections, in its
+//! time.
+
+mod http1;
+mod http2;
+mod peers;
+mod readers;
+mod registries;
+mod silence;
+mod tally;
+mod writes;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tally::Counts;
+use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+
+/// Who the hostile callers are: the name of the actor, its roles, in which space, in which queues.
+pub const KEYS: [(&str, &str, &str, &str); 5] = [
+    // It has no role in the space that it asks.
+    ("hostile-nobody", "reader", "elsewhere", "*"),
+    ("hostile-worker", "worker", "default", "hostile*"),
+    ("hostile-holder", "worker", "default", "hostile*"),
+    ("hostile-dispatcher", "dispatcher", "default", "hostile*"),
+    ("hostile-reader", "reader", "default", "*"),
+];
+const NOBODY: &str = "hostile-nobody";
+const WORKER: &str = "hostile-worker";
+/// Holds what the worker waits for.
+const HOLDER: &str = "hostile-holder";
+const DISPATCHER: &str = "hostile-dispatcher";
+const READER: &str = "hostile-reader";
+
+/// What they did is written down this often.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// A connection that cannot be made or was closed is made again after so long.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// What hostile callers do, in the order in which they do it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Single commands without a right to them
+    Flood,
+    /// Batches of a thousand entries and up to 8 MiB that are refused
+    RefusedBatches,
+    /// Batches of a hundred items with the largest bodies that are created
+    CreatedBatches,
+    /// Activities of 64 KiB of one holder
+    Activities,
+    /// Heartbeats that name a thousand leases which nobody holds
+    RenewAll,
+    /// New queues, workers, places in a line, remembered requests: all that is kept by name
+    Registries,
+    /// Searches and walks without end, as many at a time as one reader opens
+    Views,
+    /// Event streams from the beginning, again and again
+    Streams,
+    /// Answers over HTTP/2 that are asked for and not taken
+    SlowReaders,
+    /// Requests that come a byte at a time
+    SlowWriters,
+    /// Connections that say nothing
+    Idle,
+    /// Connections to the port of the other nodes: silent ones, and with a certificate of the authority
+    PeerPort,
+}
+
+impl Kind {
+    pub const ALL: [Self; 12] = [
+        Self::Flood,
+        Self::RefusedBatches,
+        Self::CreatedBatches,
+        Self::Activities,
+        Self::RenewAll,
+        Self::Registries,
+        Self::Views,
+        Self::Streams,
+        Self::SlowReaders,
+        Self::SlowWriters,
+        Self::Idle,
+        Self::PeerPort,
+    ];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flood => "flood",
+            Self::RefusedBatches => "refused-batches",
+            Self::CreatedBatches => "created-batches",
+            Self::Activities => "activities",
+            Self::RenewAll => "renew-all",
+            Self::Registries => "registries",
+            Self::Views => "views",
+            Self::Streams => "streams",
+            Self::SlowReaders => "slow-readers",
+            Self::SlowWriters => "slow-writers",
+            Self::Idle => "idle",
+            Self::PeerPort => "peer-port",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the hostile callers beside one node are to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    pub kinds: Vec<Kind>,
+    /// Where the node listens for callers, and for nodes.
+    pub edge: SocketAddr,
+    pub peer: SocketAddr,
+    /// The API key of each of [`KEYS`].
+    pub keys: BTreeMap<String, String>,
+    /// The authority of the nodes, and a certificate of it that no node has.
+    pub authority: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// What the names of all that is made begin with, behind `hostile`.
+    pub name: String,
+    pub lasts_ms: u64,
+    /// Where it is written what they did.
+    pub report: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Asked {
+    /// A file that says what to do
+    plan: PathBuf,
+}
+
+/// In a process of its own.
+///
+/// # Errors
+/// When the plan cannot be read, or what was done not be written down.
+pub fn main(asked: &Asked) -> io::Result<bool> {
+    let plan: Plan = serde_json::from_reader(File::open(&asked.plan)?)?;
+    raise_open_files();
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(plan))?;
+    Ok(true)
+}
+
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused fewer connections are made.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+async fn run(plan: Plan) -> io::Result<()> {
+    let lasts = Duration::from_millis(plan.lasts_ms);
+    let report = plan.report.clone();
+    let counts: BTreeMap<Kind, Counts> = plan.kinds.iter().map(|kind| (*kind, Counts::default())).collect();
+    let plan = Arc::new(plan);
+    let mut tasks = JoinSet::new();
+    for (kind, counts) in &counts {
+        let target = Target { plan: plan.clone(), counts: counts.clone() };
+        match kind {
+            Kind::Flood => writes::flood(&target, &mut tasks),
+            Kind::RefusedBatches => writes::refused_batches(&target, &mut tasks),
+            Kind::CreatedBatches => writes::created_batches(&target, &mut tasks),
+            Kind::Activities => writes::activities(&target, &mut tasks),
+            Kind::RenewAll => writes::renew_all(&target, &mut tasks),
+            Kind::Registries => registries::start(&target, &mut tasks),
+            Kind::Views => readers::views(&target, &mut tasks),
+            Kind::Streams => readers::streams(&target, &mut tasks),
+            Kind::SlowReaders => readers::slow(&target, &mut tasks),
+            Kind::SlowWriters => silence::slow_writers(&target, &mut tasks),
+            Kind::Idle => silence::idle(&target, &mut tasks),
+            Kind::PeerPort => peers::start(&target, &mut tasks)?,
+        }
+    }
+    let telling = async {
+        loop {
+            sleep(TOLD_EVERY).await;
+            tally::write(&counts, &report)?;
+        }
+    };
+    match timeout(lasts, telling).await {
+        Ok(failed) => failed,
+        Err(_) => tally::write(&counts, &report),
+    }
+}
+
+/// The node that is asked, and what is counted.
+#[derive(Clone, Debug)]
+struct Target {
+    plan: Arc<Plan>,
+    counts: Counts,
+}
+
+impl Target {
+    fn key(&self, actor: &str) -> Option<&str> {
+        self.plan.keys.get(actor).map(String::as_str)
+    }
+
+    /// A name that no other process of hostile callers gives.
+    fn named(&self, what: &str) -> String {
+        format!("hostile-{what}-{}", self.plan.name)
+    }
+}
+
+/// So often in a second, evenly; what was missed is not made up for.
+fn pace(per_second: f64) -> Interval {
+    let mut pace = interval(Duration::from_secs_f64(1.0 / per_second));
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    pace
+}
+
+type Tasks = JoinSet<()>;
