@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// How many of a batch were done.
 fn done(batch: &Value) -> usize {
-    batch["results"].as_array().unwrap().iter().filter(|result| result["code"].is_null()).count()
+    batch["items"].as_array().unwrap().iter().filter(|item| item["outcome"] != "refused").count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
