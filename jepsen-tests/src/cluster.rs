@@ -497,19 +497,25 @@ impl Cluster {
         self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
     }
 
-    /// With the shim under it, unless there is to be none.
+    /// Of a node of this cluster: with the shim under it, unless there is to be none.
     fn environment(&self, seat: Seat, control: &Control, data: &Path) -> Vec<(String, String)> {
         let mut environment = self.options.environment.clone();
         environment.extend(self.options.seat_environment.get(&seat).into_iter().flatten().cloned());
         environment.extend(self.state().join_secret.clone().map(|secret| ("TENURED_JOIN_SECRET".into(), secret)));
-        // Behind the proxies a node is known by the address that the shim gives it.
-        if self.options.bare && self.wire.has_packets() {
-            return environment;
+        if !self.options.bare || !self.wire.has_packets() {
+            environment.extend(self.under_shim(seat, control, data));
         }
-        environment.push(("LD_PRELOAD".into(), self.shim.library().display().to_string()));
-        environment.push(("JEPSEN_CONTROL".into(), control.path().display().to_string()));
-        environment.push(("JEPSEN_DATA".into(), data.display().to_string()));
+        environment
+    }
+
+    fn under_shim(&self, seat: Seat, control: &Control, data: &Path) -> Vec<(String, String)> {
+        let mut environment = vec![
+            ("LD_PRELOAD".into(), self.shim.library().display().to_string()),
+            ("JEPSEN_CONTROL".into(), control.path().display().to_string()),
+            ("JEPSEN_DATA".into(), data.display().to_string()),
+        ];
         if !self.wire.has_packets() {
+            // Behind the proxies a node is known by the address that the shim gives it.
             environment.push(("JEPSEN_SOURCE".into(), self.wire.own_host(seat).to_string()));
         }
         environment

@@ -40,7 +40,11 @@ impl Cluster {
                 arguments[at] = file.display().to_string();
             }
         }
-        let mut process = self.spawn(SEAT, &arguments, &control, &data, &log).await?;
+        // Nothing that nodes of this cluster are given: it has its certificate and no more.
+        let environment = if self.wire.has_packets() { Vec::new() } else { self.under_shim(SEAT, &control, &data) };
+        let command = process::command(&self.options.daemon, &arguments, &environment);
+        let at = log.clone();
+        let mut process = self.wire.place(SEAT).run(move || async move { Process::start(command, &at) }).await??;
         let by = Instant::now() + lasts;
         let mut was_member = false;
         while Instant::now() < by && process.ended().is_none() {
