@@ -1,7 +1,7 @@
 //! How much room the node's file system has, and what follows from it: decision 0022.
 //!
-//! Below its floor a node is low. A leader refuses new work while it is low itself, or while the voters that are not low are
-//! no quorum: what it proposed then would fill disks that the cluster cannot do without. Below a quarter of its floor a node
+//! Below its floor a node is low. A leader refuses new work while it is low itself, or while others are and the voters that
+//! answer and are not low are no quorum: what it proposed then would fill disks that the cluster cannot do without. Below a quarter of its floor a node
 //! stops before its file system is full, and it starts only when there is room again.
 
 use crate::peers::PeerError;
@@ -214,7 +214,9 @@ pub(crate) async fn guard(node: TokioNode) {
         let others: BTreeMap<NodeId, bool> = heard.iter().map(|(id, heard)| (*id, heard.is_low())).collect();
         let with_room: BTreeSet<NodeId> = others.iter().filter(|(_, is_low)| !**is_low).map(|(id, _)| *id).collect();
         let others_suffice = is_quorum(&membership, &with_room);
-        let refuses = disk.is_low() || !is_quorum(&membership, &with(&with_room, node.id()));
+        // Where nobody is known to be low, voters that do not answer are no matter of disks: without them nothing is committed anyway.
+        let some_are_low = heard.values().any(|heard| heard.is_low);
+        let refuses = disk.is_low() || (some_are_low && !is_quorum(&membership, &with(&with_room, node.id())));
         if refuses != disk.refuses_work() || (refuses && others != disk.others()) {
             let low: Vec<NodeId> = others.iter().filter(|(_, is_low)| **is_low).map(|(id, _)| *id).collect();
             let own = disk.is_low();
