@@ -27,7 +27,7 @@ const RUN: [&str; 5] = [
 ];
 
 /// How blocks begin that show no command.
-pub(crate) const NO_COMMANDS: [&str; 7] = [
+pub(crate) const NO_COMMANDS: [&str; 8] = [
     "state + entry { at, wall, commands }",
     "a program with `client`",
     "stateDiagram-v2",
@@ -35,6 +35,7 @@ pub(crate) const NO_COMMANDS: [&str; 7] = [
     "caller ─▶ any node",
     "[[token]]",
     "0s   ada claims disk",
+    "log        2 × held",
 ];
 
 /// What the first node sees of the cluster.

@@ -37,7 +37,7 @@ async fn queues_are_listed_shown_paused_and_drained() {
         attempts max          5
         backoff               1s, then 200 % of it, at most 1h
         retention             7d
-        max leases            unlimited, then reject
+        max leases            10,000, then reject
         require lease         if_held
         disclosure            fleet
         on dependency failed  block
@@ -90,7 +90,7 @@ async fn a_policy_changes_only_where_it_is_named() {
         attempts max          5
         backoff               2s, then 200 % of it, at most 1h
         retention             7d
-        max leases            unlimited, then reject
+        max leases            10,000, then reject
         require lease         if_held
         disclosure            open
         on dependency failed  block
@@ -149,8 +149,8 @@ async fn a_space_has_counts_and_a_policy() {
         queues          1
         workers         0
         policy version  0
-        items max       10,000,000
-        bodies max      unlimited
+        items max       1,000,000
+        bodies max      8.0 GiB
         identity        accept_self_reported
     "#]]);
     world.says("space policy --items-max 1").reads(&expect![[r#"

@@ -22,7 +22,7 @@ async fn serve(world: &mut World, start: Start, change: impl FnOnce(&mut EdgeSet
 
 fn head(method: &str, path: &str, body: &str) -> String {
     format!(
-        "{method} {path} HTTP/1.1\r\nhost: tenure\r\ntenure-actor: ada\r\nconnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ntenure-actor: ada\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
