@@ -43,7 +43,7 @@ async fn a_command_gets_the_credential_of_its_caller_only_when_asked() {
     assert_eq!(by_variable(exec(&["--pass-credential"])).said().ends_with(0).out, given);
     assert_eq!(exec(&[]).said().ends_with(0).out, "");
     assert_eq!(by_variable(exec(&[])).said().ends_with(0).out, "");
-    // A worker ends when it is told to, by the command that has found what there is.
+    // The command stops its worker after it has looked at the environment.
     let work = |label: &str, asked: &[&str]| {
         let script = format!("env | grep -E '^TENURE_(API_TOKEN|TOKEN_FILE)=' > {label}.found; kill $PPID");
         by_variable(world.tenure([&["work", "ops"], asked, &["--", "sh", "-c", &script]].concat())).said().ends_with(0);
