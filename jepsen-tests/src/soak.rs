@@ -27,6 +27,8 @@ const ALONE_MIN: Duration = Duration::from_secs(10);
 const ALONE_PARTS: u32 = 40;
 /// A node that nobody wants is ended after so long, and the next one comes.
 const INTRUDER: Duration = Duration::from_secs(10);
+/// From one to the next: a node that is turned away ends at once, and starting it writes to the disk that all nodes share.
+const INTRUDER_EVERY: Duration = Duration::from_secs(2);
 /// Less of a phase that is left is no time for another.
 const INTRUDER_MIN: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -225,7 +227,9 @@ fn intrude(cluster: Arc<Cluster>, before: u64, ends: Instant) -> JoinHandle<io::
             if left < INTRUDER_MIN && !all.is_empty() {
                 return Ok(all);
             }
+            let next = Instant::now() + INTRUDER_EVERY;
             all.push(cluster.intrude(before + all.len() as u64, INTRUDER.min(left.max(INTRUDER_MIN))).await?);
+            sleep_until(next.min(ends)).await;
         }
     })
 }

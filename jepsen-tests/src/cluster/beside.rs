@@ -9,9 +9,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Below everything that is measured, and not so far that they are starved.
-const NICENESS: &str = "10";
-
 /// Hostile callers beside one node. They end with this.
 #[derive(Debug)]
 pub struct Hostile {
@@ -64,10 +61,8 @@ impl Cluster {
         };
         let file = folder.join(format!("{name}.plan"));
         std::fs::write(&file, serde_json::to_vec(&plan)?)?;
-        let arguments = ["-n", NICENESS, &std::env::current_exe()?.display().to_string(), "hostile"];
-        let mut arguments: Vec<String> = arguments.map(str::to_owned).into();
-        arguments.push(file.display().to_string());
-        let command = process::command(Path::new("nice"), &arguments, &[]);
+        let arguments = ["hostile".to_owned(), file.display().to_string()];
+        let command = process::command_of_low_priority(&std::env::current_exe()?, &arguments, &[]);
         let log = folder.join("log");
         let process = self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await??;
         Ok(Hostile { seat, report: plan.report, process })

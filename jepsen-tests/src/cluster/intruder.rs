@@ -42,7 +42,7 @@ impl Cluster {
         }
         // Nothing that nodes of this cluster are given: it has its certificate and no more.
         let environment = if self.wire.has_packets() { Vec::new() } else { self.under_shim(SEAT, &control, &data) };
-        let command = process::command(&self.options.daemon, &arguments, &environment);
+        let command = process::command_of_low_priority(&self.options.daemon, &arguments, &environment);
         let at = log.clone();
         let mut process = self.wire.place(SEAT).run(move || async move { Process::start(command, &at) }).await??;
         let by = Instant::now() + lasts;

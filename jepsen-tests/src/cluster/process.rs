@@ -11,6 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 /// What of a process's words is shown when it ended by itself.
 const LAST_LINES: usize = 12;
 
+const NICENESS: &str = "10";
+
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -27,6 +29,17 @@ pub(super) fn command(daemon: &Path, arguments: &[String], environment: &[(Strin
     // Ctrl-C is for the harness.
     command.env_clear().env("PATH", path).process_group(0);
     command
+}
+
+/// The same below everything that is measured, and not so far that it is starved.
+pub(super) fn command_of_low_priority(
+    program: &Path,
+    arguments: &[String],
+    environment: &[(String, String)],
+) -> Command {
+    let mut all = vec!["-n".to_owned(), NICENESS.to_owned(), program.display().to_string()];
+    all.extend_from_slice(arguments);
+    command(Path::new("nice"), &all, environment)
 }
 
 impl Process {
