@@ -152,6 +152,10 @@ pub struct Options {
     #[arg(long, env = "TENURED_SPACE_BYTES_PER_SECOND", value_name = "BYTES", hide_short_help = true)]
     pub space_bytes_per_second: Option<u64>,
 
+    /// Milliseconds in a second that one core spends on the lists and event pages of one actor [default: 100]
+    #[arg(long, env = "TENURED_ACTOR_READING_MS_PER_SECOND", value_name = "MS", hide_short_help = true)]
+    pub actor_reading_ms_per_second: Option<u32>,
+
     /// How the log is written
     #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -271,6 +275,7 @@ impl Options {
             actor_commands_per_second: self.actor_commands_per_second.or(file.actor_commands_per_second),
             actor_bytes_per_second: self.actor_bytes_per_second.or(file.actor_bytes_per_second),
             space_bytes_per_second: self.space_bytes_per_second.or(file.space_bytes_per_second),
+            actor_reading_ms_per_second: self.actor_reading_ms_per_second.or(file.actor_reading_ms_per_second),
             heartbeat_ms: self.heartbeat_ms.or(file.heartbeat_ms),
             election_min_ms: self.election_min_ms.or(file.election_min_ms),
             election_max_ms: self.election_max_ms.or(file.election_max_ms),
@@ -503,6 +508,10 @@ impl Options {
         let of_space = positive("--space-bytes-per-second", self.space_bytes_per_second)?;
         gate.actor_byte_rate = of_actor.unwrap_or(gate.actor_byte_rate);
         gate.space_byte_rate = of_space.unwrap_or(gate.space_byte_rate);
+        if let Some(millis) = self.actor_reading_ms_per_second {
+            positive("--actor-reading-ms-per-second", Some(u64::from(millis)))?;
+            gate.actor_reading = Duration::from_millis(u64::from(millis));
+        }
         Ok(())
     }
 

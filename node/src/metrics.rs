@@ -27,6 +27,7 @@ use raft_store::log::LogMonitor;
 use raft_store::types::NodeId;
 use sample::Sample;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 /// What the rendered text is.
@@ -62,6 +63,7 @@ struct Inner {
     in_flight: Gauge,
     connections: Gauge,
     room: Gauge,
+    share: Gauge<f64, AtomicU64>,
     unsent: Gauge,
     admitted: Gauge,
     roles: Family<Labels<1>, Counter>,
@@ -92,6 +94,7 @@ impl Metrics {
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             room: Gauge::default(),
+            share: Gauge::default(),
             unsent: Gauge::default(),
             admitted: Gauge::default(),
             roles: Family::default(),
@@ -169,6 +172,7 @@ impl Metrics {
         let shown = |commands: usize| i64::try_from(commands).unwrap_or(i64::MAX);
         self.0.room.set(shown(gate.room));
         self.0.admitted.set(shown(gate.in_flight));
+        self.0.share.set(f64::from(u32::try_from(gate.share).unwrap_or(1_000)) / 1_000.0);
     }
 
     /// The node's role, or the leader it knows, is another one.
@@ -259,6 +263,11 @@ impl Inner {
             "room_commands",
             "Commands that the node lets in at a time: fewer while answers are slow, more while they are quick and asked for",
             self.room.clone(),
+        );
+        registry.register(
+            "actor_share",
+            "What an actor may use of its rates, from 0 to 1: less than 1 while callers that use little wait longer than usual",
+            self.share.clone(),
         );
         registry.register("commands_in_flight", "Commands that it has let in and not answered", self.admitted.clone());
         registry.register(

@@ -264,13 +264,16 @@ impl Call {
         self.edge.gate.park(self.actor().as_str(), parking).map_err(|shed| self.sent_away(shed))
     }
 
+    /// Whether lists and event pages may be made for the caller now.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub(super) fn check_reading(&self) -> Result<(), Failure> {
+        self.edge.gate.check_reading(self.actor().as_str()).map_err(|shed| self.sent_away(shed))
+    }
+
     fn sent_away(&self, shed: Shed) -> Failure {
-        self.edge.node.metrics().shed(shed.reason);
-        let code = if shed.is_actors_own { Code::RateLimited } else { Code::Overloaded };
-        let mut problem = Problem::new(code).with_detail(shed.reason.replace('_', " "));
-        let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
-        problem.retry_after_ms = Some(millis.max(1));
-        problem.into()
+        sent_away(&self.edge, shed)
     }
 
     fn low_on_disk(&self, why: String) -> Failure {
@@ -280,15 +283,8 @@ impl Call {
         problem.into()
     }
 
-    /// A repeated command that was sent away did nothing; the attempt before it may have.
-    fn in_doubt(&self, Failure(sent_away): Failure) -> Failure {
-        if self.asking.repeat.is_none() {
-            return Failure(sent_away);
-        }
-        let mut problem = Problem::new(Code::Unknown);
-        problem.detail = sent_away.detail;
-        problem.retry_after_ms = sent_away.retry_after_ms;
-        problem.into()
+    fn in_doubt(&self, sent_away: Failure) -> Failure {
+        if self.asking.repeat.is_none() { sent_away } else { in_doubt(sent_away) }
     }
 
     /// Looks at the state.
@@ -431,6 +427,24 @@ impl Call {
         }
         problem.into()
     }
+}
+
+/// The gate let nothing in.
+pub(super) fn sent_away(edge: &Edge, shed: Shed) -> Failure {
+    edge.node.metrics().shed(shed.reason);
+    let code = if shed.is_actors_own { Code::RateLimited } else { Code::Overloaded };
+    let mut problem = Problem::new(code).with_detail(shed.reason.replace('_', " "));
+    let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
+    problem.retry_after_ms = Some(millis.max(1));
+    problem.into()
+}
+
+/// A repeated command that was sent away did nothing; the attempt before it may have.
+pub(super) fn in_doubt(Failure(sent_away): Failure) -> Failure {
+    let mut problem = Problem::new(Code::Unknown);
+    problem.detail = sent_away.detail;
+    problem.retry_after_ms = sent_away.retry_after_ms;
+    problem.into()
 }
 
 /// What a command is to others when there is too much to do.

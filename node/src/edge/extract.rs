@@ -19,6 +19,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub const SPACE: HeaderName = HeaderName::from_static("tenure-space");
@@ -239,6 +241,9 @@ impl FromRequestParts<Edge> for NodePath {
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
+/// A body of more is parsed apart from other calls.
+const LARGE: usize = 64 * 1024;
+
 /// A body of JSON. An empty one says nothing, as `{}` does.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
@@ -257,7 +262,19 @@ impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
         if !is_json {
             return Err(Code::UnsupportedMediaType.into());
         }
-        from_json(&bytes).map(Self)
+        if bytes.len() <= LARGE {
+            return from_json(&bytes).map(Self);
+        }
+        // Milliseconds, in which this thread could not answer others.
+        apart(|| from_json(&bytes)).map(Self)
+    }
+}
+
+/// Runs what takes long, while other threads take over what this one would do.
+fn apart<R>(work: impl FnOnce() -> R) -> R {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -6,8 +6,9 @@
 
 use crate::edge::answer::{Failure, Told, finished, named};
 use crate::edge::body::{BodyLimits, WholeBody};
-use crate::edge::call::BodyBytes;
+use crate::edge::call::{BodyBytes, in_doubt, sent_away};
 use crate::edge::extract::{Asking, cut};
+use crate::edge::gate::Class;
 use crate::edge::server::{Answering, Answers, Peer};
 use crate::edge::unsent::{Full, Owed, Unsent};
 use crate::edge::{Edge, document, local, rest};
@@ -42,6 +43,11 @@ const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
 /// Views whose answers may be long, and what is kept free for one of them: more than the usual page has.
 const LISTS: [&str; 8] =
     ["list_items", "list_events", "list_queues", "list_workers", "carrying", "activities", "peek", "line"];
+/// Calls that keep a lease or end it. An actor that is held back may still make them.
+const KEEPS_OR_ENDS: [&str; 10] =
+    ["renew", "renew_all", "extend", "release", "reserve", "withdraw", "hand_on", "complete", "fail", "cancel"];
+/// Smaller bodies are not counted: what their calls use is counted by the commands.
+const UNCOUNTED: usize = 1_024;
 const LIST_BYTES: usize = 4 * 1024 * 1024;
 /// Told to one who does not read its answers.
 const UNSENT_AGAIN_MS: u64 = 1_000;
@@ -147,6 +153,7 @@ impl Inner {
         let mut room = None;
         if let Some(known) = known {
             known.check(&parts, &asking)?;
+            self.check_share(known, &asking)?;
             let bodies = match known.reads {
                 Reads::Nothing => None,
                 Reads::One => Some(&self.bodies),
@@ -159,6 +166,9 @@ impl Inner {
                         self.edge.node.metrics().shed("body_bytes");
                     }
                 })?;
+                if bytes.len() > UNCOUNTED {
+                    self.edge.gate.has_sent(asking.actor(), bytes.len());
+                }
                 parts.extensions.insert(BodyBytes(bytes.len()));
                 body = Body::from(bytes);
                 room = Some(taken);
@@ -177,6 +187,16 @@ impl Inner {
         owed.is(bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
         response.extensions_mut().insert(owed);
         Ok(response)
+    }
+
+    /// An actor that is held back is told before its body is read.
+    fn check_share(&self, known: &Known, asking: &Asking) -> Result<(), Failure> {
+        let checked = self.edge.gate.check_share(asking.actor(), known.class);
+        checked.map_err(|shed| {
+            let failure = sent_away(&self.edge, shed);
+            let may_have_happened = asking.repeat.is_some() && known.method != Method::GET;
+            if may_have_happened { in_doubt(failure) } else { failure }
+        })
     }
 
     /// Room for its answer, before any work is done.
@@ -256,6 +276,8 @@ struct Known {
     takes_query: bool,
     takes_if_match: bool,
     reads: Reads,
+    /// As far as it is known before the body is read.
+    class: Class,
     /// Kept free for its answer while it is made.
     answer_bytes: usize,
 }
@@ -306,7 +328,8 @@ static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
             Reads::One
         };
         let answer_bytes = if LISTS.contains(&id.as_str()) { LIST_BYTES } else { 0 };
-        let known = Known { method, takes_query, takes_if_match, reads, operation: id.leak(), answer_bytes };
+        let class = if KEEPS_OR_ENDS.contains(&id.as_str()) { Class::Finish } else { Class::Bulk };
+        let known = Known { class, method, takes_query, takes_if_match, reads, operation: id.leak(), answer_bytes };
         paths.entry(path).or_default().push(known);
     }
     let mut calls = matchit::Router::new();
@@ -315,3 +338,16 @@ static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
     }
     calls
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_here_are_operations_of_the_document() {
+        let operations = document::operations(&rest::document());
+        for name in LISTS.iter().chain(&KEEPS_OR_ENDS) {
+            assert!(operations.iter().any(|(_, _, id)| id == name), "{name}");
+        }
+    }
+}

@@ -8,11 +8,14 @@
 
 mod actors;
 mod bucket;
+mod pressure;
 
 use actors::{Actor, Actors};
 use bucket::{Bucket, Fill};
+use pressure::Pressure;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +43,8 @@ const SPACE_BUCKETS: usize = 4_096;
 /// A renewal or an ending of a lease of at most this size is let in regardless of the byte rates of its actor and space. The
 /// rate of commands still bounds it: at 5,000 a second these are 5 MiB.
 const SMALL_BYTES: usize = 1_024;
+/// An actor that has read nothing may read at once what it may read in this many seconds.
+const READING_BURST_SECS: f64 = 20.0;
 
 /// What a call is to others, from the last to be sent away to the first. Each may fill only a part of every room, so
 /// that there is some left for the one before.
@@ -90,6 +95,8 @@ pub struct GateLimits {
     pub actor_in_flight_max: usize,
     /// Bytes in flight of one actor. Default 32 MiB.
     pub actor_bytes_max: usize,
+    /// Time in a second that one core spends on the lists and event pages of one actor. Default 100 ms.
+    pub actor_reading: Duration,
     /// Calls that wait for something to happen, and those of one actor. Default 50,000 and 1,000.
     pub waiters_max: usize,
     pub actor_waiters_max: usize,
@@ -114,6 +121,7 @@ impl Default for GateLimits {
             space_byte_rate: 32 * 1024 * 1024,
             actor_in_flight_max: 1_024,
             actor_bytes_max: 32 * 1024 * 1024,
+            actor_reading: Duration::from_millis(100),
             waiters_max: 50_000,
             actor_waiters_max: 1_000,
             streams_max: 20_000,
@@ -178,6 +186,8 @@ pub struct GateStatus {
     pub streams: usize,
     /// Remembered.
     pub actors: usize,
+    /// What an actor may use of its rates, in thousandths. Less than 1,000 while light callers wait longer than usual.
+    pub share: u64,
     /// Commands finished a second, as last measured.
     pub throughput: u64,
     /// Calls so far, let in and sent away.
@@ -194,6 +204,8 @@ struct Shared {
     /// Time that has passed since some beginning.
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
     state: Mutex<State>,
+    /// Whether any actor may be held back: read without the lock, because most of the time none is.
+    is_pressed: AtomicBool,
 }
 
 struct State {
@@ -207,6 +219,7 @@ struct State {
     spaces: Box<[Bucket]>,
     space_names: RandomState,
     window: Window,
+    pressure: Pressure,
     /// Commands a second.
     throughput: f64,
     admitted: u64,
@@ -263,11 +276,13 @@ impl Gate {
             spaces: vec![full; SPACE_BUCKETS].into(),
             space_names: RandomState::new(),
             window: Window { began: clock(), ..Window::default() },
+            pressure: Pressure::new(limits.fill_of_actor(), clock()),
             throughput: 0.0,
             admitted: 0,
             shed: 0,
         };
-        Self(Arc::new(Shared { limits, clock: Box::new(clock), state: Mutex::new(state) }))
+        let (clock, state) = (Box::new(clock), Mutex::new(state));
+        Self(Arc::new(Shared { limits, clock, state, is_pressed: AtomicBool::new(false) }))
     }
 
     /// Room for a call that is worked on from now on and adds nothing to the log.
@@ -293,15 +308,78 @@ impl Gate {
         let now = (self.0.clock)();
         let mut state = self.0.lock();
         match state.find_room(limits, actor, class, cost, entry, now) {
-            Ok((actor, Held { commands, bytes })) => {
+            Ok((actor, Held { commands, bytes, is_light })) => {
                 drop(state);
-                Ok(Admitted { gate: self.clone(), actor, commands, bytes, began: now, is_done: false })
+                Ok(Admitted { gate: self.clone(), actor, commands, bytes, began: now, is_light, is_done: false })
             }
             Err(shed) => {
                 state.shed += 1;
                 Err(shed)
             }
         }
+    }
+
+    /// Whether a call of this actor has a chance, before its body is read.
+    ///
+    /// # Errors
+    /// When the actor has used more than its share while light callers wait.
+    pub fn check_share(&self, actor: &str, class: Class) -> Result<(), Shed> {
+        if class <= Class::Finish || !self.0.is_pressed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.check(actor, |pressure, actor, now| pressure.holds_back(&mut actor.effort, now))
+    }
+
+    /// Whether lists and event pages may be made for this actor now.
+    ///
+    /// # Errors
+    /// When they have taken more time than its rate allows, or it has used more than its share while light callers wait.
+    pub fn check_reading(&self, actor: &str) -> Result<(), Shed> {
+        let fill = self.0.limits.reading_of_actor();
+        self.check(actor, |pressure, actor, now| {
+            let overdrawn = actor.reading.overdrawn_for(fill, now);
+            overdrawn
+                .map(|wait| shed("actor_reading", true, wait))
+                .or_else(|| pressure.holds_back(&mut actor.effort, now))
+        })
+    }
+
+    fn check(
+        &self,
+        actor: &str,
+        check: impl FnOnce(&Pressure, &mut Actor, Duration) -> Option<Shed>,
+    ) -> Result<(), Shed> {
+        let now = (self.0.clock)();
+        let mut state = self.0.lock();
+        let state = &mut *state;
+        let Some((key, known)) = state.actors.get(actor, now) else { return Ok(()) };
+        let refused = check(&state.pressure, known, now);
+        state.actors.settle(key);
+        if refused.is_some() {
+            state.shed += 1;
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// An actor has sent this body. It counts also when the call is refused.
+    pub fn has_sent(&self, actor: &str, bytes: usize) {
+        self.has_used(actor, self.0.limits.commands_of_bytes(bytes), Duration::ZERO);
+    }
+
+    /// A core has spent this time on a list or an event page of an actor.
+    pub fn has_read(&self, actor: &str, time: Duration) {
+        self.has_used(actor, self.0.limits.commands_of_reading(time), time);
+    }
+
+    fn has_used(&self, actor: &str, commands: f64, reading: Duration) {
+        let fill = self.0.limits.reading_of_actor();
+        let now = (self.0.clock)();
+        let mut state = self.0.lock();
+        let state = &mut *state;
+        let Some((key, known)) = state.actors.get(actor, now) else { return };
+        state.pressure.note_use(key, &mut known.used, &mut known.effort, commands, now);
+        known.reading.owe(reading.as_secs_f64(), fill, fill.burst, now);
+        state.actors.settle(key);
     }
 
     /// A place for a call that only waits, or a stream: it is not in flight. Whoever was admitted finishes first, and
@@ -336,6 +414,7 @@ impl Gate {
             waiters: state.waiters,
             streams: state.streams,
             actors: state.actors.len(),
+            share: state.pressure.thousandths(),
             throughput,
             admitted: state.admitted,
             shed: state.shed,
@@ -361,12 +440,29 @@ impl GateLimits {
     fn fill_of_space(&self) -> Fill {
         Fill::of_bytes(self.space_byte_rate)
     }
+
+    fn reading_of_actor(&self) -> Fill {
+        let rate = self.actor_reading.as_secs_f64().max(0.001);
+        Fill { rate, burst: rate * READING_BURST_SECS }
+    }
+
+    /// What uses up as large a part of an actor's rate of bytes as this many commands do of its rate of commands.
+    #[allow(clippy::cast_precision_loss, reason = "numbers of bytes are far below 2^52")]
+    fn commands_of_bytes(&self, bytes: usize) -> f64 {
+        bytes as f64 * self.fill_of_actor().rate / self.bytes_of_actor().rate
+    }
+
+    /// The same for its rate of reading.
+    fn commands_of_reading(&self, time: Duration) -> f64 {
+        time.as_secs_f64() * self.fill_of_actor().rate / self.reading_of_actor().rate
+    }
 }
 
 /// What a call takes of the rooms while it is in flight.
 struct Held {
     commands: usize,
     bytes: usize,
+    is_light: bool,
 }
 
 impl State {
@@ -390,9 +486,13 @@ impl State {
         let Some((key, actor)) = self.actors.get(name, now) else {
             return Err(shed("too_many_actors", false, drained));
         };
+        let is_light = entry.is_some_and(|entry| entry.bytes <= SMALL_BYTES) && self.pressure.is_light(actor.used);
+        let held_back = if class > Class::Finish { self.pressure.holds_back(&mut actor.effort, now) } else { None };
         let part = class.part() - if actor.in_flight >= share.max(1) { ABOVE_SHARE } else { 0 };
 
-        let refused = if actor.in_flight + commands > part_of(limits.actor_in_flight_max, class.part()) {
+        let refused = if held_back.is_some() {
+            held_back
+        } else if actor.in_flight + commands > part_of(limits.actor_in_flight_max, class.part()) {
             Some(shed("actor_in_flight", true, drained))
         } else if actor.bytes + bytes > part_of(limits.actor_bytes_max, class.part()) {
             Some(shed("actor_bytes", true, drained))
@@ -438,6 +538,9 @@ impl State {
         }
         actor.in_flight += commands;
         actor.bytes += bytes;
+        if class > Class::Finish {
+            self.pressure.note_use(key, &mut actor.used, &mut actor.effort, all as f64, now);
+        }
         self.actors.settle(key);
         if self.in_flight == 0 && self.window.calls == 0 {
             // Time in which there was nothing to do says nothing about throughput.
@@ -447,7 +550,7 @@ impl State {
         self.bytes += bytes;
         self.admitted += 1;
         self.window.in_flight_peak = self.window.in_flight_peak.max(self.in_flight);
-        Ok((key, Held { commands, bytes }))
+        Ok((key, Held { commands, bytes, is_light }))
     }
 
     fn find_place(&mut self, limits: &GateLimits, name: &str, parking: Parking, now: Duration) -> Result<u64, Shed> {
@@ -484,6 +587,10 @@ impl State {
             self.window.commands += u64::from(commands);
             self.window.took += now.saturating_sub(admitted.began).saturating_mul(commands);
         }
+        if admitted.is_light {
+            self.pressure.note_answer(now.saturating_sub(admitted.began));
+        }
+        self.pressure.adapt(now, |key| self.actors.used(key));
         let passed = now.saturating_sub(self.window.began);
         if self.window.is_over(passed) {
             self.reckon(limits, now, passed);
@@ -535,6 +642,8 @@ pub struct Admitted {
     commands: usize,
     bytes: usize,
     began: Duration,
+    /// How long it takes tells how long light callers wait.
+    is_light: bool,
     is_done: bool,
 }
 
@@ -550,8 +659,9 @@ impl Admitted {
     ///
     /// # Errors
     /// As [`Gate::park`].
-    pub fn parked(self, actor: &str, parking: Parking) -> Result<Parked, Shed> {
+    pub fn parked(mut self, actor: &str, parking: Parking) -> Result<Parked, Shed> {
         let gate = self.gate.clone();
+        self.is_light = false;
         drop(self);
         gate.park(actor, parking)
     }
@@ -561,7 +671,9 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         let shared = self.gate.0.clone();
         let now = (shared.clock)();
-        shared.lock().finish(&shared.limits, self, now);
+        let mut state = shared.lock();
+        state.finish(&shared.limits, self, now);
+        shared.is_pressed.store(state.pressure.is_on(), Ordering::Relaxed);
     }
 }
 

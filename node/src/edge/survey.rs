@@ -4,16 +4,18 @@
 
 use super::answer::{Age, Failure, Viewed};
 use super::call::{CALL_WITHIN, Call, Consistency, failed_disk, unread};
-use super::gate::Class;
+use super::gate::{Class, Gate};
 use crate::service::TokioNode;
 use api::{Calendar, Code, Problem};
 use lease::State;
 use lease::archive::Archive;
+use lease::names::ActorId;
 use lease::refusal::Refusal;
+use rustix::time::{ClockId, clock_gettime};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -42,7 +44,42 @@ impl Surveys {
     }
 }
 
+/// Charges an actor the time that a core spends on its lists and event pages.
+#[derive(Clone, Debug)]
+pub(super) struct ReadingMeter {
+    gate: Gate,
+    actor: ActorId,
+}
+
+impl ReadingMeter {
+    /// Waiting for a lock or a disk is not charged.
+    pub(super) fn measure<R>(&self, read: impl FnOnce() -> R) -> R {
+        let before = core_time();
+        let done = read();
+        self.gate.has_read(self.actor.as_str(), core_time().saturating_sub(before));
+        done
+    }
+}
+
+/// That this thread has used.
+fn core_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
 impl Call {
+    pub(super) fn reading_meter(&self) -> ReadingMeter {
+        ReadingMeter { gate: self.edge.gate.clone(), actor: self.actor().clone() }
+    }
+
+    /// Waits for a thread to read on, if the caller may read at all.
+    async fn reading_turn(&self, by: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+        self.check_reading()?;
+        let turn = self.edge.surveys.turn(by).await?;
+        // What was read meanwhile counts: otherwise many that wait at a time would all be let in.
+        self.check_reading()?;
+        Ok(turn)
+    }
+
     /// Reads from disk what may be much, apart from the threads that serve calls, and in its turn.
     ///
     /// # Errors
@@ -54,11 +91,11 @@ impl Call {
     ) -> Result<R, Failure> {
         // How long it takes tells nothing of how quick other calls are.
         let _admitted = self.admit(Class::Bulk, weight)?;
-        let turn = self.edge.surveys.turn(Instant::now() + CALL_WITHIN).await?;
-        let node = self.edge.node.clone();
+        let turn = self.reading_turn(Instant::now() + CALL_WITHIN).await?;
+        let (node, meter) = (self.edge.node.clone(), self.reading_meter());
         let reading = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            read(&node)
+            meter.measure(|| read(&node))
         });
         reading.await.map_err(|_| Failure::from(Code::Internal))?
     }
@@ -80,7 +117,8 @@ impl Call {
         if consistency == Consistency::Linearizable {
             self.edge.node.in_step(CALL_WITHIN).await.map_err(unread)?;
         }
-        let turn = self.edge.surveys.turn(by).await?;
+        let turn = self.reading_turn(by).await?;
+        let meter = self.reading_meter();
         let (node, wall) = (self.edge.node.clone(), (self.edge.wall)());
         // A caller that leaves ends it.
         let left = CancellationToken::new();
@@ -89,9 +127,11 @@ impl Call {
             let _turn = turn;
             let mut first = None;
             loop {
-                let looked = node.read_local(|state, archive| {
-                    let calendar = Calendar { now: state.now(), wall };
-                    look(state, archive, calendar)
+                let looked = meter.measure(|| {
+                    node.read_local(|state, archive| {
+                        let calendar = Calendar { now: state.now(), wall };
+                        look(state, archive, calendar)
+                    })
                 });
                 let (looked, seen) = looked.map_err(failed_disk)?;
                 // What was seen first is the oldest.

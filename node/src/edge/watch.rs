@@ -5,7 +5,7 @@ use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
 use crate::edge::gate::{Parked, Parking};
 use crate::edge::server::Stopping;
-use crate::edge::survey::HEAVY;
+use crate::edge::survey::{HEAVY, ReadingMeter};
 use crate::followers::{Follower, Interest, Told};
 use crate::identity::Authenticator;
 use crate::metrics::Open;
@@ -159,6 +159,7 @@ struct Watch {
     /// Everything up to here was sent, or is not the reader's.
     position: EventNumber,
     told: Follower,
+    meter: ReadingMeter,
     /// What was applied may stand on disk only.
     is_behind: bool,
     heartbeat_at: Instant,
@@ -181,6 +182,7 @@ pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: boo
     let told = call.edge.node.hub().follow(wanted.interest(call.asking.space.clone()));
     let now = Instant::now();
     let watch = Watch {
+        meter: call.reading_meter(),
         call,
         wanted,
         position: after,
@@ -234,6 +236,12 @@ impl Watch {
         loop {
             if self.call.stopping.as_ref().is_some_and(Stopping::has_begun) {
                 return Some(self.end("stopping", "this node stops: go on with another one"));
+            }
+            if let Err(Failure(problem)) = self.call.check_reading() {
+                match self.wait_for_room(&problem).await {
+                    Some(heartbeat) => return Some(heartbeat),
+                    None => continue,
+                }
             }
             if self.is_behind {
                 if !self.is_still_known() {
@@ -297,7 +305,7 @@ impl Watch {
         if fresh.is_empty() {
             return Ok(Vec::new());
         }
-        shown(&self.call.edge.node, &self.call.caller, &self.wanted, &fresh)
+        self.meter.measure(|| shown(&self.call.edge.node, &self.call.caller, &self.wanted, &fresh))
     }
 
     /// There is no room to read old events now. Some(heartbeat): it is time for one.

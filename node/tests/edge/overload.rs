@@ -364,3 +364,40 @@ async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
         .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_actor_that_reads_for_too_long_is_refused_and_others_read_on() {
+    let mut people = usual();
+    people.push(person("nosy", "default", &["reader"]));
+    let edge = Edge::begun(&people, async |world| {
+        world.options.extend(["--actor-reading-ms-per-second", "1"].map(String::from));
+        world.start_three().await;
+    })
+    .await;
+    let node = edge.world.follower().await;
+    let (ada, nosy) = (edge.caller("ada").at(node), edge.caller("nosy").at(node));
+    let items: Vec<Value> = (0..1_000).map(|nth| json!({"id": format!("item-{nth}"), "queue": "q"})).collect();
+    ada.post("/v1/items/batch", json!({"items": items})).ok().await;
+    let token = ada.post("/v1/items/item-0/claim", json!({})).ok().await["token"].clone();
+    // Twenty milliseconds at once, of a core that looks at a thousand items in each list.
+    let search = || nosy.get("/v1/items?text=zzzz&consistency=local").answer();
+    let mut problem = json!(null);
+    for _ in 0..1_000 {
+        let answer = search().await.json();
+        if answer["code"] == "rate_limited" {
+            problem = answer;
+            break;
+        }
+    }
+    assert!(problem["retry_after_ms"].as_u64() > Some(0), "{problem}");
+    assert_eq!((&problem["took_effect"], &problem["detail"]), (&json!("no"), &json!("actor reading")), "{problem}");
+    ada.get("/v1/items?text=zzzz").ok().await;
+    ada.post("/v1/items/item-0/renew", json!({"token": token})).ok().await;
+    // It is refused lists, not all calls.
+    nosy.get("/v1/items/item-0").ok().await;
+    assert!(
+        value(&scrape(&edge.caller("root").at(node)).await, "tenure_requests_shed_total{reason=\"actor_reading\"}")
+            >= 1.0
+    );
+    until("it may read again", async || search().await.status == 200).await;
+}

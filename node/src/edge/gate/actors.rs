@@ -5,6 +5,7 @@
 
 use super::GateLimits;
 use super::bucket::{Bucket, Fill};
+use super::pressure::Used;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -13,6 +14,7 @@ pub(super) struct Actors {
     max: usize,
     commands: Fill,
     bytes: Fill,
+    reading: Fill,
     names: RandomState,
     known: HashMap<u64, Actor>,
     /// Those with nothing going on, by when they were last seen.
@@ -31,6 +33,11 @@ pub(super) struct Actor {
     pub(super) bucket: Bucket,
     /// Bytes that it adds to the log.
     pub(super) written: Bucket,
+    /// Time that was spent on its lists and event pages.
+    pub(super) reading: Bucket,
+    /// All that it uses, as commands. Full, unless light callers wait.
+    pub(super) effort: Bucket,
+    pub(super) used: Used,
     /// Its key among the idle.
     idle_since: Option<u64>,
     is_working: bool,
@@ -42,6 +49,7 @@ impl Actors {
             max: limits.actors_max.max(1),
             commands: limits.fill_of_actor(),
             bytes: limits.bytes_of_actor(),
+            reading: limits.reading_of_actor(),
             names: RandomState::new(),
             known: HashMap::new(),
             idle: BTreeMap::new(),
@@ -67,7 +75,7 @@ impl Actors {
             let (_, longest) = self.idle.pop_first()?;
             self.known.remove(&longest);
         }
-        let (commands, written) = (self.commands, self.bytes);
+        let (commands, written, reading) = (self.commands, self.bytes, self.reading);
         let actor = self.known.entry(key).or_insert_with(|| Actor {
             in_flight: 0,
             bytes: 0,
@@ -75,10 +83,18 @@ impl Actors {
             streams: 0,
             bucket: Bucket::full(commands, now),
             written: Bucket::full(written, now),
+            reading: Bucket::full(reading, now),
+            effort: Bucket::full(commands, now),
+            used: Used::default(),
             idle_since: None,
             is_working: false,
         });
         Some((key, actor))
+    }
+
+    /// What an actor used lately, if it is still remembered.
+    pub(super) fn used(&self, key: u64) -> Option<Used> {
+        self.known.get(&key).map(|actor| actor.used)
     }
 
     pub(super) fn change(&mut self, key: u64, change: impl FnOnce(&mut Actor)) {

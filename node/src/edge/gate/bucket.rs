@@ -21,6 +21,10 @@ impl Fill {
         Self { rate, burst: rate * BYTES_BURST_SECS }
     }
 
+    pub(super) fn times(self, share: f64) -> Self {
+        Self { rate: self.rate * share, burst: self.burst * share }
+    }
+
     /// A class takes no more than leaves the ones before it their part.
     #[allow(clippy::cast_precision_loss, reason = "a part of a hundred")]
     fn kept_from(self, class: Class) -> f64 {
@@ -46,9 +50,7 @@ impl Bucket {
 
     /// How long until so much could be taken; none: it can be now.
     pub(super) fn wait(&mut self, fill: Fill, class: Class, wanted: f64, now: Duration) -> Option<Duration> {
-        let passed = now.saturating_sub(self.filled_at).as_secs_f64();
-        self.level = fill.burst.min(self.level + fill.rate * passed);
-        self.filled_at = now;
+        self.fill(fill, now);
         let missing = fill.kept_from(class) + fill.cut(class, wanted) - self.level;
         (missing > 0.0).then(|| Duration::try_from_secs_f64(missing / fill.rate).unwrap_or(Duration::MAX))
     }
@@ -56,5 +58,23 @@ impl Bucket {
     /// Also more than there is, down to as much below nothing as it holds.
     pub(super) fn take(&mut self, fill: Fill, class: Class, wanted: f64) {
         self.level = (self.level - fill.cut(class, wanted)).max(-fill.burst);
+    }
+
+    /// How long until it is no longer overdrawn; none: it is not.
+    pub(super) fn overdrawn_for(&mut self, fill: Fill, now: Duration) -> Option<Duration> {
+        self.fill(fill, now);
+        (self.level < 0.0).then(|| Duration::try_from_secs_f64(-self.level / fill.rate).unwrap_or(Duration::MAX))
+    }
+
+    /// Takes what was used already, down to as much below nothing as `debt_max`.
+    pub(super) fn owe(&mut self, used: f64, fill: Fill, debt_max: f64, now: Duration) {
+        self.fill(fill, now);
+        self.level = (self.level - used).max(-debt_max);
+    }
+
+    fn fill(&mut self, fill: Fill, now: Duration) {
+        let passed = now.saturating_sub(self.filled_at).as_secs_f64();
+        self.level = fill.burst.min(self.level + fill.rate * passed);
+        self.filled_at = now;
     }
 }

@@ -452,3 +452,112 @@ fn what_a_space_adds_to_the_log_is_bounded_and_ordinary_renewals_and_ends_are_le
     }
     assert!(write(&world, "bob", "one", Class::Work, 1).is_err());
 }
+
+/// Thirty-two actors that each renew or claim twice a second, while one asks `per_ms` times in each millisecond. They are
+/// answered after the latency that `latency` gives for the commands of that one in the last tenth of a second.
+fn beside(world: &World, seconds: u64, per_ms: usize, latency: impl Fn(usize) -> Duration) -> usize {
+    let mut let_in = VecDeque::from(vec![0; 100]);
+    let mut lately = 0;
+    for _ in 0..seconds * 10 {
+        let light: Vec<_> = (0..6).map(|n| command(world, &format!("light {n}"), Class::Work)).collect();
+        world.pass(latency(let_in.iter().sum()));
+        for admitted in light {
+            admitted.expect("light callers are let in").done();
+        }
+        lately = 0;
+        for _ in 0..100 {
+            world.pass(Duration::from_millis(1));
+            let now = (0..per_ms).filter_map(|_| command(world, "heavy", Class::Work).ok()).map(Admitted::done).count();
+            let_in.pop_front();
+            let_in.push_back(now);
+            lately += now;
+        }
+    }
+    lately
+}
+
+fn command(world: &World, actor: &str, class: Class) -> Result<Admitted, Shed> {
+    world.gate.admit_entry(actor, class, Cost::one(100), Some(Entry { space: "default", bytes: 100 }))
+}
+
+/// What a node does that is answering light callers after 3 ms, and 50 ms when one actor takes more than 20 in 100 ms.
+fn overloaded(lately: usize) -> Duration {
+    Duration::from_millis(if lately > 20 { 50 } else { 3 })
+}
+
+#[test]
+fn an_actor_that_keeps_light_callers_waiting_is_held_back_and_they_are_not() {
+    let world = world(GateLimits::default());
+    beside(&world, 10, 0, overloaded);
+    assert_eq!(world.gate.status().share, 1_000);
+    beside(&world, 30, 3, overloaded);
+    let share = world.gate.status().share;
+    assert!(share < 100, "{share}");
+    let shed = world.gate.check_share("heavy", Class::Work).unwrap_err();
+    assert_eq!((shed.reason, shed.is_actors_own), ("actor_share", true));
+    world.gate.check_share("light 1", Class::Bulk).unwrap();
+    world.gate.check_share("heavy", Class::Finish).unwrap();
+    command(&world, "heavy", Class::Renewal).unwrap().done();
+}
+
+#[test]
+fn an_actor_that_keeps_nobody_waiting_gets_its_whole_rate() {
+    let world = world(GateLimits::default());
+    beside(&world, 10, 0, overloaded);
+    let lately = beside(&world, 30, 3, |_| Duration::from_millis(3));
+    assert_eq!((lately, world.gate.status().share), (300, 1_000));
+}
+
+#[test]
+fn an_actor_that_was_held_back_gets_its_rate_again_when_nobody_waits() {
+    let world = world(GateLimits::default());
+    beside(&world, 10, 0, overloaded);
+    beside(&world, 30, 3, overloaded);
+    beside(&world, 120, 0, overloaded);
+    assert_eq!(world.gate.status().share, 1_000);
+    assert_eq!(beside(&world, 1, 3, |_| Duration::from_millis(3)), 300);
+}
+
+#[test]
+fn actors_that_all_use_alike_are_not_held_back_however_busy_the_node_is() {
+    let world = world(GateLimits::default());
+    beside(&world, 10, 0, overloaded);
+    for _ in 0..600 {
+        let all: Vec<_> = (0..320).map(|n| command(&world, &format!("actor {}", n % 32), Class::Work)).collect();
+        world.pass(Duration::from_millis(100));
+        all.into_iter().for_each(|admitted| admitted.expect("100 a second are not much").done());
+    }
+    assert_eq!(world.gate.status().shed, 0);
+}
+
+#[test]
+fn bodies_and_lists_are_used_up_as_commands_are() {
+    for use_up in [
+        |gate: &Gate| gate.has_sent("heavy", 64 << 20),
+        |gate: &Gate| {
+            gate.has_read("heavy", Duration::from_secs(2));
+        },
+    ] {
+        let world = world(GateLimits::default());
+        beside(&world, 10, 0, overloaded);
+        beside(&world, 10, 0, |_| Duration::from_millis(50));
+        world.gate.check_share("heavy", Class::Work).unwrap();
+        use_up(&world.gate);
+        assert_eq!(world.gate.check_share("heavy", Class::Work).unwrap_err().reason, "actor_share");
+    }
+}
+
+#[test]
+fn an_actor_reads_for_as_long_as_its_rate_allows() {
+    let world = world(GateLimits::default());
+    world.gate.has_read("ada", Duration::from_millis(1_900));
+    world.gate.check_reading("ada").unwrap();
+    world.gate.has_read("ada", Duration::from_millis(150));
+    let shed = world.gate.check_reading("ada").unwrap_err();
+    assert_eq!((shed.reason, shed.is_actors_own), ("actor_reading", true));
+    assert_eq!(shed.retry_after, Duration::from_millis(500));
+    world.gate.check_reading("bob").unwrap();
+    assert!(world.admit("ada", Class::Bulk).is_ok(), "it is not what other calls are bounded by");
+    world.pass(Duration::from_millis(501));
+    world.gate.check_reading("ada").unwrap();
+}

@@ -1,0 +1,184 @@
+//! Whether callers that use little of this node wait longer than usual, and how far those that use much are held back
+//! meanwhile.
+//!
+//! The rates of an actor are ceilings, far above what a busy node can do for several actors at once. While light callers
+//! wait, the ceilings come down together, by half in each window, until light callers are answered as usual. They never
+//! come down to what most actors use: a node that all actors use alike goes on as before.
+
+use super::bucket::{Bucket, Fill};
+use super::{Shed, shed};
+use std::time::Duration;
+
+/// The latency of light callers is judged after this long, once so many were answered, and otherwise after the longer.
+const WINDOW: Duration = Duration::from_millis(250);
+const WINDOW_CALLS_MIN: u32 = 8;
+const WINDOW_LONG: Duration = Duration::from_secs(1);
+/// Light callers wait when their mean latency is this many times what it was in the best window of the last minutes, ...
+const SLOW_TIMES: u32 = 3;
+/// ... and no less than this: a node that answers them as soon as this is not busy.
+const SLOW_MIN: Duration = Duration::from_millis(5);
+/// The best window is that of this epoch and the one before.
+const EPOCH: Duration = Duration::from_secs(300);
+/// What a window in which light callers waited leaves of the ceilings, and what one in which they did not adds.
+const CUT: f64 = 0.5;
+const GROWTH: f64 = 1.015;
+/// What is always left of the ceilings.
+const SHARE_MIN: f64 = 1.0 / 64.0;
+/// How much actors use is looked at this often.
+const USE_WINDOW: Duration = Duration::from_secs(1);
+/// Actors that are looked at.
+const ACTIVE_MAX: usize = 1_024;
+/// An actor is light up to this many times what the lower quarter of all actors use, ...
+const LIGHT_TIMES: f64 = 4.0;
+/// ... and up to so many commands a second in any case.
+const LIGHT_MIN: f64 = 20.0;
+
+pub(super) struct Pressure {
+    /// Of the ceilings.
+    share: f64,
+    /// The ceiling of an actor, in commands.
+    ceiling: Fill,
+    waits: Waits,
+    /// Counts the windows in which use is looked at.
+    window: u64,
+    window_began: Duration,
+    active: Vec<u64>,
+    /// Commands a second up to which an actor is light.
+    light_max: f64,
+}
+
+/// What one actor used in this window and in the one before, as commands a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    window: u64,
+    now: f64,
+    before: f64,
+}
+
+impl Used {
+    fn most(self, window: u64) -> f64 {
+        match window - self.window {
+            0 => self.now.max(self.before),
+            1 => self.now,
+            _ => 0.0,
+        }
+    }
+}
+
+impl Pressure {
+    pub(super) fn new(ceiling: Fill, now: Duration) -> Self {
+        Self {
+            share: 1.0,
+            ceiling,
+            waits: Waits::new(now),
+            window: 1,
+            window_began: now,
+            active: Vec::new(),
+            light_max: f64::INFINITY,
+        }
+    }
+
+    /// Whether anybody may be held back.
+    pub(super) fn is_on(&self) -> bool {
+        self.share < 1.0
+    }
+
+    pub(super) fn thousandths(&self) -> u64 {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1,000")]
+        let share = (self.share * 1_000.0) as u64;
+        share
+    }
+
+    /// Why an actor that has used so much has to wait.
+    pub(super) fn holds_back(&self, effort: &mut Bucket, now: Duration) -> Option<Shed> {
+        if !self.is_on() {
+            return None;
+        }
+        let wait = effort.overdrawn_for(self.ceiling.times(self.share), now)?;
+        Some(shed("actor_share", true, wait))
+    }
+
+    /// Whether the latency of this actor's calls tells how light callers fare.
+    pub(super) fn is_light(&self, used: Used) -> bool {
+        used.most(self.window) <= self.light_max
+    }
+
+    /// An actor has used as much as this many commands do.
+    pub(super) fn note_use(&mut self, actor: u64, used: &mut Used, effort: &mut Bucket, commands: f64, now: Duration) {
+        if used.window != self.window {
+            let before = if self.window - used.window == 1 { used.now } else { 0.0 };
+            *used = Used { window: self.window, now: 0.0, before };
+            if self.active.len() < ACTIVE_MAX {
+                self.active.push(actor);
+            }
+        }
+        used.now += commands;
+        // The debt is bounded by the ceiling, not by the share of it: what was used at once is paid for.
+        effort.owe(commands, self.ceiling.times(self.share), self.ceiling.burst, now);
+    }
+
+    /// A light caller was answered.
+    pub(super) fn note_answer(&mut self, took: Duration) {
+        self.waits.note(took);
+    }
+
+    /// `used` says how much an actor has used, if it is still known.
+    pub(super) fn adapt(&mut self, now: Duration, used: impl Fn(u64) -> Option<Used>) {
+        if now.saturating_sub(self.window_began) >= USE_WINDOW {
+            self.look_at_use(now, used);
+        }
+        let Some(is_slow) = self.waits.judge(now) else { return };
+        let floor = SHARE_MIN.max((self.light_max / self.ceiling.rate).min(1.0));
+        self.share = (self.share * if is_slow { CUT } else { GROWTH }).clamp(floor, 1.0);
+    }
+
+    fn look_at_use(&mut self, now: Duration, used: impl Fn(u64) -> Option<Used>) {
+        let seconds = now.saturating_sub(self.window_began).as_secs_f64();
+        let mut all: Vec<f64> = self.active.drain(..).filter_map(used).map(|used| used.now / seconds).collect();
+        if !all.is_empty() {
+            let nth = all.len() / 4;
+            let (_, quarter, _) = all.select_nth_unstable_by(nth, f64::total_cmp);
+            self.light_max = (*quarter * LIGHT_TIMES).max(LIGHT_MIN);
+        }
+        self.window += 1;
+        self.window_began = now;
+    }
+}
+
+/// How long light callers wait, now and at best.
+struct Waits {
+    began: Duration,
+    calls: u32,
+    took: Duration,
+    best: [Duration; 2],
+    epoch_began: Duration,
+}
+
+impl Waits {
+    fn new(now: Duration) -> Self {
+        Self { began: now, calls: 0, took: Duration::ZERO, best: [Duration::MAX; 2], epoch_began: now }
+    }
+
+    fn note(&mut self, took: Duration) {
+        self.calls = self.calls.saturating_add(1);
+        self.took = self.took.saturating_add(took);
+    }
+
+    /// Whether they waited, when a window is over. Where nobody was answered nobody waited.
+    fn judge(&mut self, now: Duration) -> Option<bool> {
+        let passed = now.saturating_sub(self.began);
+        if passed < WINDOW || (self.calls < WINDOW_CALLS_MIN && passed < WINDOW_LONG) {
+            return None;
+        }
+        let mean = (self.calls > 0).then(|| self.took / self.calls);
+        (self.began, self.calls, self.took) = (now, 0, Duration::ZERO);
+        let Some(mean) = mean else { return Some(false) };
+        if now.saturating_sub(self.epoch_began) >= EPOCH {
+            self.best = [self.best[1], Duration::MAX];
+            self.epoch_began = now;
+        }
+        let best = self.best[0].min(self.best[1]);
+        self.best[1] = self.best[1].min(mean);
+        Some(mean > SLOW_MIN.max(best.saturating_mul(SLOW_TIMES)))
+    }
+}
