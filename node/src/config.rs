@@ -1,10 +1,11 @@
-//! How the daemon is told what to do: flags, then environment, then a TOML file, then defaults. One struct for all.
+//! The daemon's options: flags take precedence over environment variables, then the TOML file, then defaults. One struct
+//! holds them all.
 
 use crate::admission::Admitted;
 use crate::daemon::{EdgeSettings, Settings, Start};
 use crate::edge::gate::GateLimits;
 use crate::edge::tls::{EdgeFiles, EdgeTls};
-use crate::identity::{Authenticator, Tokens};
+use crate::identity::{ApiKeys, Authenticator};
 use crate::node::RaftSettings;
 use crate::open_files::Share;
 use crate::otlp::Endpoint;
@@ -19,181 +20,184 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a development node keeps its data, in the folder it is started in.
+/// Data directory of a development node, relative to the working directory.
 const DEV_DIRECTORY: &str = "tenure-data";
 const PEER_PORT: u16 = 7401;
-/// Where a development node listens for callers.
+/// Address on which a development node listens for callers.
 const DEV_LISTEN: &str = "127.0.0.1:7400";
-/// A week: who looks into what happened does so within days.
+/// One week: incidents are usually investigated within days.
 const EVENTS_KEPT_HOURS: u32 = 7 * 24;
 
-/// Everything that can be set. Each may stand in the file under the flag's name with `_` for `-`.
+/// All options. In the file, an option has the flag's name with `_` for `-`.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// A TOML file with any of these options; flags and environment go before it
+    /// TOML file with any of these options; flags and environment variables take precedence over it
     #[arg(long, env = "TENURED_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
 
-    /// A whole cluster in this one process, durable in ./tenure-data: nothing else needs to be said
+    /// Run a whole development cluster in this process, with data in ./tenure-data; no other option is needed
     #[arg(long, env = "TENURED_DEV", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub dev: Option<bool>,
 
-    /// This node's number in the cluster; never given to another directory again
+    /// This node's id in the cluster, 1 or above; never use it again with another data directory
     #[arg(long, env = "TENURED_NODE_ID", value_name = "N")]
     pub node_id: Option<u64>,
 
-    /// Where this node keeps its data
+    /// Folder for this node's data
     #[arg(long, env = "TENURED_DATA", value_name = "FOLDER")]
     pub data: Option<PathBuf>,
 
-    /// Where to listen for other nodes
+    /// Address on which to listen for other nodes [default: 0.0.0.0:7401; a free port of 127.0.0.1 with --dev]
     #[arg(long, env = "TENURED_PEER_LISTEN", value_name = "HOST:PORT")]
     pub peer_listen: Option<String>,
 
-    /// Where other nodes reach this one; the listening address if not given
+    /// Address at which other nodes reach this one [default: the listening address]
     #[arg(long, env = "TENURED_PEER_ADDRESS", value_name = "HOST:PORT")]
     pub peer_address: Option<String>,
 
-    /// Begin a new cluster with this node; without effect once it has begun
+    /// Start a new cluster with this node; no effect once the data folder belongs to a cluster
     #[arg(long, env = "TENURED_BOOTSTRAP", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub bootstrap: Option<bool>,
 
-    /// Begin a new cluster with a backup that is sent to POST /v1/cluster/restore; without effect once it has begun
+    /// Start a new cluster from a backup that is sent to POST /v1/cluster/restore; no effect once the data folder belongs
+    /// to a cluster
     #[arg(long, env = "TENURED_AWAIT_RESTORE", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub await_restore: Option<bool>,
 
-    /// Join the cluster that nodes at these addresses belong to; without effect once it has joined
+    /// Join the cluster of the nodes at these peer addresses; no effect once this node has joined
     #[arg(long, env = "TENURED_JOIN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
 
-    /// A file with what `tenure cluster join-secret` printed, which lets this node join; or TENURED_JOIN_SECRET holds it
+    /// File with the join secret that `tenure cluster join-secret` printed, which lets this node join [default: the value
+    /// of TENURED_JOIN_SECRET]
     #[arg(long, env = "TENURED_JOIN_SECRET_FILE", value_name = "FILE")]
     pub join_secret_file: Option<PathBuf>,
 
-    /// Let this node join by itself, when it comes from this peer address with a certificate for its host; may be repeated
+    /// Let node N join without a join secret if it has this peer address and a certificate for that host; may be repeated
     #[arg(long, env = "TENURED_ADMIT", value_name = "N=HOST:PORT", value_delimiter = ',')]
     pub admit: Option<Vec<String>>,
 
-    /// Follow without a vote: this node does not ask for one, and gets one only when an operator promotes it
+    /// Follow without a vote: this node does not ask for one and gets one only when an operator promotes it
     #[arg(long, env = "TENURED_LEARNER", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub learner: Option<bool>,
 
-    /// Hours for which this node keeps the events of the past, 168 if not given; what is gone can no longer be read
+    /// Hours for which this node keeps past events; deleted events can no longer be read [default: 168]
     #[arg(long, env = "TENURED_EVENTS_KEPT_FOR", value_name = "HOURS")]
     pub events_kept_for: Option<u32>,
 
-    /// The cluster's certificate authority, PEM
+    /// Certificate authority of the cluster, PEM
     #[arg(long, env = "TENURED_PEER_CA", value_name = "FILE")]
     pub peer_ca: Option<PathBuf>,
 
-    /// This node's certificate between nodes, PEM
+    /// This node's certificate for connections between nodes, PEM
     #[arg(long, env = "TENURED_PEER_CERT", value_name = "FILE")]
     pub peer_cert: Option<PathBuf>,
 
-    /// Its key, PEM
+    /// Private key of --peer-cert, PEM
     #[arg(long, env = "TENURED_PEER_KEY", value_name = "FILE")]
     pub peer_key: Option<PathBuf>,
 
-    /// Certificates between nodes that were revoked: lists of their authorities, PEM; read again when it changes
+    /// Revocation lists for the nodes' certificates, from their authorities, PEM; reloaded when the file changes
     #[arg(long, env = "TENURED_PEER_CRL", value_name = "FILE")]
     pub peer_crl: Option<PathBuf>,
 
-    /// Talk to other nodes without TLS although they are not on this machine
+    /// Connect to other nodes without TLS even if they are not on this machine
     #[arg(long, env = "TENURED_INSECURE_PEERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure_peers: Option<bool>,
 
-    /// Where to listen for callers; not at all unless said, 127.0.0.1:7400 with --dev
+    /// Address on which to listen for callers [default: none, serves no callers; 127.0.0.1:7400 with --dev]
     #[arg(long, env = "TENURED_LISTEN", value_name = "HOST:PORT")]
     pub listen: Option<String>,
 
-    /// Where callers reach this node; the listening address if not given
+    /// Address at which callers reach this node [default: the listening address]
     #[arg(long, env = "TENURED_ADDRESS", value_name = "HOST:PORT")]
     pub address: Option<String>,
 
-    /// Who the callers are: a TOML file with the hashes of their tokens; read again when it changes
-    #[arg(long, env = "TENURED_TOKENS", value_name = "FILE")]
-    pub tokens: Option<PathBuf>,
+    /// TOML file with the callers' rights and the hashes of their API keys; reloaded when it changes
+    #[arg(long, env = "TENURED_API_KEYS", value_name = "FILE")]
+    pub api_keys: Option<PathBuf>,
 
-    /// This node's certificate for callers, PEM; read again when it changes
+    /// This node's certificate for callers, PEM; reloaded when it changes
     #[arg(long, env = "TENURED_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
-    /// Its key, PEM
+    /// Private key of --tls-cert, PEM
     #[arg(long, env = "TENURED_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Serve callers without TLS although they are not on this machine
+    /// Serve callers without TLS even if they are not on this machine
     #[arg(long, env = "TENURED_INSECURE_CALLERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure_callers: Option<bool>,
 
-    /// Tell metrics without a token to whoever asks on this machine: a proxy there asks for everyone
+    /// Serve metrics without an API key to any caller on this machine; a proxy on this machine then exposes them to all of
+    /// its callers
     #[arg(long, env = "TENURED_METRICS_OPEN", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub metrics_open: Option<bool>,
 
-    /// Connections of callers at a time; 20,000 or what the limit of open files leaves, whichever is less, if not given
+    /// Open connections from callers [default: 20,000 or what the limit of open files leaves, whichever is less]
     #[arg(long, env = "TENURED_CONNECTIONS_MAX", value_name = "N", hide_short_help = true)]
     pub connections_max: Option<usize>,
 
-    /// Connections of one address, or of one IPv6 network of 64 bits; half of --connections-max if not given
+    /// Open connections from one address or one IPv6 /64 network [default: half of --connections-max]
     #[arg(long, env = "TENURED_CONNECTIONS_PER_ADDRESS", value_name = "N", hide_short_help = true)]
     pub connections_per_address: Option<usize>,
 
-    /// Commands a second that one actor may send to this node, 5000 if not given; a batch counts as its entries
+    /// Commands per second that one actor may send to this node; each entry of a batch counts as one [default: 5000]
     #[arg(long, env = "TENURED_ACTOR_COMMANDS_PER_SECOND", value_name = "N", hide_short_help = true)]
     pub actor_commands_per_second: Option<u32>,
 
-    /// Bytes a second that one actor's commands to this node may add to the log, 8 MiB if not given
+    /// Bytes per second that one actor's commands to this node may add to the log [default: 8 MiB]
     #[arg(long, env = "TENURED_ACTOR_BYTES_PER_SECOND", value_name = "BYTES", hide_short_help = true)]
     pub actor_bytes_per_second: Option<u64>,
 
-    /// Bytes a second that all commands to this node in one space may add to the log, 32 MiB if not given
+    /// Bytes per second that all commands to this node in one space may add to the log [default: 32 MiB]
     #[arg(long, env = "TENURED_SPACE_BYTES_PER_SECOND", value_name = "BYTES", hide_short_help = true)]
     pub space_bytes_per_second: Option<u64>,
 
-    /// Milliseconds in a second that one core spends on the lists and event pages of one actor [default: 100]
+    /// Milliseconds of one core's time per second for the lists and event pages of one actor [default: 100]
     #[arg(long, env = "TENURED_ACTOR_READING_MS_PER_SECOND", value_name = "MS", hide_short_help = true)]
     pub actor_reading_ms_per_second: Option<u32>,
 
-    /// How the log is written
+    /// Format of the log output [default: text]
     #[arg(long, env = "TENURED_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
-    /// Send spans of requests to the collector there, by OTLP over HTTP
+    /// Send request spans to the collector at this URL, by OTLP over HTTP
     #[arg(long, env = "TENURED_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    /// Milliseconds between heartbeats
+    /// Milliseconds between heartbeats [default: 100]
     #[arg(long, env = "TENURED_HEARTBEAT_MS", value_name = "MS", hide_short_help = true)]
     pub heartbeat_ms: Option<u64>,
 
-    /// Shortest time without a leader before an election, in milliseconds
+    /// Shortest time without a leader before an election, in milliseconds [default: 400]
     #[arg(long, env = "TENURED_ELECTION_MIN_MS", value_name = "MS", hide_short_help = true)]
     pub election_min_ms: Option<u64>,
 
-    /// Longest such time
+    /// Longest time without a leader before an election, in milliseconds [default: 600]
     #[arg(long, env = "TENURED_ELECTION_MAX_MS", value_name = "MS", hide_short_help = true)]
     pub election_max_ms: Option<u64>,
 
-    /// A snapshot is taken after so many entries
+    /// Take a snapshot after this many log entries [default: 100,000]
     #[arg(long, env = "TENURED_SNAPSHOT_EVERY", value_name = "ENTRIES", hide_short_help = true)]
     pub snapshot_every: Option<u64>,
 
-    /// Entries kept behind a snapshot, for nodes that were away
+    /// Log entries to keep after a snapshot, for nodes that were away [default: 100,000]
     #[arg(long, env = "TENURED_ENTRIES_KEPT", value_name = "ENTRIES", hide_short_help = true)]
     pub entries_kept: Option<u64>,
 
-    /// A snapshot is also taken after this many bytes of entries, 256 MiB if not given
+    /// Also take a snapshot after this many bytes of log entries [default: 256 MiB]
     #[arg(long, env = "TENURED_SNAPSHOT_BYTES", value_name = "BYTES", hide_short_help = true)]
     pub snapshot_bytes: Option<u64>,
 
-    /// Bytes of entries kept behind a snapshot, 256 MiB if not given; four times as many for a member that lacks them
+    /// Bytes of log entries to keep after a snapshot; four times as many if a member still lacks them [default: 256 MiB]
     #[arg(long, env = "TENURED_LOG_BYTES_KEPT", value_name = "BYTES", hide_short_help = true)]
     pub log_bytes_kept: Option<u64>,
 
-    /// Free disk space below which new work is refused, the lower of 1 GiB and a tenth of the file system if not given; below a
-    /// quarter of it the node stops, and waits for half of it to start
+    /// Free disk space below which this node rejects new work; below a quarter of it the node stops, and a start waits for
+    /// half of it [default: 1 GiB or a tenth of the file system, whichever is less]
     #[arg(long, env = "TENURED_DISK_FREE_MIN", value_name = "BYTES", hide_short_help = true)]
     pub disk_free_min: Option<u64>,
 }
@@ -206,7 +210,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is wrong with the options, and what to do about it.
+/// An invalid configuration: which option is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(String);
 
@@ -218,7 +222,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Whether only this machine reaches it.
+/// Whether the address is reachable from this machine only.
 fn is_local(address: &str) -> bool {
     split("", address)
         .is_ok_and(|(host, _)| host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()))
@@ -229,10 +233,10 @@ fn wrong<T>(why: impl Into<String>) -> Result<T, ConfigError> {
 }
 
 impl Options {
-    /// These options, and behind them what the file says.
+    /// These options, with values from the file for those that are not set.
     ///
     /// # Errors
-    /// When the file cannot be read or says something unknown.
+    /// When the file cannot be read or has an unknown option.
     pub fn with_file(self) -> Result<Self, ConfigError> {
         let Some(path) = &self.config else { return Ok(self) };
         let text = std::fs::read_to_string(path)
@@ -263,7 +267,7 @@ impl Options {
             insecure_peers: self.insecure_peers.or(file.insecure_peers),
             listen: self.listen.or(file.listen),
             address: self.address.or(file.address),
-            tokens: self.tokens.or(file.tokens),
+            api_keys: self.api_keys.or(file.api_keys),
             tls_cert: self.tls_cert.or(file.tls_cert),
             tls_key: self.tls_key.or(file.tls_key),
             insecure_callers: self.insecure_callers.or(file.insecure_callers),
@@ -287,25 +291,25 @@ impl Options {
         }
     }
 
-    /// What the daemon runs with.
+    /// The daemon's settings, checked and with defaults filled in.
     ///
     /// # Errors
-    /// When options are missing or do not fit together.
+    /// When options are missing or contradict each other.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         let dev = self.dev.unwrap_or(false);
         let node = match self.node_id {
-            Some(0) => return wrong("--node-id: 0 is no node's number: begin with 1"),
+            Some(0) => return wrong("--node-id: 0 is invalid; node ids begin with 1"),
             Some(id) => id,
             None if dev => 1,
-            None => return wrong("--node-id is missing: give each node of the cluster a number of its own"),
+            None => return wrong("--node-id is missing: give each node of the cluster its own id"),
         };
         let directory = match &self.data {
             Some(path) => path.clone(),
             None if dev => PathBuf::from(DEV_DIRECTORY),
-            None => return wrong("--data is missing: say where this node keeps its data"),
+            None => return wrong("--data is missing: give the folder for this node's data"),
         };
         let peer_listen = self.peer_listen.clone().unwrap_or_else(|| {
-            // A development node talks to nobody: any free port will do.
+            // A development node has no peers: any free port will do.
             if dev { "127.0.0.1:0".into() } else { format!("0.0.0.0:{PEER_PORT}") }
         });
         let peer_address = self.peer_address.clone().unwrap_or_default();
@@ -314,13 +318,14 @@ impl Options {
             split("--peer-address", &peer_address)?;
         } else if listen_host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
             return wrong(format!(
-                "--peer-address is missing: {peer_listen} is every address of this machine; say at which one the others reach it"
+                "--peer-address is missing: {peer_listen} is every address of this machine; give the one at which other nodes \
+                 reach it"
             ));
         }
         let start = self.start(dev)?;
         let learner = self.learner.unwrap_or(false);
         if learner && matches!(start, Start::Bootstrap | Start::Restore) {
-            return wrong("--learner follows a cluster: it cannot be used by the node that begins one");
+            return wrong("--learner follows an existing cluster: the first node of a new cluster cannot use it");
         }
         let hours = self.events_kept_for.unwrap_or(EVENTS_KEPT_HOURS);
         if hours == 0 {
@@ -348,7 +353,7 @@ impl Options {
         })
     }
 
-    /// What lets this node join, from its file or else from the environment.
+    /// The join secret: from the file, else from the environment.
     fn join_secret(&self) -> Result<Option<String>, ConfigError> {
         let secret = match &self.join_secret_file {
             None => std::env::var("TENURED_JOIN_SECRET").ok(),
@@ -367,32 +372,32 @@ impl Options {
             let parts =
                 word.split_once('=').and_then(|(node, address)| Some((node.trim().parse().ok()?, address.trim())));
             let Some((node @ 1.., address)) = parts else {
-                return wrong(format!("--admit: {word:?} is no N=HOST:PORT"));
+                return wrong(format!("--admit: {word:?} is invalid; write N=HOST:PORT"));
             };
             split("--admit", address)?;
             if admitted.insert(node, address.to_owned()).is_some() {
-                return wrong(format!("--admit names node {node} twice"));
+                return wrong(format!("--admit: node {node} appears more than once"));
             }
         }
         Ok(admitted)
     }
 
-    /// How a node with an empty directory begins.
+    /// How a node with an empty directory starts.
     fn start(&self, dev: bool) -> Result<Start, ConfigError> {
         let awaits = self.await_restore.unwrap_or(false);
         let begins = self.bootstrap.unwrap_or(dev && !awaits);
         match &self.join {
-            _ if awaits && (begins || self.join.is_some()) => {
-                wrong("--await-restore begins with a backup: it goes with neither --bootstrap nor --join")
-            }
+            _ if awaits && (begins || self.join.is_some()) => wrong(
+                "--await-restore starts a cluster from a backup: it cannot be combined with --bootstrap or --join",
+            ),
             _ if awaits && self.listen.is_none() && !dev => {
-                wrong("--await-restore wants --listen: say where the backup can be sent to")
+                wrong("--await-restore needs --listen: give the address to which the backup is sent")
             }
             _ if awaits => Ok(Start::Restore),
             Some(_) if begins => {
-                wrong("--bootstrap begins a new cluster and --join enters another one: say one of them")
+                wrong("--bootstrap starts a new cluster and --join joins an existing one: give only one of them")
             }
-            Some(seeds) if seeds.is_empty() => wrong("--join: no address"),
+            Some(seeds) if seeds.is_empty() => wrong("--join: no address given"),
             Some(seeds) => {
                 for seed in seeds {
                     split("--join", seed)?;
@@ -404,10 +409,10 @@ impl Options {
         }
     }
 
-    /// Shares out what this process may open: bounds the connections of callers and of nodes.
+    /// Divides the limit of open files: sets the maximum numbers of connections from callers and from nodes.
     ///
     /// # Errors
-    /// When more connections are asked for than fit.
+    /// When --connections-max does not fit.
     pub fn share_files(&self, settings: &mut Settings, limit: u64) -> Result<(), ConfigError> {
         let share = Share::of(limit);
         settings.peer_connections_max = share.peers;
@@ -416,8 +421,8 @@ impl Options {
         }
         if let Some(asked) = self.connections_max.filter(|asked| *asked > share.callers) {
             return wrong(format!(
-                "--connections-max {asked}: this process may open {limit} files, which leaves {} for connections of callers; raise \
-                 the limit (ulimit -n, LimitNOFILE) or ask for less",
+                "--connections-max {asked}: this process may open {limit} files, which leaves {} for connections from callers; \
+                 raise the limit (ulimit -n, LimitNOFILE) or set a lower value",
                 share.callers
             ));
         }
@@ -428,21 +433,21 @@ impl Options {
         Ok(())
     }
 
-    /// Where spans go, if anywhere.
+    /// The collector that gets the spans, if any.
     ///
     /// # Errors
-    /// When it is no collector's address, or this build exports none.
+    /// When the URL is invalid, or this build exports no spans.
     pub fn spans(&self) -> Result<Option<Endpoint>, ConfigError> {
         let read = self.otlp_endpoint.as_deref().map(Endpoint::parse).transpose();
         read.map_err(|why| ConfigError(format!("--otlp-endpoint: {why}")))
     }
 
-    /// How callers are served, if they are.
+    /// How callers are served; `None` if this node serves none.
     fn edge(&self) -> Result<Option<EdgeSettings>, ConfigError> {
         let dev = self.dev.unwrap_or(false);
         let Some(listen) = self.listen.clone().or_else(|| dev.then(|| DEV_LISTEN.into())) else {
-            if self.address.is_some() || self.tokens.is_some() || self.tls_cert.is_some() || self.tls_key.is_some() {
-                return wrong("--listen is missing: say where to listen for callers");
+            if self.address.is_some() || self.api_keys.is_some() || self.tls_cert.is_some() || self.tls_key.is_some() {
+                return wrong("--listen is missing: give the address on which to listen for callers");
             }
             return Ok(None);
         };
@@ -453,24 +458,27 @@ impl Options {
             }
             None if host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) => {
                 return wrong(format!(
-                    "--address is missing: {listen} is every address of this machine; say at which one callers reach it"
+                    "--address is missing: {listen} is every address of this machine; give the one at which callers reach it"
                 ));
             }
             None => {}
         }
-        let authenticator = match &self.tokens {
+        let authenticator = match &self.api_keys {
             Some(path) => {
-                let tokens = Tokens::from_file(path).map_err(|error| ConfigError(error.to_string()))?;
-                Authenticator::Tokens(tokens)
+                let api_keys = ApiKeys::from_file(path).map_err(|error| ConfigError(error.to_string()))?;
+                Authenticator::ApiKeys(api_keys)
             }
             None if dev && is_local(&listen) => Authenticator::SelfReported,
             None if dev => {
                 return wrong(format!(
-                    "--dev believes its callers, so it listens on this machine only, not at {listen}"
+                    "--listen: {listen} is not on this machine; --dev accepts callers without an API key, so it listens on this \
+                     machine only"
                 ));
             }
             None => {
-                return wrong("--tokens is missing: say who the callers are; `tenured token` makes one");
+                return wrong(
+                    "--api-keys is missing: give the file with the callers' API keys; `tenured api-key` makes a key",
+                );
             }
         };
         let tls = match (&self.tls_cert, &self.tls_key) {
@@ -481,11 +489,11 @@ impl Options {
             (None, None) if is_local(&listen) || self.insecure_callers.unwrap_or(false) => None,
             (None, None) => {
                 return wrong(
-                    "callers send their tokens, so they are served over TLS: give --tls-cert and --tls-key; behind a proxy that \
-                     does so, --insecure-callers does without",
+                    "callers send their API keys, so they must be served over TLS: give --tls-cert and --tls-key, or \
+                     --insecure-callers behind a proxy that serves TLS",
                 );
             }
-            _ => return wrong("--tls-cert and --tls-key belong together: give both"),
+            _ => return wrong("only one of --tls-cert and --tls-key is given: give both"),
         };
         let mut edge = EdgeSettings::new(listen, authenticator, tls);
         edge.address = self.address.clone().unwrap_or_default();
@@ -494,7 +502,7 @@ impl Options {
         Ok(Some(edge))
     }
 
-    /// What one actor, and all in one space, may send over time.
+    /// Sets the rate limits of one actor and of all callers in one space.
     fn set_rates(&self, gate: &mut GateLimits) -> Result<(), ConfigError> {
         let positive = |flag: &str, given: Option<u64>| match given {
             Some(0) => wrong(format!("{flag} must be above 0")),
@@ -515,10 +523,10 @@ impl Options {
         Ok(())
     }
 
-    /// What the node shows its peers, if anything.
+    /// The certificate, key and authority for connections between nodes, if given.
     ///
     /// # Errors
-    /// When only part of it is given, or the files are no certificate and key.
+    /// When only some of them are given, or a file is invalid.
     pub fn peer_tls(&self) -> Result<Option<PeerTls>, ConfigError> {
         match (&self.peer_ca, &self.peer_cert, &self.peer_key) {
             (Some(authority), Some(certificate), Some(key)) => {
@@ -531,10 +539,10 @@ impl Options {
                 PeerTls::from_files(files).map(Some).map_err(|error| ConfigError(error.to_string()))
             }
             (None, None, None) if self.peer_crl.is_some() => {
-                wrong("--peer-crl lists revoked certificates: give --peer-ca, --peer-cert and --peer-key, too")
+                wrong("--peer-crl works only with TLS between nodes: give --peer-ca, --peer-cert and --peer-key, too")
             }
             (None, None, None) => Ok(None),
-            _ => wrong("--peer-ca, --peer-cert and --peer-key belong together: give all three"),
+            _ => wrong("only some of --peer-ca, --peer-cert and --peer-key are given: give all three"),
         }
     }
 
@@ -547,8 +555,8 @@ impl Options {
                     return Ok(None);
                 }
                 wrong(
-                    "nodes talk to each other over TLS: give --peer-ca, --peer-cert and --peer-key; on a network that you \
-                     trust with your leases, --insecure-peers does without",
+                    "nodes must talk to each other over TLS: give --peer-ca, --peer-cert and --peer-key, or --insecure-peers on a \
+                     network that you trust with your leases",
                 )
             }
         }
@@ -585,36 +593,36 @@ fn split<'a>(option: &str, address: &'a str) -> Result<(&'a str, u16), ConfigErr
     let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     match parts {
         Some((host, port)) if !host.is_empty() => Ok((host.trim_start_matches('[').trim_end_matches(']'), port)),
-        _ => wrong(format!("{option}: {address:?} is no host:port")),
+        _ => wrong(format!("{option}: {address:?} is invalid; write HOST:PORT")),
     }
 }
 
-/// What `check-config` shows: everything as it would be used.
+/// The output of `check-config`: the settings that the daemon would use.
 #[must_use]
 pub fn describe(settings: &Settings) -> String {
     let start = match &settings.start {
-        Start::Bootstrap => "begins a new cluster if its directory is empty".to_owned(),
+        Start::Bootstrap => "starts a new cluster if its directory is empty".to_owned(),
         Start::Restore => "waits for a backup if its directory is empty".to_owned(),
         Start::Join(seeds) => format!("joins the cluster of {} if its directory is empty", seeds.join(", ")),
-        Start::Again => "starts only with a directory that it has used before".to_owned(),
+        Start::Again => "starts only with a directory that was used before".to_owned(),
     };
     let address = if settings.peer_address.is_empty() { &settings.peer_listen } else { &settings.peer_address };
     let data: &Path = &settings.directory;
     let callers = match &settings.edge {
         None => "serves no callers".to_owned(),
         Some(edge) => format!(
-            "listens to callers at {}, {}, {}",
+            "listens for callers at {}, {}, {}",
             edge.listen,
             if edge.tls.is_some() { "with TLS" } else { "without TLS" },
             match edge.authenticator {
-                Authenticator::Tokens(_) => "who show a token",
-                Authenticator::SelfReported => "and believes who they say they are",
+                Authenticator::ApiKeys(_) => "who need an API key",
+                Authenticator::SelfReported => "without API keys: callers name themselves",
             },
         ),
     };
     format!(
-        "node {}\ndata in {}\nlistens to nodes at {}, is reached at {address}, {}\n{callers}\n{start}\nheartbeat {} ms, election after \
-         {} to {} ms, snapshot every {} entries or {} bytes, {} entries and {} bytes kept\nevents kept for {} hours\n{}\n",
+        "node {}\ndata in {}\nlistens for nodes at {}, is reached at {address}, {}\n{callers}\n{start}\nheartbeat {} ms, election \
+         after {} to {} ms, snapshot every {} entries or {} bytes, {} entries and {} bytes kept\nevents kept for {} hours\n{}\n",
         settings.node,
         data.display(),
         settings.peer_listen,
@@ -628,9 +636,8 @@ pub fn describe(settings: &Settings) -> String {
         settings.raft.bytes_kept,
         settings.events_kept_for.as_secs() / 3_600,
         settings.disk_free_min.map_or_else(
-            || "new work is refused below 1 GiB of free disk space, or a tenth of the file system if that is less"
-                .into(),
-            |floor| format!("new work is refused below {floor} bytes of free disk space"),
+            || "rejects new work below 1 GiB of free disk space, or a tenth of the file system if that is less".into(),
+            |floor| format!("rejects new work below {floor} bytes of free disk space"),
         ),
     )
 }
@@ -656,18 +663,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_contradicts_is_named() {
+    fn errors_name_the_missing_or_contradicting_option() {
         assert!(refusal("").contains("--node-id"));
         assert!(refusal("node_id = 0").contains("begin with 1"));
         assert!(refusal("node_id = 1").contains("--data"));
         assert!(refusal("node_id = 1\ndata = 'd'").contains("--peer-address"));
         let there = "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\n";
-        assert!(refusal(&format!("{there}bootstrap = true\njoin = ['a:1']")).contains("say one of them"));
-        assert!(refusal(&format!("{there}bootstrap = true\nawait_restore = true")).contains("with neither"));
-        assert!(refusal(&format!("{there}await_restore = true")).contains("--await-restore wants --listen"));
-        assert!(refusal(&format!("{there}join = ['a']")).contains("no host:port"));
+        assert!(refusal(&format!("{there}bootstrap = true\njoin = ['a:1']")).contains("give only one of them"));
+        assert!(refusal(&format!("{there}bootstrap = true\nawait_restore = true")).contains("cannot be combined"));
+        assert!(refusal(&format!("{there}await_restore = true")).contains("--await-restore needs --listen"));
+        assert!(refusal(&format!("{there}join = ['a']")).contains("write HOST:PORT"));
         assert!(refusal(&format!("{there}events_kept_for = 0")).contains("--events-kept-for"));
-        assert!(refusal(&format!("{there}peer_ca = 'x'")).contains("belong together"));
+        assert!(refusal(&format!("{there}peer_ca = 'x'")).contains("give all three"));
         assert!(refusal(&format!("{there}peer_crl = 'x'")).contains("--peer-ca"));
         assert!(refusal(&format!("{there}join_secret_file = '/nowhere'")).contains("/nowhere"));
         for wrong in ["2", "=a:1", "0=a:1", "b=a:1", "2=a", "2=a:1', '2=b:1"] {
@@ -702,38 +709,38 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_no_span_can_go_to_is_refused_by_the_options_name() {
+    fn an_invalid_otlp_endpoint_is_refused_with_the_option_name() {
         assert_eq!(options("").spans(), Ok(None));
         let refused = options("otlp_endpoint = 'https://otel'").spans().unwrap_err().to_string();
         assert!(refused.starts_with("--otlp-endpoint: "), "{refused}");
     }
 
     #[test]
-    fn callers_show_tokens_over_tls_unless_they_are_on_this_machine() {
+    fn callers_need_api_keys_and_tls_unless_they_are_on_this_machine() {
         let there = "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\n";
         assert!(options(there).settings().unwrap().edge.is_none());
-        assert!(refusal(&format!("{there}tokens = 'x'")).contains("--listen"));
-        assert!(refusal(&format!("{there}listen = '127.0.0.1:1'")).contains("--tokens"));
+        assert!(refusal(&format!("{there}api_keys = 'x'")).contains("--listen"));
+        assert!(refusal(&format!("{there}listen = '127.0.0.1:1'")).contains("--api-keys"));
         assert!(refusal(&format!("{there}listen = '0.0.0.0:1'")).contains("--address"));
         assert!(refusal("dev = true\nlisten = '10.0.0.1:1'").contains("on this machine only"));
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokens.toml");
+        let path = folder.path().join("api-keys.toml");
         std::fs::write(&path, "").unwrap();
-        let far = format!("{there}listen = '10.0.0.1:1'\ntokens = {path:?}\n");
+        let far = format!("{there}listen = '10.0.0.1:1'\napi_keys = {path:?}\n");
         assert!(refusal(&far).contains("--tls-cert"));
-        assert!(refusal(&format!("{far}tls_cert = 'x'")).contains("belong together"));
+        assert!(refusal(&format!("{far}tls_cert = 'x'")).contains("give both"));
         assert!(options(&format!("{far}insecure_callers = true")).settings().unwrap().edge.is_some());
         let dev = options("dev = true").settings().unwrap().edge.unwrap();
         assert!(matches!(dev.authenticator, Authenticator::SelfReported));
     }
 
     #[test]
-    fn metrics_want_a_token_unless_said_or_in_development() {
+    fn metrics_need_an_api_key_unless_opened_or_in_development() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokens.toml");
+        let path = folder.path().join("api-keys.toml");
         std::fs::write(&path, "").unwrap();
         let there = format!(
-            "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\nlisten = '127.0.0.1:2'\ntokens = {path:?}\n"
+            "node_id = 1\ndata = 'd'\npeer_listen = '127.0.0.1:1'\nlisten = '127.0.0.1:2'\napi_keys = {path:?}\n"
         );
         let is_open = |toml: &str| options(toml).settings().unwrap().edge.unwrap().metrics_open;
         assert!(!is_open(&there));
@@ -742,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_the_file_and_unknown_names_are_refused() {
+    fn flags_take_precedence_over_the_file_and_unknown_names_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.toml");
         std::fs::write(&path, "node_id = 3\ndata = '/a'\npeer_listen = '127.0.0.1:5'\n").unwrap();
@@ -754,7 +761,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tls_only_this_machine_is_spoken_to_unless_said_otherwise() {
+    fn peers_on_other_machines_need_tls_unless_insecure_peers_is_set() {
         let far = "node_id = 1\ndata = 'd'\npeer_listen = '10.0.0.1:1'\ninsecure_peers = true";
         assert!(options(far).settings().unwrap().tls.is_none());
         assert!(options("dev = true\npeer_listen = '[::1]:0'").settings().is_ok());

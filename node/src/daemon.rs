@@ -1,4 +1,4 @@
-//! The daemon: a node on tokio, RocksDB and TCP, from its directory to its last flush.
+//! The daemon: runs a node on tokio, RocksDB and TCP, from opening its directory to the last flush.
 
 use crate::admin::Admin;
 use crate::admission::Admitted;
@@ -14,7 +14,7 @@ use crate::edge::tls::EdgeTls;
 use crate::edge::unsent::{Unsent, UnsentLimits};
 use crate::edge::watch::PATIENCE;
 use crate::edge::{Edge, Shared, awaiting};
-use crate::identity::{Authenticator, Tokens};
+use crate::identity::{ApiKeys, Authenticator};
 use crate::log_size;
 use crate::members::ChangeError;
 use crate::node::{RaftSettings, StartError};
@@ -46,44 +46,44 @@ use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-/// Between two attempts to join.
+/// Pause between two attempts to join.
 const JOIN_AGAIN: Duration = Duration::from_millis(300);
 const JOIN_ANSWER_WITHIN: Duration = Duration::from_secs(8);
-/// For handing leadership over when it stops.
+/// Limit for finishing requests, and for handing over leadership, when the node stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// How soon changed tokens are found.
-const TOKENS_EVERY: Duration = Duration::from_secs(2);
+/// How often the file of API keys is checked for changes.
+const API_KEYS_EVERY: Duration = Duration::from_secs(2);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
-/// What a daemon needs to know. Read from flags, environment and file by [`crate::config`].
+/// The settings of a daemon. [`crate::config`] reads them from flags, environment and file.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub node: NodeId,
     pub directory: PathBuf,
     pub peer_listen: String,
-    /// What the others are told; the listening address when empty.
+    /// The address that other nodes use; the listening address when empty.
     pub peer_address: String,
-    /// What callers are told; the listening address when empty.
+    /// The address that callers use; the listening address when empty.
     pub api_address: String,
-    /// None: it serves no callers.
+    /// None: the node serves no callers.
     pub edge: Option<EdgeSettings>,
     pub start: Start,
-    /// It does not ask for a vote: only an operator gives it one.
+    /// The node does not ask for a vote: only an operator gives it one.
     pub learner: bool,
-    /// Shown to the cluster by this node when it joins or has moved.
+    /// Sent to the cluster when this node joins or has moved.
     pub join_secret: Option<String>,
-    /// Nodes that may join by themselves.
+    /// Nodes that may join without a join secret.
     pub admitted: Admitted,
-    /// Events of the past are kept at least so long.
+    /// Past events are kept at least this long.
     pub events_kept_for: Duration,
-    /// Free bytes below which new work is refused. None: as fits the file system.
+    /// Free bytes below which new work is rejected. None: depends on the size of the file system.
     pub disk_free_min: Option<u64>,
     pub tls: Option<PeerTls>,
     pub raft: RaftSettings,
     pub log: LogOptions,
-    /// Connections of other nodes at a time.
+    /// Open connections from other nodes.
     pub peer_connections_max: usize,
-    /// Up to which version this build knows the rules: what it was made with. Only tests say otherwise.
+    /// The highest rules version that this build knows. Only tests change it.
     pub known_rules: u32,
 }
 
@@ -91,21 +91,21 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct EdgeSettings {
     pub listen: String,
-    /// Where callers reach it; empty: where it listens.
+    /// Address at which callers reach this node; the listening address when empty.
     pub address: String,
     pub authenticator: Authenticator,
     pub tls: Option<EdgeTls>,
-    /// What it takes. As it comes but in tests.
+    /// Only tests change these limits.
     pub server: ServerLimits,
     pub gate: GateLimits,
-    /// A reader of a stream that takes nothing for so long is told so, and its stream ends.
+    /// A stream whose reader takes nothing for this long ends with a message that says so.
     pub patience: Duration,
-    /// Metrics are told without a token to whoever asks on this machine.
+    /// Metrics need no API key for callers on this machine.
     pub metrics_open: bool,
 }
 
 impl EdgeSettings {
-    /// With the limits of a node that is run. Where callers are believed anyway, metrics are open to them too.
+    /// Settings with production limits. Metrics are open where callers need no API key anyway.
     #[must_use]
     pub fn new(listen: String, authenticator: Authenticator, tls: Option<EdgeTls>) -> Self {
         let (server, gate) = (ServerLimits::default(), GateLimits::default());
@@ -114,16 +114,16 @@ impl EdgeSettings {
     }
 }
 
-/// How a node with an empty directory begins.
+/// How a node with an empty directory starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// As the first of a new cluster.
+    /// As the first node of a new cluster.
     Bootstrap,
-    /// As the first of a new cluster that is made of a backup, which a caller sends.
+    /// As the first node of a new cluster that is restored from a backup, which a caller sends.
     Restore,
-    /// With whom of these answers.
+    /// It joins the cluster of the first of these addresses that answers.
     Join(Vec<String>),
-    /// Not at all: only a used directory will do.
+    /// It does not start: a used directory is required.
     Again,
 }
 
@@ -138,9 +138,9 @@ pub enum DaemonError {
     },
     Start(StartError),
     Change(ChangeError),
-    /// The directory was restored from a backup, and cannot begin.
+    /// The directory was restored from a backup, and its epoch cannot begin.
     Restored(RestoreError),
-    /// Empty, and nobody said how to begin.
+    /// The directory is empty, and no option says how to start.
     NothingToStart(PathBuf),
     Refused(String),
 }
@@ -156,11 +156,11 @@ impl fmt::Display for DaemonError {
             Self::Restored(error) => error.fmt(f),
             Self::NothingToStart(path) => write!(
                 f,
-                "{}: is empty. Say --bootstrap to begin a new cluster with this node, or --join with the addresses of nodes of \
+                "{}: is empty; give --bootstrap to start a new cluster with this node, or --join with the addresses of nodes of \
                  the cluster it belongs to",
                 path.display()
             ),
-            Self::Refused(why) => write!(f, "the cluster does not take this node: {why}"),
+            Self::Refused(why) => write!(f, "the cluster rejected this node: {why}"),
         }
     }
 }
@@ -188,27 +188,25 @@ pub struct Daemon {
     edge: Option<EdgeServer>,
     member: Member,
     log: LogMonitor,
-    /// Why it has to stop for want of disk space.
+    /// Why it must stop for lack of disk space.
     out_of_space: Arc<OnceLock<String>>,
 }
 
 impl Daemon {
-    /// Opens or makes the directory, joins the cluster, and runs.
+    /// Opens or creates the directory, joins the cluster, and runs.
     ///
     /// # Errors
-    /// When it must not run, with words that say what to do.
+    /// When it must not run; the message says what to do.
     pub async fn start(mut settings: Settings) -> Result<Self, DaemonError> {
         if settings.start == Start::Restore {
             await_backup(&settings).await?;
             settings.start = Start::Bootstrap;
         }
         let floor = Floor::new(settings.directory.clone(), settings.disk_free_min);
-        disk_space::wait_for_room(&floor)
-            .await
-            .map_err(doing("the free space of the file system cannot be found out"))?;
+        disk_space::wait_for_room(&floor).await.map_err(doing("cannot determine the free space of the file system"))?;
         let listener = TcpListener::bind(&settings.peer_listen).await;
         let listener = listener.map_err(doing(format!("cannot listen at {}", settings.peer_listen)))?;
-        let bound = listener.local_addr().map_err(doing("cannot tell where it listens"))?;
+        let bound = listener.local_addr().map_err(doing("cannot determine the listening address"))?;
         let peer_address =
             if settings.peer_address.is_empty() { bound.to_string() } else { settings.peer_address.clone() };
         let mut edge_listener = None;
@@ -217,7 +215,8 @@ impl Daemon {
             let listener = TcpListener::bind(&edge.listen).await;
             let listener = listener.map_err(doing(format!("cannot listen at {}", edge.listen)))?;
             if api_address.is_empty() {
-                api_address = listener.local_addr().map_err(doing("cannot tell where it listens"))?.to_string();
+                let bound = listener.local_addr().map_err(doing("cannot determine the listening address"))?;
+                api_address = bound.to_string();
             }
             edge_listener = Some(listener);
         }
@@ -300,19 +299,19 @@ impl Daemon {
         &self.node
     }
 
-    /// What operators do with the cluster. To be dropped before this is stopped: it keeps the databases open.
+    /// The operators' interface. Drop every clone before stopping the daemon: each one keeps the databases open.
     #[must_use]
     pub fn admin(&self) -> &Admin {
         &self.admin
     }
 
-    /// Where callers reach it, if it serves any.
+    /// The server for callers, if this node serves any.
     #[must_use]
     pub fn edge(&self) -> Option<&EdgeServer> {
         self.edge.as_ref()
     }
 
-    /// What the others know of this node.
+    /// This node's entry in the membership.
     #[must_use]
     pub fn member(&self) -> &Member {
         &self.member
@@ -323,25 +322,24 @@ impl Daemon {
         &self.log
     }
 
-    /// Why it must stop by itself, if it must.
+    /// Why the daemon must stop by itself, if it must.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let of_listeners = || {
             let has_ended = self.server.has_ended() || self.edge.as_ref().is_some_and(EdgeServer::has_ended);
-            has_ended.then(|| {
-                "a listener of this node panicked. This is a defect: report it, and start the node again".into()
-            })
+            has_ended
+                .then(|| "a listener of this node panicked. This is a defect: report it, and restart the node".into())
         };
         self.admin.failure().or_else(of_listeners)
     }
 
-    /// Why it has to stop before its disk is full, if it has to: see [`Daemon::leave`].
+    /// Why the daemon must stop before its disk is full, if it must: see [`Daemon::leave`].
     #[must_use]
     pub fn out_of_space(&self) -> Option<&str> {
         self.out_of_space.get().map(String::as_str)
     }
 
-    /// Lets what is in flight end and hands leadership over; writes nothing that the log has anyway.
+    /// Finishes requests in flight and hands over leadership; writes nothing that the log already has.
     pub async fn leave(mut self) {
         if let Some(edge) = self.edge.take() {
             edge.shutdown(STOP_WITHIN).await;
@@ -350,7 +348,7 @@ impl Daemon {
         self.close().await;
     }
 
-    /// Lets what is in flight end, hands leadership over, makes the state durable.
+    /// Finishes requests in flight, hands over leadership, and flushes the state to disk.
     pub async fn stop(mut self) {
         if let Some(edge) = self.edge.take() {
             edge.shutdown(STOP_WITHIN).await;
@@ -359,14 +357,14 @@ impl Daemon {
         self.close().await;
     }
 
-    /// As if the process were killed, as far as that can be done from inside: nothing is handed over or flushed.
+    /// Ends as if the process were killed, as far as possible from inside: hands over and flushes nothing.
     pub async fn abandon(mut self) {
         drop(self.edge.take());
         self.node.halt().await;
         self.close().await;
     }
 
-    /// Returns when both databases are closed: the directory may be opened again.
+    /// Returns when both databases are closed, so that the directory can be opened again.
     async fn close(mut self) {
         self.server.shutdown().await;
         let store = Arc::downgrade(self.node.store());
@@ -379,12 +377,12 @@ impl Daemon {
             }
         };
         if timeout(STOP_WITHIN, closed).await.is_err() {
-            tracing::warn!("something still reads from this node's disk");
+            tracing::warn!("the databases are still in use");
         }
     }
 }
 
-/// Without effect once a backup has been restored.
+/// Waits until a backup was restored into the directory; returns at once if the directory is in use already.
 async fn await_backup(settings: &Settings) -> Result<(), DaemonError> {
     if let Found::Used(_) = Directory::find(&settings.directory)? {
         return Ok(());
@@ -396,15 +394,15 @@ async fn await_backup(settings: &Settings) -> Result<(), DaemonError> {
     waiting.map_err(doing(format!("cannot listen at {}", edge.listen)))
 }
 
-/// Serves callers, and keeps up with the files that say who they are and what they are shown.
+/// Serves callers, and reloads the API keys and certificates when their files change.
 fn serve(
     settings: EdgeSettings,
     listener: TcpListener,
     admin: &Admin,
     log: &LogMonitor,
 ) -> Result<EdgeServer, DaemonError> {
-    if let Authenticator::Tokens(tokens) = settings.authenticator.clone() {
-        admin.node().keep("tokens", renew_tokens(tokens));
+    if let Authenticator::ApiKeys(api_keys) = settings.authenticator.clone() {
+        admin.node().keep("API keys", reload_api_keys(api_keys));
     }
     if let Some(tls) = settings.tls.clone() {
         admin.node().keep("certificates", certificates::renew("callers", move || tls.reload()));
@@ -435,30 +433,30 @@ pub(crate) fn own_hosts(listen: &str, address: &str) -> Vec<String> {
     given.map(|address| host_of(address).to_owned()).collect()
 }
 
-/// Takes up tokens that were added or taken away, without a restart.
-pub(crate) async fn renew_tokens(tokens: Tokens) {
-    let mut is_told = false;
+/// Applies changes of the file of API keys without a restart.
+pub(crate) async fn reload_api_keys(api_keys: ApiKeys) {
+    let mut is_logged = false;
     loop {
-        sleep(TOKENS_EVERY).await;
-        match tokens.reload() {
+        sleep(API_KEYS_EVERY).await;
+        match api_keys.reload() {
             Ok(is_new) => {
                 if is_new {
-                    tracing::info!("the tokens have changed");
+                    tracing::info!("the API keys have changed");
                 }
-                is_told = false;
+                is_logged = false;
             }
             Err(error) => {
-                if !is_told {
-                    tracing::warn!(%error, "the tokens cannot be used; the ones before are kept");
+                if !is_logged {
+                    tracing::warn!(%error, "the API keys cannot be loaded; the previous ones stay in use");
                 }
-                is_told = true;
+                is_logged = true;
             }
         }
     }
 }
 
-/// Loads on a thread of its own: a large state takes seconds. One that was restored first begins its epoch: Raft does
-/// not run yet, so nothing can come before it.
+/// Loads the state on a blocking thread, since a large state takes seconds. A restored state first begins its epoch: Raft
+/// does not run yet, so no entry can precede it.
 async fn load(
     directory: Directory,
     group: Group,
@@ -472,7 +470,7 @@ async fn load(
             tracing::warn!(
                 epoch = begun.epoch.0,
                 tokens_above = begun.tokens_above.0,
-                "restored from a backup: all leases end, and nothing is granted until the cluster is activated"
+                "restored from a backup: all leases have ended, and nothing is granted until the cluster is activated"
             );
         }
         StateStore::open(state_disk, salt).map_err(doing("the state cannot be loaded"))
@@ -480,7 +478,7 @@ async fn load(
     loading.await.map_err(io::Error::other).map_err(doing("the state cannot be loaded"))?
 }
 
-/// For one that joined also who the members are.
+/// Creates the directory. A node that joined also gets the membership.
 async fn make_directory(
     settings: &Settings,
     member: &Member,
@@ -495,13 +493,13 @@ async fn make_directory(
         LogStore::<OnTokio>::open(log, Group::default(), LogOptions::default())
             .map_err(DaemonError::Log)?
             .close()
-            .map_err(doing("the log cannot be made"))?;
-        RocksDisk::make(state).map_err(doing("the state cannot be made"))
+            .map_err(doing("the log cannot be created"))?;
+        RocksDisk::make(state).map_err(doing("the state cannot be created"))
     })?;
     Ok((directory, members))
 }
 
-/// Of a node that belongs to no cluster yet.
+/// The request of a node that belongs to no cluster yet.
 fn join_request(own: Identity, member: &Member, secret: Option<String>) -> JoinRequest {
     JoinRequest {
         node: own.node,
@@ -511,13 +509,13 @@ fn join_request(own: Identity, member: &Member, secret: Option<String>) -> JoinR
         rules_version: own.rules_version,
         cluster: None,
         secret,
-        // For those to say who pass it on.
+        // Set by the node that passes the request on.
         certificate: None,
         is_admitted: false,
     }
 }
 
-/// Asks the seeds, over and over, until one of them has it added.
+/// Asks the seeds repeatedly until one of them has this node added.
 async fn join(
     settings: &Settings,
     member: &Member,
@@ -532,7 +530,7 @@ async fn join(
     };
     let peers = Peers::new(nobody, settings.tls.clone());
     let asked = join_request(nobody, member, settings.join_secret.clone());
-    let mut is_told = false;
+    let mut is_logged = false;
     loop {
         let mut refused = None;
         for seed in seeds {
@@ -540,12 +538,12 @@ async fn join(
                 Ok(NodeReply::Joined { cluster, salt, members }) => return Ok((cluster, salt, Some(members))),
                 Ok(NodeReply::Refused { why }) => return Err(DaemonError::Refused(why)),
                 Ok(other) => tracing::debug!(seed, ?other, "not joined yet"),
-                // It does not even talk to this node: the next seed may, though asking again will not help.
+                // This seed rejects every request of this node: asking it again does not help, but the next seed may accept.
                 Err(PeerError::Refused { why }) => refused = Some(why),
                 Err(error) => {
-                    if !is_told {
-                        tracing::warn!(seed, %error, "a seed did not answer; trying on");
-                        is_told = true;
+                    if !is_logged {
+                        tracing::warn!(seed, %error, "a seed did not answer; retrying");
+                        is_logged = true;
                     }
                 }
             }
@@ -557,9 +555,9 @@ async fn join(
     }
 }
 
-/// Until the cluster knows where this node is and, if this node is not to stay a learner, has given it a vote.
+/// Runs until the cluster knows this node's address and, unless this node is to stay a learner, has given it a vote.
 async fn become_member(node: TokioNode, roster: Roster, asked: JoinRequest, seeds: Vec<String>) {
-    // Who moved is no member at its new address yet.
+    // A node that moved is not a member at its new address yet.
     let peers = node.calls().as_stranger();
     let (mut has_asked, mut refused) = (false, None);
     loop {
@@ -573,7 +571,7 @@ async fn become_member(node: TokioNode, roster: Roster, asked: JoinRequest, seed
             }
             return;
         }
-        // One that was removed stays out, whatever it was started with.
+        // A removed node stays out, whatever options it has.
         let was_never_told = node.raft().server_metrics().borrow_watched().membership_config.log_id().is_none();
         if known.is_some() || was_never_told {
             has_asked = true;
@@ -594,7 +592,7 @@ async fn become_member(node: TokioNode, roster: Roster, asked: JoinRequest, seed
                         break;
                     }
                     Ok(NodeReply::Refused { why }) if refused.as_ref() != Some(&why) => {
-                        tracing::warn!(address, "the cluster does not take this node as it is: {why}");
+                        tracing::warn!(address, "the cluster rejected this node: {why}");
                         refused = Some(why);
                     }
                     _ => {}
@@ -612,7 +610,7 @@ pub(crate) fn wall_now() -> Wall {
 
 fn random_u64() -> Result<u64, DaemonError> {
     getrandom::u64().map_err(|error| DaemonError::Io {
-        doing: "the machine gives no random numbers".into(),
+        doing: "the system provides no random numbers".into(),
         error: io::Error::other(error),
     })
 }

@@ -1,21 +1,21 @@
-//! With what the daemon ends, so that whatever started it knows whether to start it again. The service files go by these.
+//! The daemon's exit codes. A supervisor uses them to decide whether to restart it, and the service files rely on them.
 
 use crate::compare::DIFFERS;
 
-/// Why a daemon has ended.
+/// Why a daemon ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It failed, or was refused. Starting it again does not help before a person has looked.
+    /// It failed, or the cluster refused it. A restart does not help before a person has looked.
     Failed,
-    /// Its options make no sense.
+    /// Its options are invalid.
     Usage,
-    /// Its state is not the cluster's: it must not come back before a person has looked.
+    /// Its state differs from the cluster's: it must not be restarted before a person has looked.
     Diverged,
-    /// For a cause that passes: no disk space, too many open files, no memory. It may be started again after a while.
+    /// A temporary cause: no disk space, too many open files, no memory. It may be restarted after a while.
     Passing,
 }
 
-/// What the system says, in its own words, when it has run out of something.
+/// Parts of the messages that name an exhausted resource.
 const PASSING: [&str; 6] = [
     "No space left on device",
     "Disk quota exceeded",
@@ -26,7 +26,7 @@ const PASSING: [&str; 6] = [
 ];
 
 impl Ending {
-    /// The words come from RocksDB, openraft and the system, which all pass on nothing else.
+    /// Searches the message, because RocksDB, openraft and the system pass on nothing else.
     #[must_use]
     pub fn of(why: &str) -> Self {
         if why.contains(DIFFERS) {
@@ -45,28 +45,28 @@ impl Ending {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Diverged => 3,
-            // As sysexits.h calls it: try again later.
+            // EX_TEMPFAIL of sysexits.h.
             Self::Passing => 75,
         }
     }
 }
 
-/// For the end of `tenured --help`.
+/// Shown at the end of `tenured --help`.
 pub const CODES: &str = "\
 Exit codes:
-   0  stopped as it was asked to
-   1  it failed, or its directory or the cluster refused it: look at its last words before you start it again
-   2  the options make no sense
-   3  its state differs from that of other nodes: do not start it again
-  75  for a cause that passes, such as no disk space or too many open files: start it again after some seconds
- 101  a defect: report it, and start it again";
+   0  stopped on request
+   1  failed, or its directory or the cluster refused it: read its last log lines before you restart it
+   2  invalid options
+   3  its state differs from that of other nodes: do not restart it
+  75  temporary cause, such as no disk space or too many open files: restart it after some seconds
+ 101  a defect: report it, and restart it";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_what_passes_is_to_be_started_again() {
+    fn temporary_causes_have_exit_code_75_and_others_do_not() {
         let of = |why: &str| Ending::of(why).code();
         assert_eq!(of("IO error: No space left on device: While appending to file: /x/000012.log"), 75);
         assert_eq!(of("While open a file for appending: /x/000012.log: Too many open files"), 75);

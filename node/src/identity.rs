@@ -1,7 +1,7 @@
-//! Who a caller is. One seam: a credential goes in, an [`Identity`] comes out, and nothing behind it asks how.
+//! Authentication of callers: turns a credential into an [`Identity`]. The rest of the node does not depend on the method.
 //!
-//! Today there are two ways: a file of bearer tokens, kept as hashes and read again when it changes, and, on a
-//! development node and from the same machine only, the caller's own word.
+//! There are two methods: a file of API keys, stored as hashes and reloaded when it changes; and, on a development node and
+//! from the same machine only, the name that the caller states.
 
 use api::words::Need;
 use api::{Code, Problem};
@@ -16,25 +16,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// An actor as it was established, and what it may do where.
+/// An authenticated actor and its rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub actor: ActorId,
     pub kind: ActorKind,
     pub parent: Option<ActorId>,
     pub verified: Verified,
-    grants: Vec<Grant>,
+    spaces: Vec<SpaceRights>,
     cluster: Vec<ClusterRight>,
 }
 
-/// What a caller may do with the cluster as a whole. It says nothing about items: roles do.
+/// A right for the whole cluster. It gives no right to items: roles do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterRight {
-    /// Everything that the others may, and: members, leadership, snapshots, draining, rules, restore, activation.
+    /// Includes the other rights, and: members, leadership, snapshots, draining, rules, restore, activation.
     Admin,
-    /// Takes backups, which hold everything in every space.
+    /// May take backups, which contain everything in every space.
     Backup,
-    /// Reads the metrics, which name every queue of every space.
+    /// May read the metrics, which name every queue of every space.
     Metrics,
 }
 
@@ -49,7 +49,7 @@ impl From<ClusterRight> for Need {
 }
 
 /// # Errors
-/// `forbidden`, with the right that would do.
+/// `forbidden`, with the right that is needed.
 pub fn check_cluster_right(identity: &Identity, right: ClusterRight) -> Result<(), Box<Problem>> {
     if identity.has_cluster_right(right) {
         return Ok(());
@@ -59,37 +59,38 @@ pub fn check_cluster_right(identity: &Identity, right: ClusterRight) -> Result<(
     Err(problem.into())
 }
 
-/// Rights in one space, or in every one.
+/// Rights in one space, or in every space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Grant {
+struct SpaceRights {
+    /// `None`: every space.
     space: Option<SpaceName>,
     rights: Vec<Right>,
 }
 
 impl Identity {
-    /// A development node's caller: everything, everywhere, on its own word.
+    /// A caller of a development node: every right, under the name that it states.
     #[must_use]
     pub fn self_reported(actor: ActorId, kind: ActorKind, parent: Option<ActorId>) -> Self {
         let roles = [Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator];
         let right = |role| Right { role, queues: QueueScope::every() };
-        let grants = vec![Grant { space: None, rights: roles.map(right).to_vec() }];
-        Self { actor, kind, parent, verified: Verified::SelfReported, grants, cluster: vec![ClusterRight::Admin] }
+        let spaces = vec![SpaceRights { space: None, rights: roles.map(right).to_vec() }];
+        Self { actor, kind, parent, verified: Verified::SelfReported, spaces, cluster: vec![ClusterRight::Admin] }
     }
 
-    /// The space of one who names none: its only one, else `default`.
+    /// The space for a request that names none: the caller's only space, else `default`.
     #[must_use]
     pub fn usual_space(&self) -> SpaceName {
-        match self.grants.as_slice() {
-            [Grant { space: Some(space), .. }] => space.clone(),
+        match self.spaces.as_slice() {
+            [SpaceRights { space: Some(space), .. }] => space.clone(),
             _ => SpaceName::fallback(),
         }
     }
 
-    /// The caller in a space, with what it may do there; with nothing, where nothing was granted to it.
+    /// The caller with its rights in a space; without rights if it has none there.
     #[must_use]
     pub fn caller(&self, space: &SpaceName, session: Option<SessionId>) -> Caller {
-        let reaches = |grant: &&Grant| grant.space.as_ref().is_none_or(|granted| granted == space);
-        let rights = self.grants.iter().filter(reaches).flat_map(|grant| grant.rights.iter().cloned()).collect();
+        let reaches = |entry: &&SpaceRights| entry.space.as_ref().is_none_or(|granted| granted == space);
+        let rights = self.spaces.iter().filter(reaches).flat_map(|entry| entry.rights.iter().cloned()).collect();
         Caller {
             actor: self.actor.clone(),
             kind: self.kind,
@@ -100,39 +101,39 @@ impl Identity {
         }
     }
 
-    /// Whether it was given this right for the cluster, or all of them.
+    /// Whether the caller has this right for the cluster, or `admin`.
     #[must_use]
     pub fn has_cluster_right(&self, right: ClusterRight) -> bool {
         self.cluster.iter().any(|given| *given == right || *given == ClusterRight::Admin)
     }
 
-    /// Whether it was given any right for the cluster.
+    /// Whether the caller has any right for the cluster.
     #[must_use]
     pub fn serves_cluster(&self) -> bool {
         !self.cluster.is_empty()
     }
 }
 
-/// What a token is known by. Tokens are long and random, so a fast hash is enough: there is nothing to guess from it.
+/// The hash of an API key. API keys are long and random, so a fast hash is enough: a key cannot be guessed from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TokenHash([u8; 32]);
+pub struct ApiKeyHash([u8; 32]);
 
-impl fmt::Debug for TokenHash {
+impl fmt::Debug for ApiKeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenHash")
+        f.write_str("ApiKeyHash")
     }
 }
 
-impl fmt::Display for TokenHash {
+impl fmt::Display for ApiKeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl TokenHash {
+impl ApiKeyHash {
     #[must_use]
-    pub fn of(token: &str) -> Self {
-        Self(Sha256::digest(token.as_bytes()).into())
+    pub fn of(api_key: &str) -> Self {
+        Self(Sha256::digest(api_key.as_bytes()).into())
     }
 
     fn parse(hex: &str) -> Option<Self> {
@@ -147,17 +148,17 @@ impl TokenHash {
     }
 }
 
-/// The file, as it is written.
+/// The format of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    token: Vec<TokenEntry>,
+    api_key: Vec<ApiKeyEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TokenEntry {
+struct ApiKeyEntry {
     sha256: String,
     actor: ActorId,
     kind: KindWord,
@@ -165,16 +166,16 @@ struct TokenEntry {
     #[serde(default)]
     cluster: Vec<ClusterWord>,
     #[serde(default)]
-    grant: Vec<GrantEntry>,
+    rights: Vec<RightsEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GrantEntry {
+struct RightsEntry {
     /// `*`: every space.
     space: String,
     roles: Vec<RoleWord>,
-    /// Names, and beginnings of names with a `*` behind them. Default: every queue.
+    /// Queue names, and prefixes followed by `*`. By default: every queue.
     queues: Option<Vec<String>>,
 }
 
@@ -211,7 +212,7 @@ enum RoleWord {
     Worker,
     Dispatcher,
     Operator,
-    /// Known, so that its refusal can say what to write instead.
+    /// Parsed only so that its error can say what to write instead.
     Admin,
 }
 
@@ -233,20 +234,18 @@ impl RoleWord {
             Self::Dispatcher => Ok(Role::Dispatcher),
             Self::Operator => Ok(Role::Operator),
             Self::Admin => Err(
-                "admin is a right for the whole cluster, not a role in a space or a queue: take it out of `roles`, and write \
-                 cluster = [\"admin\"] above [[token.grant]]"
+                "admin is a right for the whole cluster, not a role in a space or a queue: remove it from `roles`, and write \
+                 cluster = [\"admin\"] above [[api_key.rights]]"
                     .into(),
             ),
         }
     }
 }
 
-/// The queues that an entry of `queues` names.
+/// Parses an entry of `queues`.
 fn queue_scope(text: &str) -> Result<QueueScope, String> {
     let wrong = |why: &str| {
-        format!(
-            "queues: {text:?} {why}; write a whole name, or the beginning of names with one * at the end, like \"ops-*\""
-        )
+        format!("queues: {text:?} {why}; write a whole name, or a prefix with one * at the end, like \"ops-*\"")
     };
     let (name, is_prefix) = text.strip_suffix('*').map_or((text, false), |prefix| (prefix, true));
     if name.contains('*') {
@@ -264,23 +263,23 @@ fn queue_scope(text: &str) -> Result<QueueScope, String> {
     }
 }
 
-/// What is wrong with the file, and where.
+/// An error in the file of API keys, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokensError(String);
+pub struct ApiKeysError(String);
 
-impl fmt::Display for TokensError {
+impl fmt::Display for ApiKeysError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for TokensError {}
+impl std::error::Error for ApiKeysError {}
 
-type ByHash = BTreeMap<TokenHash, Arc<Identity>>;
+type ByHash = BTreeMap<ApiKeyHash, Arc<Identity>>;
 
-/// The tokens of a file. Clones share them.
+/// The API keys of a file. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Tokens {
+pub struct ApiKeys {
     path: Arc<PathBuf>,
     current: Arc<RwLock<Current>>,
 }
@@ -292,23 +291,23 @@ struct Current {
 
 impl fmt::Debug for Current {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tokens", self.by_hash.len())
+        write!(f, "{} API keys", self.by_hash.len())
     }
 }
 
-impl Tokens {
+impl ApiKeys {
     /// # Errors
-    /// When the file cannot be read or does not say what it has to.
-    pub fn from_file(path: &Path) -> Result<Self, TokensError> {
+    /// When the file cannot be read or is invalid.
+    pub fn from_file(path: &Path) -> Result<Self, ApiKeysError> {
         let current = Self::read(path)?;
         Ok(Self { path: Arc::new(path.into()), current: Arc::new(RwLock::new(current)) })
     }
 
-    /// Reads the file again, and says whether it had changed.
+    /// Reads the file again and returns whether it had changed.
     ///
     /// # Errors
-    /// When it cannot be used. What was in use stays so.
-    pub fn reload(&self) -> Result<bool, TokensError> {
+    /// When the file cannot be read or is invalid. The previous API keys then remain in use.
+    pub fn reload(&self) -> Result<bool, ApiKeysError> {
         let read = Self::read(&self.path)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = current.text != read.text;
@@ -317,12 +316,12 @@ impl Tokens {
     }
 
     #[must_use]
-    pub fn find(&self, hash: TokenHash) -> Option<Arc<Identity>> {
+    pub fn find(&self, hash: ApiKeyHash) -> Option<Arc<Identity>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).by_hash.get(&hash).cloned()
     }
 
-    fn read(path: &Path) -> Result<Current, TokensError> {
-        let fail = |why: String| TokensError(format!("{}: {why}", path.display()));
+    fn read(path: &Path) -> Result<Current, ApiKeysError> {
+        let fail = |why: String| ApiKeysError(format!("{}: {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
         let by_hash = parse(&text).map_err(fail)?;
         Ok(Current { text, by_hash: Arc::new(by_hash) })
@@ -332,80 +331,83 @@ impl Tokens {
 fn parse(text: &str) -> Result<ByHash, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut by_hash = ByHash::new();
-    for entry in file.token {
-        let wrong = |why: String| format!("the token of {}: {why}", entry.actor);
+    for entry in file.api_key {
+        let wrong = |why: String| format!("the API key of {}: {why}", entry.actor);
         let hash =
-            TokenHash::parse(&entry.sha256).ok_or_else(|| wrong("sha256 must be 64 hexadecimal digits".into()))?;
+            ApiKeyHash::parse(&entry.sha256).ok_or_else(|| wrong("sha256 must be 64 hexadecimal digits".into()))?;
         for (field, name) in [("actor", Some(&entry.actor)), ("parent", entry.parent.as_ref())] {
             name.map_or(Ok(()), ActorId::check_new).map_err(|bad| wrong(format!("{field} {bad}")))?;
         }
-        let mut grants = Vec::new();
-        for grant in &entry.grant {
-            let space = match grant.space.as_str() {
+        let mut spaces = Vec::new();
+        for rights in &entry.rights {
+            let space = match rights.space.as_str() {
                 "*" => None,
                 name => Some(SpaceName::new(name).map_err(|bad| wrong(format!("space {bad}")))?),
             };
-            let scopes = match &grant.queues {
+            let scopes = match &rights.queues {
                 None => vec![QueueScope::every()],
                 Some(queues) => {
                     queues.iter().map(|text| queue_scope(text)).collect::<Result<_, _>>().map_err(&wrong)?
                 }
             };
             let roles: Vec<Role> =
-                grant.roles.iter().map(|role| role.role()).collect::<Result<_, _>>().map_err(&wrong)?;
+                rights.roles.iter().map(|role| role.role()).collect::<Result<_, _>>().map_err(&wrong)?;
             let in_each = |role: Role| scopes.iter().map(move |queues| Right { role, queues: queues.clone() });
-            grants.push(Grant { space, rights: roles.into_iter().flat_map(in_each).collect() });
+            spaces.push(SpaceRights { space, rights: roles.into_iter().flat_map(in_each).collect() });
         }
-        if grants.iter().map(|grant| grant.rights.len()).sum::<usize>() > RIGHTS {
+        if spaces.iter().map(|space| space.rights.len()).sum::<usize>() > RIGHTS {
             return Err(wrong(format!("more than {RIGHTS} roles times queues: use fewer, shorter prefixes")));
         }
         let kind = entry.kind.into();
         let cluster = entry.cluster.into_iter().map(ClusterRight::from).collect();
         let identity =
-            Identity { actor: entry.actor, kind, parent: entry.parent, verified: Verified::Checked, grants, cluster };
+            Identity { actor: entry.actor, kind, parent: entry.parent, verified: Verified::Checked, spaces, cluster };
         if by_hash.insert(hash, Arc::new(identity)).is_some() {
-            return Err(format!("the token {hash} stands there twice"));
+            return Err(format!("the API key with sha256 {hash} appears more than once"));
         }
     }
     Ok(by_hash)
 }
 
-/// A token, and what makes it known.
+/// A new API key and its entry for the file.
 #[derive(Debug)]
-pub struct NewToken {
-    /// To be given to its caller and kept nowhere else.
-    pub token: String,
-    /// For the file.
+pub struct NewApiKey {
+    /// To be given to the caller and stored nowhere else.
+    pub api_key: String,
+    /// To be added to the file.
     pub entry: String,
 }
 
-/// Who a new token is for, and what it may do.
+/// The caller of a new API key and its rights.
 #[derive(Clone, Debug, Default)]
-pub struct TokenFor {
+pub struct ApiKeyRequest {
     pub actor: String,
     pub kind: String,
-    /// For the whole cluster.
+    /// Rights for the whole cluster.
     pub cluster: Vec<String>,
-    /// In one space, or in every one (`*`). Without roles nothing is granted there.
+    /// The space of the roles; `*` is every space. Ignored without roles.
     pub space: String,
     pub roles: Vec<String>,
     /// Empty: every queue.
     pub queues: Vec<String>,
 }
 
+/// Makes an API key.
+///
 /// # Errors
-/// When a name is none, a right or a role is unknown, or the machine gives no random numbers.
-pub fn new_token(wanted: &TokenFor) -> Result<NewToken, TokensError> {
-    let random = || getrandom::u64().map_err(|error| TokensError(format!("no random numbers: {error}")));
-    // 256 bits: there is no guessing it.
+/// When a name is invalid, a right or a role is unknown, or the system provides no random numbers.
+pub fn new_api_key(wanted: &ApiKeyRequest) -> Result<NewApiKey, ApiKeysError> {
+    let random =
+        || getrandom::u64().map_err(|error| ApiKeysError(format!("the system provides no random numbers: {error}")));
+    // 256 bits cannot be guessed.
     let words = [random()?, random()?, random()?, random()?];
-    let token = words.iter().fold(String::from("tenure_"), |token, word| token + &format!("{word:016x}"));
-    // A string of JSON is one of TOML.
+    let api_key = words.iter().fold(String::from("tenure_"), |api_key, word| api_key + &format!("{word:016x}"));
+    // A JSON string is a valid TOML string.
     let text = |text: &String| serde_json::Value::from(text.as_str()).to_string();
     let list = |texts: &[String]| texts.iter().map(text).collect::<Vec<_>>().join(", ");
     let mut entry = format!(
-        "[[token]]\nsha256 = \"{}\"\nactor = {}\nkind = {}\n",
-        TokenHash::of(&token),
+        "[[api_key]]\nsha256 = \"{}\"\nactor = {}\nkind = {}\n",
+        ApiKeyHash::of(&api_key),
         text(&wanted.actor),
         text(&wanted.kind),
     );
@@ -413,20 +415,20 @@ pub fn new_token(wanted: &TokenFor) -> Result<NewToken, TokensError> {
         entry += &format!("cluster = [{}]\n", list(&wanted.cluster));
     }
     if !wanted.roles.is_empty() {
-        entry += &format!("[[token.grant]]\nspace = {}\nroles = [{}]\n", text(&wanted.space), list(&wanted.roles));
+        entry += &format!("[[api_key.rights]]\nspace = {}\nroles = [{}]\n", text(&wanted.space), list(&wanted.roles));
         if !wanted.queues.is_empty() {
             entry += &format!("queues = [{}]\n", list(&wanted.queues));
         }
     }
-    parse(&entry).map_err(TokensError)?;
-    Ok(NewToken { token, entry })
+    parse(&entry).map_err(ApiKeysError)?;
+    Ok(NewApiKey { api_key, entry })
 }
 
-/// How a node takes callers.
+/// How a node authenticates callers.
 #[derive(Clone, Debug)]
 pub enum Authenticator {
-    Tokens(Tokens),
-    /// The caller's own word, from this machine only.
+    ApiKeys(ApiKeys),
+    /// Callers name themselves, from this machine only.
     SelfReported,
 }
 
@@ -436,29 +438,29 @@ mod tests {
     use lease::names::QueueName;
 
     const FILE: &str = r#"
-        [[token]]
+        [[api_key]]
         sha256 = "HASH"
         actor = "ada"
         kind = "agent"
         parent = "jo"
-        [[token.grant]]
+        [[api_key.rights]]
         space = "default"
         roles = ["worker"]
         queues = ["ops", "build-*"]
-        [[token.grant]]
+        [[api_key.rights]]
         space = "lab"
         roles = ["reader", "operator"]
     "#;
 
-    fn file(token: &str) -> String {
-        FILE.replace("HASH", &TokenHash::of(token).to_string())
+    fn file(api_key: &str) -> String {
+        FILE.replace("HASH", &ApiKeyHash::of(api_key).to_string())
     }
 
     #[test]
-    fn a_token_is_known_by_its_hash_and_brings_its_roles_space_by_space() {
-        let tokens = parse(&file("secret")).unwrap();
-        assert!(!tokens.contains_key(&TokenHash::of("Secret")));
-        let ada = &tokens[&TokenHash::of("secret")];
+    fn an_api_key_is_found_by_its_hash_and_has_roles_per_space() {
+        let api_keys = parse(&file("secret")).unwrap();
+        assert!(!api_keys.contains_key(&ApiKeyHash::of("Secret")));
+        let ada = &api_keys[&ApiKeyHash::of("secret")];
         let here = ada.caller(&SpaceName::fallback(), None);
         let queue = |name: &str| QueueName::new(name).unwrap();
         assert!(here.has_role(Role::Worker, &queue("ops")) && here.has_role(Role::Worker, &queue("build-7")));
@@ -471,20 +473,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_named() {
+    fn errors_in_the_file_are_named() {
         let refusal = |text: &str| parse(text).unwrap_err();
-        assert!(refusal(FILE).contains("the token of ada: sha256 must be 64"));
+        assert!(refusal(FILE).contains("the API key of ada: sha256 must be 64"));
         assert!(refusal(&file("a").replace("worker", "king")).contains("unknown variant `king`"));
         assert!(refusal(&file("a").replace("parent", "boss")).contains("unknown field `boss`"));
         let odd = refusal(&file("a").replace("\"ada\"", "\"a\u{202e}da\""));
         assert!(odd.contains("actor must not contain U+202E"), "{odd}");
-        assert!(refusal(&format!("{}{}", file("a"), file("a"))).contains("twice"));
+        assert!(refusal(&format!("{}{}", file("a"), file("a"))).contains("more than once"));
         let many = format!("queues = {:?}", vec!["x"; 65]);
         assert!(refusal(&file("a").replace("queues = [\"ops\", \"build-*\"]", &many)).contains("more than 64"));
     }
 
     #[test]
-    fn a_right_for_the_cluster_is_given_for_the_cluster_and_says_nothing_of_items() {
+    fn a_cluster_right_gives_no_role_in_any_space() {
         let with = |right: &str| {
             let text = file("a").replace("parent =", &format!("cluster = [{right:?}]\n        parent ="));
             parse(&text).unwrap().into_values().next().unwrap()
@@ -499,38 +501,38 @@ mod tests {
             assert!(elsewhere.rights.is_empty() && !elsewhere.is_admin());
         }
         let refused = parse(&file("a").replace("\"worker\"", "\"admin\"")).unwrap_err();
-        assert!(refused.contains("the token of ada") && refused.contains("cluster = [\"admin\"]"), "{refused}");
+        assert!(refused.contains("the API key of ada") && refused.contains("cluster = [\"admin\"]"), "{refused}");
     }
 
     #[test]
-    fn a_star_stands_at_the_end_of_a_queue_or_nowhere() {
+    fn a_star_is_valid_only_at_the_end_of_a_queue() {
         let queues = |text: &str| parse(&file("a").replace("build-*", text)).map(|_| ());
         assert_eq!((queues("*"), queues("build-*")), (Ok(()), Ok(())));
         for (text, why) in
             [("*ops", "not its last"), ("o*ps", "not its last"), ("ops**", "not its last"), ("", "is empty")]
         {
             let refused = queues(text).unwrap_err();
-            assert!(refused.contains("the token of ada") && refused.contains(why), "{refused}");
+            assert!(refused.contains("the API key of ada") && refused.contains(why), "{refused}");
         }
     }
 
     #[test]
-    fn a_file_that_changed_is_read_again_and_a_broken_one_changes_nothing() {
+    fn a_changed_file_is_reloaded_and_an_invalid_one_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokens.toml");
+        let path = folder.path().join("api-keys.toml");
         fs::write(&path, file("one")).unwrap();
-        let tokens = Tokens::from_file(&path).unwrap();
-        let knows = |token: &str| tokens.find(TokenHash::of(token)).is_some();
-        assert!(knows("one") && !tokens.reload().unwrap());
+        let api_keys = ApiKeys::from_file(&path).unwrap();
+        let knows = |api_key: &str| api_keys.find(ApiKeyHash::of(api_key)).is_some();
+        assert!(knows("one") && !api_keys.reload().unwrap());
         fs::write(&path, file("two")).unwrap();
-        assert!(tokens.reload().unwrap() && knows("two") && !knows("one"));
-        fs::write(&path, "token = 7").unwrap();
-        assert!(tokens.reload().is_err() && knows("two"));
+        assert!(api_keys.reload().unwrap() && knows("two") && !knows("one"));
+        fs::write(&path, "api_key = 7").unwrap();
+        assert!(api_keys.reload().is_err() && knows("two"));
     }
 
     #[test]
-    fn a_new_token_is_known_by_its_entry_whatever_its_actor_is_called() {
-        let wanted = TokenFor {
+    fn a_new_api_key_is_found_by_its_entry_whatever_the_actor_name() {
+        let wanted = ApiKeyRequest {
             actor: "a \"b\"\\ é".into(),
             kind: "user".into(),
             cluster: vec!["admin".into()],
@@ -538,23 +540,23 @@ mod tests {
             roles: vec!["reader".into()],
             queues: vec!["ops".into()],
         };
-        let made = new_token(&wanted).unwrap();
-        let tokens = parse(&made.entry).unwrap();
-        let identity = &tokens[&TokenHash::of(&made.token)];
+        let made = new_api_key(&wanted).unwrap();
+        let api_keys = parse(&made.entry).unwrap();
+        let identity = &api_keys[&ApiKeyHash::of(&made.api_key)];
         assert_eq!(identity.actor.as_str(), "a \"b\"\\ é");
         assert!(identity.has_cluster_right(ClusterRight::Admin) && identity.kind == ActorKind::User);
         let caller = identity.caller(&SpaceName::fallback(), None);
         assert!(caller.has_role(Role::Reader, &QueueName::new("ops").unwrap()));
         assert!(!caller.can_see(&QueueName::new("ops-2").unwrap()));
-        assert!(new_token(&TokenFor { actor: String::new(), ..wanted.clone() }).is_err());
-        assert!(new_token(&TokenFor { roles: vec!["admin".into()], ..wanted }).is_err());
+        assert!(new_api_key(&ApiKeyRequest { actor: String::new(), ..wanted.clone() }).is_err());
+        assert!(new_api_key(&ApiKeyRequest { roles: vec!["admin".into()], ..wanted }).is_err());
     }
 
     #[test]
-    fn who_has_one_space_need_not_name_it() {
+    fn the_only_space_of_a_caller_is_its_default() {
         let text = file("a");
         let only_lab = text.replace("\"default\"", "\"lab\"").replace(
-            "\n        [[token.grant]]\n        space = \"lab\"\n        roles = [\"reader\", \"operator\"]",
+            "\n        [[api_key.rights]]\n        space = \"lab\"\n        roles = [\"reader\", \"operator\"]",
             "",
         );
         let usual = |text: &str| parse(text).unwrap().into_values().next().unwrap().usual_space().to_string();

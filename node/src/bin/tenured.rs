@@ -1,4 +1,4 @@
-//! The daemon of a Tenure node.
+//! `tenured`: the daemon of a Tenure node.
 
 use clap::{Args, Parser, Subcommand};
 use node::config::{Options, describe};
@@ -13,14 +13,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Most of a command is waiting for memory: decision 0017.
+/// Commands spend most of their time waiting for memory: decision 0017.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How often the daemon looks whether it must stop by itself.
+/// How often the daemon checks whether it must stop by itself.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A node of a Tenure cluster: leases, fencing tokens, fair wait lines and dispatch, replicated.
+/// A node of a Tenure cluster: replicated leases, fencing tokens, fair wait lines and dispatch.
 #[derive(Parser)]
 #[command(name = "tenured", version, after_help = CODES)]
 struct Cli {
@@ -32,62 +32,63 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Say how this node would run, or what is wrong; starts nothing
+    /// Check the options and print the resulting settings; starts nothing
     CheckConfig,
-    /// Make a token for a caller: says the token once, and what to put into the file of --tokens
-    Token(TokenFor),
-    /// Ask a running node how it and its cluster are; uses the same --peer-ca, --peer-cert and --peer-key
+    /// Make an API key for a caller: prints the key once on stderr, and its entry for the --api-keys file on stdout
+    ApiKey(ApiKeyRequest),
+    /// Print the status of a running node and its cluster; connects with --peer-ca, --peer-cert and --peer-key
     Status {
-        /// Where that node listens for other nodes
+        /// Address on which that node listens for other nodes
         #[arg(long, value_name = "HOST:PORT")]
         at: String,
     },
-    /// Make a fresh directory from a backup: the first node of a new cluster, to be started with --bootstrap
+    /// Make a data folder from a backup, for the first node of a new cluster; then start that node with --bootstrap
     Restore(Restore),
 }
 
 #[derive(Args)]
 struct Restore {
-    /// The backup; - reads it from the standard input
+    /// Backup to restore; - reads it from stdin
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// Where the node will keep its data; must not be there yet, or be empty
+    /// Folder for the node's data; must not exist or must be empty
     #[arg(long, env = "TENURED_DATA", value_name = "FOLDER")]
     data: PathBuf,
-    /// The node's number in the new cluster
+    /// The node's id in the new cluster, 1 or above
     #[arg(long, env = "TENURED_NODE_ID", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     node_id: u64,
-    /// Give only tokens above this one: when others than the backup's cluster gave some, or its clock was ahead
+    /// Grant only fencing tokens above this one; needed if another system also granted tokens, or the clock of the backup's
+    /// cluster was ahead
     #[arg(long, value_name = "TOKEN")]
     token_floor: Option<u64>,
-    /// Restore although this machine's clock is not later than the newest time in the backup; if the clock is behind,
-    /// tokens may be repeated
+    /// Restore even if this machine's clock is not later than the newest time in the backup; if the clock is behind, tokens
+    /// may repeat
     ///
-    /// Only after you have checked that this clock is right, and that the backup's newest time is wrong. If this clock is
-    /// behind, tokens that the old cluster gave out after the backup may be given out again, unless --token-floor is above
-    /// them. Epoch and tokens always rise above those in the backup.
+    /// Use this only after you have checked that this clock is right and that the backup's newest time is wrong. If this
+    /// clock is behind, tokens that the old cluster granted after the backup may be granted again, unless --token-floor is
+    /// above them. The epoch and the tokens always rise above those in the backup.
     #[arg(long)]
     accept_clock: bool,
 }
 
 #[derive(Args)]
-struct TokenFor {
-    /// Who the caller is
+struct ApiKeyRequest {
+    /// Name of the caller
     #[arg(long, value_name = "NAME")]
     actor: String,
-    /// What it is: user, agent or system
+    /// Kind of the caller: user, agent or system
     #[arg(long, value_name = "KIND", default_value = "agent", value_parser = ["user", "agent", "system"])]
     kind: String,
-    /// What it may do with the whole cluster: admin (everything, also the other two), backup, metrics
+    /// Rights for the whole cluster: admin (includes the other two), backup, metrics
     #[arg(long, value_name = "RIGHT", value_delimiter = ',', value_parser = ["admin", "backup", "metrics"])]
     cluster: Vec<String>,
-    /// What it may do in --space: reader, worker, dispatcher, operator; worker if neither this nor --cluster is given
+    /// Roles in --space: reader, worker, dispatcher, operator [default: worker, or none with --cluster]
     #[arg(long, value_name = "ROLE", value_delimiter = ',', value_parser = role)]
     role: Vec<String>,
-    /// Where it has --role; * is every space. Default: default
+    /// Space in which the caller has --role; * is every space [default: default]
     #[arg(long, value_name = "SPACE")]
     space: Option<String>,
-    /// In which queues it has --role: a name, or the beginning of names with a * behind it. Default: every queue
+    /// Queues in which the caller has --role: a name, or a prefix followed by * [default: every queue]
     #[arg(long, value_name = "QUEUE", value_delimiter = ',')]
     queue: Vec<String>,
 }
@@ -110,7 +111,7 @@ fn main() -> ExitCode {
                 Err(why) => fail(&why),
             };
         }
-        Some(Command::Token(wanted)) => return token(wanted),
+        Some(Command::ApiKey(wanted)) => return api_key(wanted),
         Some(Command::CheckConfig) | None => {}
     }
     let files = node::open_files::raise();
@@ -126,7 +127,7 @@ fn main() -> ExitCode {
     };
     #[cfg(feature = "sabotage")]
     if std::env::var_os("TENURED_NEWER").is_some() {
-        // A build of the rules behind these, for tests that put it beside others.
+        // A build with the next rules version, for tests that mix it with others.
         settings.known_rules += 1;
     }
     if let Some(Command::CheckConfig) = command {
@@ -150,13 +151,13 @@ fn main() -> ExitCode {
     ended
 }
 
-/// Only in builds for tests that must see a promise broken.
+/// Breaks the promise that `TENURED_BREAK` names; only in builds for tests that must see it broken.
 #[cfg(feature = "sabotage")]
 fn break_what_was_asked() -> Result<(), String> {
     use lease::sabotage::{Broken, break_it};
     let Ok(name) = std::env::var("TENURED_BREAK") else { return Ok(()) };
-    let broken = Broken::named(&name).ok_or_else(|| format!("TENURED_BREAK: {name} cannot be broken"))?;
-    tracing::warn!("{name} is broken on purpose: nothing that this node says may be relied on");
+    let broken = Broken::named(&name).ok_or_else(|| format!("TENURED_BREAK: {name} is unknown"))?;
+    tracing::warn!("{name} is broken on purpose: do not rely on any answer of this node");
     break_it(broken);
     Ok(())
 }
@@ -172,7 +173,7 @@ async fn run(settings: node::daemon::Settings, files: u64) -> ExitCode {
             callers = edge.server.connections_max,
             of_one_address = edge.server.address_connections_max,
             nodes = settings.peer_connections_max,
-            "connections at a time"
+            "connection limits"
         );
     }
     let directory = settings.directory.clone();
@@ -228,7 +229,7 @@ fn restore(asked: &Restore) -> ExitCode {
         node::restore::from_reader(std::io::stdin().lock(), &target)
     } else {
         match File::open(&asked.from) {
-            // The backup is read in pieces of what a record needs: mostly large ones, some very small.
+            // The reader asks for one record at a time; most are large, some are very small.
             Ok(file) => node::restore::from_reader(BufReader::new(file), &target),
             Err(error) => return fail(&format!("{}: cannot be read: {error}", asked.from.display())),
         }
@@ -239,7 +240,7 @@ fn restore(asked: &Restore) -> ExitCode {
     };
     let said = format!(
         "restored entry {} of cluster {:032x} into {}, as node {} of the new cluster {cluster:032x}\nstart it with --bootstrap; \
-         all leases end then, and nothing is granted until the cluster is activated\n",
+         this ends all leases, and nothing is granted until the cluster is activated\n",
         backup.snapshot.last.map_or(0, |last| last.index),
         backup.cluster,
         asked.data.display(),
@@ -268,16 +269,16 @@ fn status(options: &Options, at: &str) -> ExitCode {
     }
 }
 
-fn token(wanted: &TokenFor) -> ExitCode {
+fn api_key(wanted: &ApiKeyRequest) -> ExitCode {
     let mut roles = wanted.role.clone();
     if roles.is_empty() {
         if wanted.cluster.is_empty() {
             roles.push("worker".into());
         } else if wanted.space.is_some() || !wanted.queue.is_empty() {
-            return fail(&"--space and --queue say where --role counts: give --role, too. --cluster has no space");
+            return fail(&"--space and --queue limit --role, not --cluster: give --role, too");
         }
     }
-    let wanted = node::identity::TokenFor {
+    let wanted = node::identity::ApiKeyRequest {
         actor: wanted.actor.clone(),
         kind: wanted.kind.clone(),
         cluster: wanted.cluster.clone(),
@@ -285,10 +286,10 @@ fn token(wanted: &TokenFor) -> ExitCode {
         roles,
         queues: wanted.queue.clone(),
     };
-    match node::identity::new_token(&wanted) {
+    match node::identity::new_api_key(&wanted) {
         Ok(made) => {
-            // The token for the one who asked, the entry for the file: so each can go where it belongs.
-            let _ = writeln!(std::io::stderr(), "the token, which nobody can tell you again:\n{}\n", made.token);
+            // On separate streams, so that the entry can be appended to the file while the key is shown.
+            let _ = writeln!(std::io::stderr(), "the API key, which is shown only this once:\n{}\n", made.api_key);
             let _ = std::io::stdout().write_all(made.entry.as_bytes());
             ExitCode::SUCCESS
         }

@@ -184,6 +184,6 @@ async fn a_token_that_is_taken_away_ends_its_calls_and_streams_and_a_new_one_beg
 
     // A file that cannot be read changes nothing.
     std::fs::write(edge.world.folder().join("tokens.toml"), "[[token]\n").unwrap();
-    until("the node complains of it", async || edge.world.words(2).contains("the tokens cannot be used")).await;
+    until("the node complains of it", async || edge.world.words(2).contains("the API keys cannot be loaded")).await;
     dora.get("/v1/items").ok().await;
 }

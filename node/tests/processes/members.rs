@@ -149,7 +149,7 @@ async fn a_node_that_nobody_let_in_gets_no_vote_and_costs_no_quorum() {
     assert_eq!(status.code(), Some(1));
     let words = world.words(4);
     for word in
-        ["the cluster does not take this node", "tenure cluster add --node 4", "--join-secret-file", "--admit 4="]
+        ["the cluster rejected this node", "tenure cluster add --node 4", "--join-secret-file", "--admit 4="]
     {
         assert!(words.contains(word), "{word}: {words}");
     }

@@ -1,4 +1,4 @@
-//! What the command line says before anything runs.
+//! Output and exit codes of the command line before a node runs.
 
 use crate::world::World;
 use std::fs;
@@ -9,24 +9,24 @@ fn run(world: &World, options: &[&str]) -> Output {
 }
 
 #[test]
-fn check_config_says_how_it_would_run_and_makes_nothing() {
+fn check_config_prints_the_settings_and_creates_nothing() {
     let world = World::empty();
     let output = run(&world, &["--node-id", "7", "--data", "d", "--peer-listen", "127.0.0.1:0", "check-config"]);
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.starts_with("node 7\ndata in d\n"), "{said}");
-    assert!(said.contains("starts only with a directory that it has used before"), "{said}");
+    assert!(said.contains("starts only with a directory that was used before"), "{said}");
     assert_eq!(fs::read_dir(world.folder()).unwrap().count(), 0);
 }
 
 #[test]
-fn its_version_is_said_under_its_name() {
+fn version_option_prints_name_and_version() {
     let output = run(&World::empty(), &["--version"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), concat!("tenured ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 #[test]
-fn bad_options_end_with_an_exit_code_of_their_own_and_a_word_on_stderr_and_change_nothing() {
+fn invalid_options_exit_with_their_own_code_and_an_error_and_change_nothing() {
     let world = World::empty();
     let there = ["--node-id", "1", "--data", "d", "--peer-listen", "127.0.0.1:0"];
     let both = [&there[..], &["--bootstrap", "--join", "127.0.0.1:1"]].concat();
@@ -34,11 +34,11 @@ fn bad_options_end_with_an_exit_code_of_their_own_and_a_word_on_stderr_and_chang
     let cases: [(&[&str], i32, &str); 6] = [
         (&[], 2, "--node-id is missing"),
         (&["--node-id", "1"], 2, "--data is missing"),
-        (&both, 2, "say one of them"),
+        (&both, 2, "give only one of them"),
         (&slow, 2, "--heartbeat-ms must be"),
         (&["--config", "nowhere.toml"], 2, "nowhere.toml: cannot be read"),
-        // Nothing tells it how to begin.
-        (&there, 1, "d: is empty. Say --bootstrap"),
+        // Neither --bootstrap nor --join.
+        (&there, 1, "d: is empty; give --bootstrap"),
     ];
     for (options, code, expected) in cases {
         let output = run(&world, options);
