@@ -1,7 +1,7 @@
-//! Who may become a member of the cluster: whom an operator named, and who brings a join secret.
+//! Which nodes may join the cluster: nodes that an operator named, and nodes with a join secret.
 //!
-//! A certificate of the authority alone opens nothing: the authority may sign others, too. Without TLS between the nodes
-//! nobody can be told from anybody else, and whoever reaches the port may join. Decision 0023.
+//! A certificate of the authority is not enough: the authority may sign others, too. Without TLS between the nodes they
+//! cannot be told apart, and any process that reaches the port may join. Decision 0023.
 
 use crate::peers::shown::Shown;
 use crate::peers::wire::JoinRequest;
@@ -13,23 +13,23 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What a join secret begins with: whoever finds one knows what it is.
+/// Every join secret begins with this, so that a leaked one can be recognized.
 const PREFIX: &str = "tenure_join_";
-/// Until when, and for which node.
+/// The expiry time and the node id.
 const CLAIM_BYTES: usize = 16;
 const MAC_BYTES: usize = 32;
 /// Any node.
 const ANY: NodeId = 0;
 
 pub const SECRET_FOR: Duration = Duration::from_secs(60 * 60);
-/// Longer ones would be forgotten in files.
+/// Secrets that live longer would be forgotten in files.
 pub const SECRET_FOR_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Nodes that the configuration of this one lets in, each with its peer address.
+/// Nodes that this node's configuration admits, each with its peer address.
 pub type Admitted = BTreeMap<NodeId, String>;
 
-/// A secret with which a node, or any node, may join until then. Every node of the cluster can make and check one:
-/// nothing is kept.
+/// A secret with which the given node, or any node, may join until then. Every node of the cluster can make and check one:
+/// nothing is stored.
 #[must_use]
 pub fn join_secret(cluster: &IdentityRecord, node: Option<NodeId>, until: Wall) -> String {
     let mut claim = [0; CLAIM_BYTES];
@@ -63,7 +63,7 @@ pub fn check_secret(cluster: &IdentityRecord, secret: &str, node: NodeId, now: W
     Ok(())
 }
 
-/// Of the cluster's salt, which its nodes and backups hold and nobody else.
+/// Derived from the cluster's salt, which only its nodes and backups hold.
 fn key(cluster: &IdentityRecord) -> Key {
     let [first, second] = cluster.salt.0;
     let salt: Vec<u8> = [first.to_be_bytes(), second.to_be_bytes()].concat();
@@ -79,10 +79,10 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
         .map(|digits| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Whether a node may join, or be known at another address than before, as the leader decides it.
+/// Whether a node may join, or change its address. The leader decides this.
 ///
 /// # Errors
-/// Why not, and what an operator does about it. It names nothing but the node that asks.
+/// Why not, and what an operator can do about it. The message names only the node that asks.
 pub(crate) fn check(
     cluster: &IdentityRecord,
     members: &Membership,
@@ -96,16 +96,16 @@ pub(crate) fn check(
     }
     if !shown.is_for(address) {
         return Err(format!(
-            "the certificate of node {node} is not for the host of its --peer-address {address}: give it one that is"
+            "the certificate of node {node} is not for the host of its --peer-address {address}: give it one for that host"
         ));
     }
-    // An operator added it, or it is the member that it says: whether its directory is, is looked at next.
+    // An operator added it, or its certificate fits a known member; its directory is checked next.
     let is_known = members.get_node(&node).is_some_and(|known| shown.is_for(&known.peer_address));
     if is_known || asked.is_admitted {
         return Ok(());
     }
     let why = match &asked.secret {
-        None => "no operator let it in",
+        None => "no operator admitted it, and it has no join secret",
         Some(secret) => match check_secret(cluster, secret, node, now) {
             Ok(()) => return Ok(()),
             Err(why) => why,
@@ -118,7 +118,7 @@ pub(crate) fn check(
     ))
 }
 
-/// Whether the configuration of a node lets this one in.
+/// Whether this node's configuration admits the node.
 pub(crate) fn is_admitted(admitted: &Admitted, asked: &JoinRequest) -> bool {
     admitted.get(&asked.node) == Some(&asked.member.peer_address)
 }
@@ -135,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_counts_in_its_cluster_for_its_node_until_it_expires() {
+    fn a_secret_is_valid_in_its_cluster_for_its_node_until_it_expires() {
         let any = join_secret(&cluster(), None, Wall(NOW.0 + 1));
         assert_eq!(check_secret(&cluster(), &any, 7, NOW), Ok(()));
-        assert_eq!(check_secret(&cluster(), &format!("{any}\n"), 7, NOW), Ok(()), "as a file has it");
+        assert_eq!(check_secret(&cluster(), &format!("{any}\n"), 7, NOW), Ok(()), "with the line end of a file");
         assert_eq!(check_secret(&cluster(), &any, 7, Wall(NOW.0 + 1)), Err("its join secret has expired"));
         let seventh = join_secret(&cluster(), Some(7), Wall(NOW.0 + 1));
         assert_eq!(check_secret(&cluster(), &seventh, 7, NOW), Ok(()));

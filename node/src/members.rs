@@ -1,5 +1,5 @@
-//! Who belongs to the cluster. Every change may be repeated. It is decided from the members as they are and made only
-//! if they are still the same, so that changes beside each other never undo one another.
+//! Changes of the membership. Every change may be repeated. A change is computed from the current members and applied only
+//! if they are still the same, so concurrent changes never undo one another.
 
 use crate::calls::Calls;
 use crate::node::Node;
@@ -20,25 +20,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// A learner is promoted when it is at most so many entries behind.
+/// A learner is promoted when it is at most this many entries behind.
 const CAUGHT_UP_WITHIN: u64 = 1_000;
-/// A change waits so long for another one to end.
+/// How long a change waits for another one to finish.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
 /// A node that has not answered a heartbeat for this long counts as gone when another one is to be removed.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(3);
 const ASK_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A change that stands half done for so long was left so by a leader that is gone: they take milliseconds.
+/// A change takes milliseconds. If it is half done for this long, the leader that made it is gone.
 const HALF_DONE_FOR: Duration = Duration::from_secs(1);
 
 /// Why a change did not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeError {
-    /// Ask this node, if it is known.
+    /// This node does not lead; the leader, if it is known.
     NotLeader(Option<NodeId>),
     Refused(String),
-    /// It may have happened: look, and repeat it.
+    /// It may have happened: check the status, and repeat it.
     Unknown(String),
 }
 
@@ -46,29 +46,29 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotLeader(Some(leader)) => write!(f, "this node does not lead; node {leader} does"),
-            Self::NotLeader(None) => write!(f, "no leader is known: wait, or look at the cluster's status"),
+            Self::NotLeader(None) => write!(f, "no leader is known: wait, or check the cluster's status"),
             Self::Refused(why) => write!(f, "{why}"),
-            Self::Unknown(why) => write!(f, "unknown whether it happened: {why}. Look at the status and repeat it"),
+            Self::Unknown(why) => write!(f, "unknown whether it happened: {why}. Check the status and repeat it"),
         }
     }
 }
 
 impl std::error::Error for ChangeError {}
 
-/// What a change still has to do, decided from the members as they are.
+/// The next step of a change, computed from the current members.
 enum Step {
-    /// The members are as the change wants them.
+    /// The members are already as the change wants them.
     Done,
     Make(ChangeMembers<NodeId, Member>),
 }
 
-/// Makes the target of a change that stands half done the only voters. It names no node, so it cannot bring back
-/// members that another change has replaced.
+/// Makes the target of a half-done change the only voters. It names no node, so it cannot bring back members that another
+/// change has replaced.
 fn flatten() -> ChangeMembers<NodeId, Member> {
     ChangeMembers::AddVoterIds(BTreeSet::new())
 }
 
-/// A change is made only on the members that it was decided from. Raft checks this when it appends the change.
+/// A change is made only on the members that it was computed from. Raft checks this when it appends the change.
 fn only_on<C: Types>(last: Option<LogIdOf<C>>) -> [Precondition<C>; 1] {
     [Precondition::LastMembershipLogId { last_membership_log_id: last }]
 }
@@ -103,7 +103,7 @@ fn is_joint(members: &Membership) -> bool {
 }
 
 impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
-    /// The first node of a cluster, or its first nodes, make it. Repeating it changes nothing.
+    /// Creates a cluster of these first members. Repeating it changes nothing.
     ///
     /// # Errors
     /// When this node already belongs to a cluster with other members.
@@ -116,9 +116,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// Lets a node follow without a vote. Adding the same one again changes nothing; another directory under a known
-    /// id, or under one that was removed, is refused, because what the first one promised is not in it. An instance of 0 says that the one who adds it
-    /// does not know its directory: the node says that itself when it comes.
+    /// Adds a node that follows without a vote. Adding the same node again changes nothing. Another directory under a known
+    /// or removed id is refused, because it does not hold the votes and entries of the first one. An instance of 0 means that
+    /// the directory is not known yet: the node reports it when it joins.
     ///
     /// # Errors
     /// When this node does not lead, or the id is taken.
@@ -127,7 +127,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             let Some(known) = members.get_node(&id) else {
                 if self.store().was_removed(id).map_err(|error| ChangeError::Refused(error.to_string()))? {
                     return Err(ChangeError::Refused(format!(
-                        "node {id} was removed from the cluster, and its id does not come back: add it under an id that was \
+                        "node {id} was removed from the cluster, and its id cannot be used again: add it under an id that was \
                          never used"
                     )));
                 }
@@ -142,8 +142,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             }
             if known.instance != 0 && known.instance != member.instance {
                 return Err(ChangeError::Refused(format!(
-                    "node {id} is a member with another directory: a node that lost its directory comes back under a new id; \
-                     remove node {id} and add it under an id that was never used"
+                    "node {id} is a member with another directory: a node that lost its directory needs a new id; remove node \
+                     {id} and add it under an id that was never used"
                 )));
             }
             if *known == member {
@@ -155,21 +155,21 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         .await
     }
 
-    /// Gives a learner a vote, once it has nearly all of the log.
+    /// Gives a learner a vote once it has nearly all of the log.
     ///
     /// # Errors
     /// When this node does not lead, the id is unknown, or the learner does not catch up in time.
     pub async fn promote(&self, id: NodeId, within: Duration) -> Result<(), ChangeError> {
         let give_vote = |members: &Membership| match members.get_node(&id) {
             None => Err(ChangeError::Refused(format!("node {id} is not a member: add it first"))),
-            // What it voted could not be told from what a wiped one never did.
+            // Without its instance, its votes could not be told from those of a wiped directory.
             Some(member) if member.instance == 0 => {
                 Err(ChangeError::Refused(format!("node {id} has not started yet: start it with --join")))
             }
             Some(_) if members.voter_ids().any(|voter| voter == id) => Ok(Step::Done),
             Some(_) => Ok(Step::Make(ChangeMembers::AddVoterIds(BTreeSet::from([id])))),
         };
-        // Without waiting for a node that cannot be promoted, or is a voter already.
+        // Do not wait for a node that cannot be promoted or is a voter already.
         if matches!(give_vote(&self.membership())?, Step::Make(_)) {
             let caught_up = async {
                 while !self.has_caught_up(id) {
@@ -183,11 +183,11 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.change(give_vote).await
     }
 
-    /// Removes a node and its vote. Removing an unknown id changes nothing. A leader that is to be removed hands over
-    /// first and returns the new leader: ask that one.
+    /// Removes a node and its vote. Removing an unknown id changes nothing. A leader that removes itself hands over first
+    /// and returns the new leader in `NotLeader`: repeat the call there.
     ///
     /// # Errors
-    /// When this node does not lead, or no longer, or the node is the last voter.
+    /// When this node does not lead or no longer leads, or the node is the last voter.
     pub async fn remove(&self, id: NodeId) -> Result<(), ChangeError> {
         let leads = || id == self.id() && self.leader() == Some(id);
         if leads() && self.membership().voter_ids().count() > 1 {
@@ -210,8 +210,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             let answering = self.answering();
             if left.intersection(&answering).count() <= left.len() / 2 {
                 return Err(ChangeError::Refused(format!(
-                    "without node {id} the voters would be {left:?}, and too few of them answer to make a quorum: start the \
-                     others first, or remove those that are gone for good"
+                    "without node {id} the voters would be {left:?}, and too few of them answer for a quorum: start the others \
+                     first, or remove those that are gone for good"
                 )));
             }
             Ok(Step::Make(ChangeMembers::RemoveVoters(BTreeSet::from([id]))))
@@ -219,7 +219,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         .await
     }
 
-    /// This node and those that have answered its heartbeats lately; only itself on a node that does not lead.
+    /// This node and the nodes that answered its heartbeats recently; only itself on a node that does not lead.
     #[must_use]
     pub fn answering(&self) -> BTreeSet<NodeId> {
         let metrics = self.raft().metrics();
@@ -229,20 +229,20 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         lately.map(|(id, _)| *id).chain([self.id()]).collect()
     }
 
-    /// One node takes the place of another: it joins, catches up, gets a vote, and the other one goes.
+    /// Replaces a node: the new one joins, catches up and gets a vote, then the old one is removed.
     ///
     /// # Errors
-    /// As its parts; repeat it.
+    /// Those of [`Node::add_learner`], [`Node::promote`] and [`Node::remove`]; repeat it.
     pub async fn replace(&self, old: NodeId, new: NodeId, member: Member, within: Duration) -> Result<(), ChangeError> {
         self.add_learner(new, member).await?;
         self.promote(new, within).await?;
         self.remove(old).await
     }
 
-    /// Makes another voter lead: the given one, or the one with the longest log that is not draining.
+    /// Makes another voter the leader: the given one, by default the one with the longest log that is not draining.
     ///
     /// # Errors
-    /// When this node does not lead, the target cannot, or no new leader is seen in time.
+    /// When this node does not lead, the target cannot lead, or no new leader is seen in time.
     pub async fn transfer(&self, to: Option<NodeId>, within: Duration) -> Result<NodeId, ChangeError> {
         if self.leader() != Some(self.id()) {
             return Err(ChangeError::NotLeader(self.leader()));
@@ -262,14 +262,14 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         if !self.membership().voter_ids().any(|voter| voter == to) {
             return Err(ChangeError::Refused(format!("node {to} has no vote: promote it first")));
         }
-        // To one that lags it would leave no leader for seconds.
+        // A transfer to a node that lags would leave the cluster without a leader for seconds.
         let caught_up = async {
             while !self.has_caught_up(to) {
                 C::sleep(LOOK_EVERY).await;
             }
         };
         if C::timeout(within, caught_up).await.is_err() {
-            return Err(ChangeError::Refused(format!("node {to} is too far behind: wait and repeat it")));
+            return Err(ChangeError::Refused(format!("node {to} is too far behind: wait and retry")));
         }
         self.raft().trigger().transfer_leader(to).await.map_err(|fatal| ChangeError::Unknown(fatal.to_string()))?;
         let mut metrics = self.raft().server_metrics();
@@ -287,14 +287,14 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// Before this node stops: another one should lead.
+    /// Makes another node lead before this node stops.
     pub(crate) async fn hand_over(&self) -> Result<(), ChangeError> {
-        // Half of a change left in force may have no quorum without this node.
+        // A half-done change may have no quorum without this node.
         let _ = C::timeout(TURN_WITHIN, self.settle_members()).await;
         self.transfer(None, HAND_OVER_WITHIN).await.map(|_| ())
     }
 
-    /// The members, as of the last change that this node knows.
+    /// The members after the last change that this node knows.
     #[must_use]
     pub fn membership(&self) -> Membership {
         self.raft().server_metrics().borrow_watched().membership_config.membership().clone()
@@ -307,14 +307,14 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             .all(|(id, member)| membership.get_node(id).is_some_and(|known| known.instance == member.instance))
     }
 
-    /// A change of voters is two steps; a crash between them leaves both sets in force. Returns when only one is.
+    /// A change of voters has two steps; a crash between them leaves both sets in force. Returns when only one is in force.
     async fn settle_members(&self) -> Result<(), ChangeError> {
         self.change(|_| Ok(Step::Done)).await
     }
 
-    /// Makes the change that `next` decides on. One change is made at a time, so this may have to wait; what to do is
-    /// decided again after each wait, from the members as they are then, and Raft appends it only if they are still
-    /// the same. A change that nobody has to make is confirmed by a quorum.
+    /// Makes the change that `next` computes. Raft makes one change at a time, so this may have to wait; `next` runs again
+    /// after each wait on the then current members, and Raft appends the change only if they are still the same. If there is
+    /// nothing to change, a quorum confirms it.
     async fn change(&self, next: impl Fn(&Membership) -> Result<Step, ChangeError>) -> Result<(), ChangeError> {
         let by = C::now() + TURN_WITHIN;
         if is_broken(Broken::StaleVoters)
@@ -354,7 +354,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// Only in builds for tests: repeats a change until Raft takes it, whatever other changes were made meanwhile.
+    /// Only in builds for tests: repeats a change until Raft accepts it, regardless of other changes made meanwhile.
     async fn repeat_blindly(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), ChangeError> {
         let by = C::now() + TURN_WITHIN;
         loop {
@@ -366,7 +366,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// The members, once the entry that made them so is committed and applied here, and the id of that entry.
+    /// The members and the id of the entry that set them, once that entry is committed and applied here.
     fn applied_members(&self) -> Option<(Option<LogIdOf<C>>, Membership)> {
         let metrics = self.raft().metrics();
         let metrics = metrics.borrow_watched();
@@ -398,7 +398,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         })
     }
 
-    /// The voters but for this node, with how much of the log each is known to have.
+    /// The voters except this node, each with the last index that it is known to have.
     fn other_voters(&self) -> Vec<(NodeId, Member, Option<u64>)> {
         let metrics = self.raft().metrics();
         let metrics = metrics.borrow_watched();
@@ -409,7 +409,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     }
 }
 
-/// Another change is in progress or came first, or a new leader has not committed anything yet.
+/// Whether another change is in progress or came first, or a new leader has not committed anything yet.
 fn is_not_our_turn<C: Responds>(error: &RaftError<C, ClientWriteError<C>>) -> bool {
     matches!(
         error,

@@ -1,5 +1,5 @@
-//! A node: Raft, the state it feeds, and the tasks around them. Generic over runtime, disk and network, so that a
-//! simulation runs this very code.
+//! A node: Raft, the state machine, and the tasks around them. Generic over runtime, disk and network, so that a
+//! simulation runs the same code.
 
 use crate::calls::Calls;
 use crate::clock::Clock;
@@ -36,19 +36,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// A wall clock: for people, and for dates. Nothing expires by it.
+/// A wall clock, for display and for dates. No lease expires by it.
 pub type WallClock = Arc<dyn Fn() -> Wall + Send + Sync>;
 
-/// How Raft is run. The defaults are for production; tests make them tiny.
+/// Raft's settings. The defaults are for production; tests use tiny values.
 #[derive(Clone, Debug)]
 pub struct RaftSettings {
     pub heartbeat: Duration,
     pub election_min: Duration,
     pub election_max: Duration,
-    /// A snapshot is taken, and the log may be purged, after so many entries, or after so many bytes of entries.
+    /// A snapshot is taken, and the log may be purged, after this many entries, or after this many bytes of entries.
     pub snapshot_every: u64,
     pub snapshot_bytes: u64,
-    /// Entries, and bytes of entries, kept behind a snapshot: a node that was away for less needs no snapshot.
+    /// Entries, and bytes of entries, kept after a snapshot: a node that missed fewer needs no snapshot.
     pub entries_kept: u64,
     pub bytes_kept: u64,
     /// How often nodes compare their state hashes.
@@ -78,20 +78,20 @@ impl RaftSettings {
             heartbeat_interval: millis(self.heartbeat),
             election_timeout_min: millis(self.election_min),
             election_timeout_max: millis(self.election_max),
-            // A partitioned or restarted node must not depose a leader that everyone else hears.
+            // A partitioned or restarted node must not depose a leader that all others still hear.
             enable_pre_vote: Some(true),
-            // It would lead on without a quorum having said so.
+            // A restored leader would lead before a quorum has confirmed it.
             enable_leader_restore: Some(false),
             // In a partial partition an old leader's heartbeats would hold a connected quorum back for ever.
             quorum_loss_probe_interval: Some(millis(self.election_max) * 5 / 2),
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
-            // Purging is done by `log_size`, which also knows bytes.
+            // `log_size` purges, since it also counts bytes.
             max_in_snapshot_log_to_keep: u64::MAX,
-            // For the whole of a large state over a slow line.
+            // Enough for a large state over a slow link.
             install_snapshot_timeout: 10 * 60 * 1_000,
-            // What is read for one frame is bounded in bytes by the log.
+            // The log itself bounds the bytes that are read for one frame.
             max_payload_entries: 1_024,
-            // A follower that lost the end of its log gets it again: decision 0011.
+            // A follower that lost the end of its log receives it again: decision 0011.
             allow_log_reversion: Some(true),
             ..Config::default()
         };
@@ -99,11 +99,11 @@ impl RaftSettings {
     }
 }
 
-/// How far, and how old, what a local read saw is.
+/// The position and the age of the state that a local read saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub progress: Progress,
-    /// The state had everything that was committed this long ago. None: not since this node started.
+    /// The state has everything that was committed this long ago. None: unknown since this node started.
     pub in_step_within: Option<Duration>,
 }
 
@@ -117,7 +117,7 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Settings(why) => write!(f, "Raft's settings do not fit together: {why}"),
+            Self::Settings(why) => write!(f, "invalid Raft settings: {why}"),
             Self::Raft(why) => write!(f, "Raft could not start: {why}"),
         }
     }
@@ -125,7 +125,7 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// A running node. Clones are the same one.
+/// A running node. Clones share it.
 pub struct Node<C: Types, D: StateDisk, P> {
     inner: Arc<Inner<C, D, P>>,
 }
@@ -159,10 +159,10 @@ impl<C: Types, D: StateDisk, P> fmt::Debug for Node<C, D, P> {
 }
 
 impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
-    /// Starts Raft and the tasks around it. It votes and follows from now on; it serves once it knows a leader.
+    /// Starts Raft and the tasks around it. The node votes and follows from now on; it serves once it knows a leader.
     ///
     /// # Errors
-    /// When the settings do not fit together or storage cannot be read.
+    /// When the settings are invalid or storage cannot be read.
     pub async fn start<L, N>(
         id: NodeId,
         settings: &RaftSettings,
@@ -210,8 +210,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         Ok(node)
     }
 
-    /// Runs a task until this node stops. If the task panics, the node fails and stops: it must not go on leading
-    /// while part of its work is not done.
+    /// Runs a task until this node stops. If the task panics, the node fails and stops: it must not continue to lead while
+    /// part of its work is not done.
     pub fn keep(&self, what: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.inner.stop.clone();
         let (raft, failure) = (self.inner.raft.clone(), self.inner.failure.clone());
@@ -219,7 +219,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             let task = AssertUnwindSafe(task).catch_unwind();
             if let Either::Right((Err(panic), _)) = future::select(pin!(stop.cancelled()), pin!(task)).await {
                 let why = format!(
-                    "the task `{what}` of this node panicked: {}. This is a defect: report it, and start the node again",
+                    "the task `{what}` of this node panicked: {}. This is a defect: report it, and restart the node",
                     panic_message(panic.as_ref())
                 );
                 tracing::error!("{why}");
@@ -260,13 +260,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         &self.inner.proposer
     }
 
-    /// What this node counts, for its operator.
+    /// This node's metrics.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.inner.metrics
     }
 
-    /// What this node knows about the room on disks.
+    /// What this node knows about free disk space.
     #[must_use]
     pub fn disk_space(&self) -> &DiskSpace {
         &self.inner.disk
@@ -277,11 +277,11 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         &self.inner.calls
     }
 
-    /// Carries out commands of one caller, wherever the leader is. An outcome per request, in order. What the caller has
-    /// no right to is answered without being proposed.
+    /// Carries out commands of one caller, wherever the leader is. Returns an outcome per request, in order. Commands that
+    /// the caller has no right to are answered without being proposed.
     ///
     /// # Errors
-    /// When there is no outcome: it did not happen, or nobody can say.
+    /// When there is no outcome: it did not happen, or it is unknown whether it happened.
     pub async fn submit(&self, requests: Vec<Request>, within: Duration) -> Result<Vec<Outcome>, NoOutcome> {
         if requests.iter().all(Request::has_rights_anywhere) {
             return self.inner.proposer.submit(requests, within).await;
@@ -289,17 +289,17 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.submit_with_rights(requests, within).await
     }
 
-    /// A single command, which is taken `within` its time or not at all. A claim that waits in line waits here until it
-    /// is answered or `poll` is over, counted from now. Then the answer is its place, and asking again under the same
-    /// request id goes on waiting.
+    /// Carries out a single command; if it cannot be sent `within` this time, it does not happen. A claim that waits in line
+    /// waits here until it is answered or `poll` is over, counted from now. Then its place is returned, and a repeat under
+    /// the same request id continues to wait.
     ///
     /// # Errors
-    /// As [`Node::submit`].
+    /// Those of [`Node::submit`].
     pub async fn call(&self, request: Request, within: Duration, poll: Duration) -> Result<Outcome, NoOutcome> {
         use openraft::Instant;
         let (by, poll_by) = (C::now() + within, C::now() + poll);
         let topic = match &request.command {
-            // Only who may wait is woken: with every event each of them is looked for.
+            // Subscribe only if the command may wait: every event is matched against all subscriptions.
             Command::Claim(claim) if claim.on_conflict != OnConflict::Fail => {
                 Some(Topic::Place(request.space.clone(), claim.item.clone(), request.caller.holder()))
             }
@@ -307,13 +307,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         };
         let mut place: Option<Outcome> = None;
         loop {
-            // Before the command: its grant may come in the moment between answer and waiting.
+            // Subscribe before the command: the grant may come between its answer and the wait.
             let waiter = topic.clone().map(|topic| self.inner.hub.wait_for(topic));
-            // Once it has a place, asking for it again is no more than the poll.
+            // Once it has a place, a repeat takes no longer than the poll.
             let left = if place.is_none() { by } else { poll_by }.saturating_duration_since(C::now());
             let mut outcomes = match self.submit(vec![request.clone()], left.max(Duration::from_millis(1))).await {
                 Ok(outcomes) => outcomes,
-                // Only asking again did not happen: the place in line stands.
+                // Only the repeat failed: the claim keeps its place in line.
                 Err(no @ (NoOutcome::Unavailable(_) | NoOutcome::LowOnDisk(_))) => return place.ok_or(no),
                 Err(error) => return Err(error),
             };
@@ -323,13 +323,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             if left.is_zero() {
                 return Ok(outcome);
             }
-            // A place lives by being asked for.
+            // A place in line ends unless the claim is repeated within `poll_within`.
             let _ = waiter.woken_within::<C>(left.min(Duration::from_millis(poll_within.0))).await;
             place = Some(outcome);
         }
     }
 
-    /// Returns when this node's state has everything that was committed when this was called, as a quorum says.
+    /// Returns when this node's state has everything that was committed at the time of the call, confirmed by a quorum.
     ///
     /// # Errors
     /// When no leader could be asked in time, or this node is too far behind.
@@ -337,7 +337,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.inner.reads.ready(within).await
     }
 
-    /// Looks at the state after everything that was committed when this was called.
+    /// Reads a state that has everything that was committed at the time of the call.
     ///
     /// # Errors
     /// When no leader could be asked in time, or the disk failed.
@@ -350,30 +350,30 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.inner.store.read(look).map_err(|error| NoOutcome::Unavailable(error.to_string()))
     }
 
-    /// Looks at this node's own state as it is, and says how far and how old it is at most. It asks no other node.
+    /// Reads this node's own state and returns its position and maximum age. It asks no other node.
     ///
     /// # Errors
     /// When the disk failed.
     pub fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, Seen)> {
         use openraft::Instant;
-        // Before the look: what is seen is of this moment or later.
+        // Before the read, so that the state is of this moment or later.
         let (in_step_at, progress) = (self.inner.reads.in_step_at(), self.inner.hub.current());
         let seen = self.inner.store.read(look)?;
         Ok((seen, Seen { progress, in_step_within: in_step_at.map(|at| at.elapsed()) }))
     }
 
-    /// What a read that starts now must have applied; nothing on a node that does not lead.
+    /// The index that a read which starts now must have applied; `None` on a node that does not lead.
     pub async fn own_read_index(&self) -> Option<u64> {
         reads::own_read_index(&self.inner.raft).await
     }
 
-    /// Who leads, as far as this node knows.
+    /// The leader, as far as this node knows.
     #[must_use]
     pub fn leader(&self) -> Option<NodeId> {
         self.inner.raft.metrics().borrow_watched().current_leader
     }
 
-    /// Why this node must stop: Raft or storage failed, or its state is not the cluster's.
+    /// Why this node must stop: Raft or storage failed, or its state differs from the cluster's.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let own = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -384,12 +384,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         })
     }
 
-    /// Before this node is taken away: commands of its callers are refused, those it took end, another node leads, and
-    /// this one does not stand for election. It follows, votes and answers the others as before, and forgets that it
-    /// drains when it is started again. It may be repeated, and goes on draining whatever this returns.
+    /// Prepares this node to be taken away: it rejects new commands of its callers, finishes accepted ones, hands over
+    /// leadership and does not stand for election. It follows, votes and answers other nodes as before, and stops draining
+    /// when it is restarted. The call may be repeated; the node drains whatever it returns.
     ///
     /// # Errors
-    /// When it still leads, though there are others who could. The others' commands go on.
+    /// When it still leads although other voters exist. It then still carries out the commands of other nodes' callers.
     pub async fn drain(&self, within: Duration) -> Result<(), ChangeError> {
         self.inner.proposer.refuse_callers(true);
         self.inner.raft.runtime_config().elect(false);
@@ -403,7 +403,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// This node takes commands and stands for election again.
+    /// Ends draining: this node accepts commands and stands for election again.
     pub fn undrain(&self) {
         self.inner.proposer.refuse_callers(false);
         self.inner.raft.runtime_config().elect(true);
@@ -414,15 +414,15 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.inner.proposer.refuses_callers()
     }
 
-    /// Lets what is in flight end, hands leadership over, and makes the state durable.
+    /// Finishes commands in flight, hands over leadership, and flushes the state to disk.
     pub async fn stop(&self, within: Duration) {
         self.leave(within).await;
         if let Err(error) = self.inner.store.flush() {
-            tracing::error!(%error, "the state could not be flushed; the log has it");
+            tracing::error!(%error, "could not flush the state; no data is lost, the log has it");
         }
     }
 
-    /// As [`Node::stop`], and writes nothing more: the log has what the state's disk lacks.
+    /// Like [`Node::stop`], but does not flush the state: the log has what the state on disk lacks.
     pub async fn leave(&self, within: Duration) {
         self.inner.proposer.close(within).await;
         if self.inner.raft.is_leader() {
@@ -431,7 +431,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.halt().await;
     }
 
-    /// Ends every task, and nothing more: nothing is handed over or flushed. Who waits is told that nobody knows.
+    /// Ends every task without handing over leadership or flushing. Waiting callers get [`NoOutcome::Unknown`].
     pub async fn halt(&self) {
         let _ = self.inner.raft.shutdown().await;
         self.inner.stop.cancel();

@@ -1,8 +1,8 @@
-//! Whom this node hears: the members of its cluster, by what it knows of them.
+//! Which peers this node accepts: the members of its cluster, as far as it knows them.
 //!
-//! Its own log says who they are. A node that was away, or has just joined, may not know one that leads by now: it asks
-//! those that it knows, over connections that it makes itself, and keeps their answer until its own log is as new. A
-//! member by its own log is never refused for what others say. Decision 0023.
+//! The node's own log lists the members. A node that was away or has just joined may not know the current leader: it asks
+//! the members that it knows, over connections that it opens itself, and keeps their answer until its own log is as new. A
+//! member by its own log is never refused because of other nodes' answers. Decision 0023.
 
 use crate::peers::Refusal;
 use crate::peers::server::Peer;
@@ -20,27 +20,27 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Between two rounds of questions, however many unknown nodes knock.
+/// Pause between two rounds of questions, however many unknown nodes connect.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 const ASK_WITHIN: Duration = Duration::from_secs(2);
 
-/// Clones are the same one.
+/// The known members. Clones share them.
 #[derive(Clone)]
 pub struct Roster(Arc<Inner>);
 
 struct Inner {
     node: TokioNode,
-    /// Where the operator said that members are.
+    /// Addresses of members, from the operator.
     seeds: Vec<String>,
     learned: Mutex<Learned>,
-    /// Somebody unknown knocked.
+    /// Notified when an unknown node connects.
     knocked: Notify,
 }
 
-/// What other members said, newer than what this node has.
+/// The members that other nodes reported, newer than this node's log.
 #[derive(Debug, Default)]
 struct Learned {
-    /// None: as of this node's joining.
+    /// None: the members at the time this node joined.
     at: Option<LogIdRecord>,
     members: BTreeMap<NodeId, Member>,
 }
@@ -51,7 +51,7 @@ impl fmt::Debug for Roster {
     }
 }
 
-/// Why a peer is not known as a member: for this node's log only.
+/// Why a peer is not known as a member. Only for this node's log output.
 #[derive(Debug, PartialEq, Eq)]
 enum Unknown {
     NoMember,
@@ -62,7 +62,7 @@ enum Unknown {
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoMember => f.write_str("it is no member as far as this node knows"),
+            Self::NoMember => f.write_str("it is not a member as far as this node knows"),
             Self::OtherDirectory { found, known } => {
                 write!(f, "it is a member with another directory: instance {known:016x}, not {found:016x}")
             }
@@ -74,21 +74,21 @@ impl fmt::Display for Unknown {
 }
 
 impl Roster {
-    /// `joined`: who the members were when this node joined, if it just did.
+    /// `joined`: the members when this node joined, if it just did.
     #[must_use]
     pub fn new(node: TokioNode, seeds: Vec<String>, joined: Option<MembershipRecord>) -> Self {
         let learned = Learned { at: None, members: joined.map(|joined| joined.members).unwrap_or_default() };
         Self(Arc::new(Inner { node, seeds, learned: Mutex::new(learned), knocked: Notify::new() }))
     }
 
-    /// Whether a peer is a member. One that this node does not know is refused, and asked for: a member tries again.
+    /// Whether a peer is a member. An unknown peer is refused, and this node asks the others about it: a member retries.
     ///
     /// # Errors
-    /// When it is not, as far as this node knows.
+    /// When the peer is not a member as far as this node knows.
     pub(crate) fn check(&self, peer: &Peer) -> Result<(), Refusal> {
         let Err(why) = self.find(peer) else { return Ok(()) };
         let node = peer.node();
-        // Its removal is applied here: nobody has newer word of it.
+        // If its removal is applied here, no other node knows anything newer about it.
         if !self.0.node.store().was_removed(node).unwrap_or(false) {
             self.0.knocked.notify_one();
         }
@@ -98,7 +98,7 @@ impl Roster {
         })
     }
 
-    /// Returns when a peer that is a member is one no more.
+    /// Returns when a peer is no longer a member.
     pub(crate) async fn left(&self, peer: &Peer) {
         let mut members = self.0.node.raft().server_metrics();
         loop {
@@ -106,7 +106,7 @@ impl Roster {
                 return;
             }
             if members.changed().await.is_err() {
-                // Raft has stopped, and the server will.
+                // Raft has stopped, and the server stops next.
                 return std::future::pending().await;
             }
         }
@@ -127,14 +127,14 @@ impl Roster {
         }
     }
 
-    /// What this node has heard of a member: in its log, in what is committed of it, and from others if that is newer.
+    /// What this node knows of a member: from its log, from the committed part of its log, and from others if that is newer.
     ///
-    /// What is committed counts as well: a later change may yet be taken back, and whom it removes could lead then.
+    /// The committed part counts as well: a later change may still be reverted, and a member that it removes could then lead.
     fn known(&self, id: NodeId) -> Vec<Member> {
         let (own, committed) = self.own_log();
         let learned = self.learned();
         let is_newer = match learned.at {
-            // Until its log has come to where it joined.
+            // Newer until the log reaches the entry with which this node joined.
             None => own.get_node(&self.0.node.id()).is_none(),
             at => at > own.log_id().map(Into::into),
         };
@@ -145,14 +145,14 @@ impl Roster {
         known
     }
 
-    /// The last members in its log, and the last that it knows to be committed.
+    /// The last membership in this node's log, and the last one known to be committed.
     fn own_log(&self) -> (Arc<StoredMembership>, Arc<StoredMembership>) {
         let members = self.0.node.raft().server_metrics();
         let members = members.borrow_watched();
         (members.membership_config.clone(), members.committed_membership_config.clone())
     }
 
-    /// Whether what a peer showed is for the host of some member, as far as this node knows.
+    /// Whether a peer's certificate is for the host of some known member.
     pub(crate) fn is_for_a_member(&self, peer: &Peer) -> bool {
         self.known_others().values().chain(self.own().as_ref()).any(|member| peer.shown.is_for(&member.peer_address))
     }
@@ -165,12 +165,12 @@ impl Roster {
         self.0.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who the members are as far as this node's log says.
+    /// The members according to this node's log.
     pub(crate) fn members(&self) -> StoredMembershipRecord {
         (&*self.own_log().0).into()
     }
 
-    /// What the cluster answered when this node asked to join, over a connection that this node made.
+    /// Stores the members from the answer to this node's join request, over a connection that this node opened.
     pub(crate) fn joined(&self, members: MembershipRecord) {
         let mut learned = self.learned();
         if learned.at.is_none() {
@@ -178,7 +178,7 @@ impl Roster {
         }
     }
 
-    /// Asks the members that are known whenever one that is not has knocked. One round at a time, and not too often.
+    /// Asks the known members whenever an unknown node has connected. One round at a time, with a pause.
     pub(crate) async fn keep_up(self) {
         loop {
             self.0.knocked.notified().await;
@@ -216,14 +216,15 @@ impl Roster {
         }
     }
 
-    /// The newest answer of the last round that had any: also one before it may have been taken back.
+    /// Keeps the newest answer of the last round with answers. An answer of an earlier round may be from a reverted change,
+    /// so the first answer of a round replaces it.
     fn learn(&self, members: StoredMembershipRecord, is_first: bool) -> bool {
         let (at, own) = (members.log_id, self.own_log().0.log_id().map(Into::into));
         let mut learned = self.learned();
         let is_newer = at > own && (is_first || at > learned.at);
         if is_newer {
             let ids: Vec<_> = members.membership.members.keys().collect();
-            tracing::debug!(?at, ?ids, "members that this node's log does not tell of yet");
+            tracing::debug!(?at, ?ids, "learned of members that are not in this node's log yet");
             *learned = Learned { at, members: members.membership.members };
         }
         is_newer

@@ -171,7 +171,7 @@ async fn a_node_joins_by_an_operators_word_or_with_a_secret_that_has_not_expired
     let tls = world.authority.as_ref().unwrap().tls(&world.host(3));
     let other_host = Peers::new(STRANGER, Some(tls));
     let why = refused_by_one(asks(&world, &other_host, 1, join(&world, 3, None)).await);
-    assert!(why.contains("node 3") && why.contains("no operator let it in"), "{why}");
+    assert!(why.contains("node 3") && why.contains("no operator admitted it"), "{why}");
     world.start(2);
     world.has_vote(2).await;
 
@@ -249,7 +249,7 @@ async fn a_node_that_was_away_while_others_were_replaced_hears_the_new_ones() {
     world.in_step().await;
     assert_eq!(members(&world, 3).await, [2, 3, 4, 5]);
     assert_eq!(world.leader().await, 4);
-    assert!(world.words(3).contains("it is no member as far as this node knows"), "it heard a stranger");
+    assert!(world.words(3).contains("it is not a member as far as this node knows"), "it heard a stranger");
 }
 
 /// Nobody that it knows is left: an operator names one that is.
@@ -296,7 +296,7 @@ async fn a_node_moves_with_a_certificate_for_both_hosts_or_by_an_operators_word(
     world.hosts.insert(2, 22);
     world.certificates.remove(&2);
     world.start(2);
-    until("it is told why not", async || world.words(2).contains("no operator let it in")).await;
+    until("it is told why not", async || world.words(2).contains("no operator admitted it")).await;
     assert_eq!(address_of(&world, 2).await, Some(before));
     let member = Member { peer_address: world.address(2), ..Member::default() };
     change(&world, 1, Change::Add { node: 2, member }).await;
