@@ -1,4 +1,4 @@
-//! A backup of this node's state as a stream, while the node serves.
+//! Streams a backup of this node's state while the node serves.
 
 use crate::propose::NoOutcome;
 use crate::service::TokioNode;
@@ -15,9 +15,9 @@ use std::time::Duration;
 /// Why there is no backup.
 #[derive(Debug)]
 pub enum BackupError {
-    /// Nobody could say what it has to hold.
+    /// No leader confirmed how far the backup must reach.
     NoOutcome(NoOutcome),
-    /// As many as may be are under way.
+    /// The maximum number of backups is running.
     Busy(String),
     Disk(io::Error),
 }
@@ -34,14 +34,14 @@ impl fmt::Display for BackupError {
 
 impl std::error::Error for BackupError {}
 
-/// The bytes of a backup, read as they are asked for. Its files on disk go with it.
+/// The bytes of a backup, read on demand. Dropping it deletes its files on disk.
 pub struct BackupStream {
     header: BackupHeaderRecord,
     chunks: BoxStream<'static, io::Result<Vec<u8>>>,
 }
 
 impl BackupStream {
-    /// What it holds.
+    /// The header of the backup.
     #[must_use]
     pub fn header(&self) -> &BackupHeaderRecord {
         &self.header
@@ -62,11 +62,11 @@ impl Stream for BackupStream {
     }
 }
 
-/// A backup of everything that was acknowledged, by any node, before this was called. A stream that ends without its
-/// trailer was cut off: whoever restores it finds that out.
+/// A backup of everything that was acknowledged, by any node, before the call. A stream that ends without its trailer was
+/// cut off; a restore detects that.
 ///
 /// # Errors
-/// When no leader could be asked in time, two backups are under way, or the disk failed.
+/// When no leader could be asked in time, two backups are running, or the disk failed.
 pub async fn stream(node: &TokioNode, within: Duration) -> Result<BackupStream, BackupError> {
     node.read(within, |_, _| ()).await.map_err(BackupError::NoOutcome)?;
     let store = node.store().clone();
@@ -81,7 +81,7 @@ pub async fn stream(node: &TokioNode, within: Duration) -> Result<BackupStream, 
     Ok(BackupStream { header, chunks: Box::pin(stream::unfold(Some(backup), next)) })
 }
 
-/// On a thread that may wait for the disk, and only while someone asks: a slow receiver holds none.
+/// Reads the next chunk on a blocking thread, and only on demand: a slow receiver occupies no thread.
 async fn next(backup: Option<Backup>) -> Option<(io::Result<Vec<u8>>, Option<Backup>)> {
     let mut backup = backup?;
     let reading = tokio::task::spawn_blocking(move || match backup.next_chunk() {

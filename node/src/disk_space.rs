@@ -1,8 +1,8 @@
-//! How much room the node's file system has, and what follows from it: decision 0022.
+//! Watches the free space of the node's file system: decision 0022.
 //!
-//! Below its floor a node is low. A leader refuses new work while it is low itself, or while others are and the voters that
-//! answer and are not low are no quorum: what it proposed then would fill disks that the cluster cannot do without. Below a quarter of its floor a node
-//! stops before its file system is full, and it starts only when there is room again.
+//! Below its floor a node is low. A leader rejects new work while it is low itself, or while others are low and the voters
+//! that answer and are not low form no quorum: its proposals would fill disks that the cluster needs. Below a quarter of
+//! its floor a node stops before its file system is full, and it starts only when there is room again.
 
 use crate::peers::PeerError;
 use crate::peers::wire::{DiskReply, NodeQuestion, NodeReply};
@@ -17,26 +17,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The floor is the lower of the two, if none is given.
+/// The default floor is this, or the file system's size divided by `FLOOR_PARTS` if that is lower.
 const FLOOR_MAX: u64 = 1024 * 1024 * 1024;
 const FLOOR_PARTS: u64 = 10;
-/// A node stops below one of so many parts of its floor.
+/// A node stops below its floor divided by this.
 const STOP_PARTS: u64 = 4;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// While there is less than twice the floor: a second is long for a disk that is being filled.
+/// Interval while there is less than twice the floor: a disk can fill within a second.
 const LOOK_CLOSELY: Duration = Duration::from_millis(100);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// A voter that has not answered for so long may not be counted on.
+/// A voter counts as low after this many unanswered questions.
 const SILENT_AFTER: u32 = 3;
-/// Between two attempts to make a node with room lead.
+/// Time between two attempts to hand over leadership to a node with room.
 const HAND_OVER_EVERY: Duration = Duration::from_secs(10);
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(5);
-/// What refused callers are told to wait.
+/// The retry time that rejected callers get.
 pub const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Between two lines that say that a node still waits for room.
+/// Time between two log lines of a node that waits for room.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// What a node knows about disks. Clones are the same one.
+/// What a node knows about free disk space. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct DiskSpace(Arc<Inner>);
 
@@ -46,18 +46,18 @@ struct Inner {
     floor: AtomicU64,
     is_low: AtomicBool,
     refuses_work: AtomicBool,
-    /// Of the other voters, as a leader has heard: whether they are low.
+    /// Whether each other voter is low, as reported to this leader.
     others: Mutex<BTreeMap<NodeId, bool>>,
 }
 
 impl DiskSpace {
-    /// Bytes that this node's file system has for it, as last seen.
+    /// Bytes available to this node on its file system, as last measured.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.0.free.load(Ordering::Relaxed)
     }
 
-    /// With less than this it is low.
+    /// The node is low with fewer free bytes than this.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.0.floor.load(Ordering::Relaxed)
@@ -68,13 +68,13 @@ impl DiskSpace {
         self.0.is_low.load(Ordering::Relaxed)
     }
 
-    /// Whether this node, leading, takes only commands that keep or end what is held.
+    /// Whether this node, as the leader, accepts only commands that keep or end a lease.
     #[must_use]
     pub fn refuses_work(&self) -> bool {
         self.0.refuses_work.load(Ordering::Relaxed)
     }
 
-    /// Of the other voters, whether they are low. Empty on a node that does not lead.
+    /// Whether each other voter is low. Empty on a node that does not lead.
     #[must_use]
     pub fn others(&self) -> BTreeMap<NodeId, bool> {
         self.0.others.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -84,7 +84,7 @@ impl DiskSpace {
         DiskReply { free: self.free(), floor: self.floor(), is_low: self.is_low() }
     }
 
-    /// A node that became low is so until it has a quarter more than its floor: room that comes and goes is none.
+    /// Stores a measurement. A low node stays low until it has a quarter more than its floor, so that it does not flap.
     pub fn saw(&self, free: u64, floor: u64) {
         self.0.free.store(free, Ordering::Relaxed);
         self.0.floor.store(floor, Ordering::Relaxed);
@@ -101,11 +101,11 @@ impl DiskSpace {
     }
 }
 
-/// Where to look, and what is too little.
+/// The directory to watch, and its minimum of free space.
 #[derive(Clone, Debug)]
 pub struct Floor {
     directory: PathBuf,
-    /// None: as much as fits the file system.
+    /// None: computed from the size of the file system.
     given: Option<u64>,
 }
 
@@ -115,7 +115,7 @@ impl Floor {
         Self { directory, given }
     }
 
-    /// Free bytes and the floor. Asks the file system, which may be slow: not for a runtime's thread.
+    /// Returns the free bytes and the floor. Asks the file system, which may be slow: do not call on a runtime thread.
     fn look(&self) -> io::Result<(u64, u64)> {
         let existing = self.directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
         let found = rustix::fs::statvfs(existing)?;
@@ -129,7 +129,7 @@ impl Floor {
     }
 }
 
-/// Before the databases are opened, which writes: returns when a node that starts would not have to stop at once.
+/// Waits until a starting node would not have to stop at once. Called before the databases are opened, which writes.
 pub async fn wait_for_room(floor: &Floor) -> io::Result<()> {
     let mut said: Option<Instant> = None;
     loop {
@@ -146,8 +146,8 @@ pub async fn wait_for_room(floor: &Floor) -> io::Result<()> {
             tracing::warn!(
                 free,
                 needed,
-                "{}: waiting for room: the file system has too little free space to start. Enlarge it, or free what is not Tenure's; \
-                 delete nothing in this directory",
+                "{}: waiting for room: the file system has too little free space to start. Enlarge it, or delete files that are \
+                 not Tenure's; delete nothing in this directory",
                 floor.directory.display()
             );
         }
@@ -155,9 +155,9 @@ pub async fn wait_for_room(floor: &Floor) -> io::Result<()> {
     }
 }
 
-/// Looks at the file system. Returns, with why, when this node has to stop.
+/// Watches the file system. Returns the reason when this node must stop.
 pub(crate) async fn watch(disk: &DiskSpace, floor: &Floor) -> String {
-    let mut is_told = false;
+    let mut is_logged = false;
     loop {
         match floor.look_aside().await {
             Ok((free, least)) => {
@@ -171,28 +171,29 @@ pub(crate) async fn watch(disk: &DiskSpace, floor: &Floor) -> String {
                 if free < least / STOP_PARTS {
                     return format!(
                         "disk space is used up: {} has {free} bytes free, and this node stops below {} before a write fails. \
-                         Nothing is lost. Enlarge the file system or free what is not Tenure's; this node starts again when {} \
-                         bytes are free. Delete nothing in its directory",
+                         Nothing is lost. Enlarge the file system or delete files that are not Tenure's; this node can start \
+                         again when {} bytes are free. Delete nothing in its directory",
                         floor.directory.display(),
                         least / STOP_PARTS,
                         least / STOP_PARTS * 2
                     );
                 }
-                is_told = false;
+                is_logged = false;
                 sleep(if free < least.saturating_mul(2) { LOOK_CLOSELY } else { LOOK_EVERY }).await;
             }
             Err(error) => {
-                if !is_told {
-                    tracing::warn!(%error, "the free space of the file system cannot be found out");
+                if !is_logged {
+                    tracing::warn!(%error, "cannot determine the free space of the file system");
                 }
-                is_told = true;
+                is_logged = true;
                 sleep(LOOK_EVERY).await;
             }
         }
     }
 }
 
-/// While this node leads: asks the other voters, refuses new work when too many are low, and hands over when only this one is.
+/// While this node leads: asks the other voters, rejects new work when too many are low, and hands over if the others have
+/// room and it does not.
 pub(crate) async fn guard(node: TokioNode) {
     let disk = node.disk_space().clone();
     let mut heard: BTreeMap<NodeId, Heard> = BTreeMap::new();
@@ -214,16 +215,16 @@ pub(crate) async fn guard(node: TokioNode) {
         let others: BTreeMap<NodeId, bool> = heard.iter().map(|(id, heard)| (*id, heard.is_low())).collect();
         let with_room: BTreeSet<NodeId> = others.iter().filter(|(_, is_low)| !**is_low).map(|(id, _)| *id).collect();
         let others_suffice = is_quorum(&membership, &with_room);
-        // Where nobody is known to be low, voters that do not answer are no matter of disks: without them nothing is committed anyway.
+        // If no voter is known to be low, silent voters do not matter here: without a quorum nothing is committed anyway.
         let some_are_low = heard.values().any(|heard| heard.is_low);
         let refuses = disk.is_low() || (some_are_low && !is_quorum(&membership, &with(&with_room, node.id())));
         if refuses != disk.refuses_work() || (refuses && others != disk.others()) {
             let low: Vec<NodeId> = others.iter().filter(|(_, is_low)| **is_low).map(|(id, _)| *id).collect();
             let own = disk.is_low();
             if refuses {
-                tracing::warn!(own, others = ?low, "disk space is low: only what keeps or ends a lease is taken");
+                tracing::warn!(own, others = ?low, "disk space is low: only commands that keep or end a lease are accepted");
             } else {
-                tracing::info!("enough voters have disk space: all commands are taken");
+                tracing::info!("enough voters have disk space: all commands are accepted");
             }
         }
         disk.heard(others);
@@ -231,25 +232,25 @@ pub(crate) async fn guard(node: TokioNode) {
         if disk.is_low() && others_suffice && handed_over.is_none_or(|last| last.elapsed() > HAND_OVER_EVERY) {
             handed_over = Some(Instant::now());
             if let Some(to) = furthest(&node, &with_room) {
-                tracing::info!(to, "handing leadership over to a node with disk space");
+                tracing::info!(to, "handing over leadership to a node with disk space");
                 if let Err(error) = node.transfer(Some(to), HAND_OVER_WITHIN).await {
-                    tracing::warn!(%error, "leadership was not handed over");
+                    tracing::warn!(%error, "could not hand over leadership");
                 }
             }
         }
     }
 }
 
-/// What a voter said last.
+/// The last report of a voter.
 #[derive(Default)]
 struct Heard {
     is_low: bool,
-    /// Questions since then.
+    /// Unanswered questions since then.
     unanswered: u32,
 }
 
 impl Heard {
-    /// One that is away may come back to a full disk, and is missing until then.
+    /// A silent voter counts as low: it may come back with a full disk, and is missing until then.
     fn is_low(&self) -> bool {
         self.is_low || self.unanswered >= SILENT_AFTER
     }
@@ -266,7 +267,7 @@ async fn ask(node: &TokioNode, membership: &Membership, heard: &mut BTreeMap<Nod
         let heard = heard.entry(id).or_default();
         match answer {
             Ok(NodeReply::Disk(reply)) => *heard = Heard { is_low: reply.is_low, unanswered: 0 },
-            // An older build closes the connection: it is there, and says nothing.
+            // An older build closes the connection: the node is up, but does not report.
             Err(PeerError::Lost { .. }) => {}
             _ => heard.unanswered = heard.unanswered.saturating_add(1),
         }
@@ -277,7 +278,7 @@ fn with(nodes: &BTreeSet<NodeId>, own: NodeId) -> BTreeSet<NodeId> {
     nodes.iter().copied().chain([own]).collect()
 }
 
-/// Of the old voters and of the new ones, while the members change.
+/// Whether the nodes are a quorum; during a membership change, of the old and of the new voters.
 fn is_quorum(membership: &Membership, nodes: &BTreeSet<NodeId>) -> bool {
     membership.get_joint_config().iter().all(|voters| voters.intersection(nodes).count() > voters.len() / 2)
 }
@@ -298,7 +299,7 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     #[test]
-    fn a_node_that_became_low_is_so_until_there_is_a_quarter_more() {
+    fn a_low_node_stays_low_until_a_quarter_above_the_floor_is_free() {
         let disk = DiskSpace::default();
         let seen = |free: u64| {
             disk.saw(free * MIB, 100 * MIB);
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_fits_its_file_system_unless_it_is_given() {
+    fn the_default_floor_depends_on_the_file_system() {
         let folder = tempfile::tempdir().unwrap();
         let nowhere = folder.path().join("not/there/yet");
         let (free, floor) = Floor::new(nowhere.clone(), None).look().unwrap();
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_is_one_of_the_old_voters_and_of_the_new_ones() {
+    fn a_joint_quorum_needs_a_majority_of_old_and_new_voters() {
         let membership = |configs: Vec<BTreeSet<NodeId>>| {
             let members: BTreeMap<NodeId, Member> = (1..=5).map(|id| (id, Member::default())).collect();
             Membership::new(configs, members).unwrap()
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_voter_that_is_silent_for_long_is_not_counted_on() {
+    fn a_voter_that_is_silent_for_long_counts_as_low() {
         let mut heard = Heard::default();
         assert!(!heard.is_low());
         heard.unanswered = SILENT_AFTER;

@@ -1,5 +1,5 @@
-//! Those who follow events, each by what it wants to hear of: an event that concerns nobody wakes nobody, however many
-//! follow others.
+//! Followers of events, grouped by interest: an event wakes only the followers that are interested in it, however many
+//! others there are.
 
 use lease::event::Event;
 use lease::names::{ItemId, QueueName, SpaceName};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
-/// What one may follow.
+/// Which events a follower gets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Interest {
     Space(SpaceName),
@@ -18,8 +18,8 @@ pub enum Interest {
 }
 
 impl Interest {
-    /// Chunks of events that a follower may fall behind before it has to read from disk what it missed. Room for them is
-    /// made at once, and there may be as many items followed as there are streams.
+    /// How many chunks a follower may fall behind before it must read missed events from disk. The room is allocated at
+    /// once, and as many items may be followed as there are streams.
     fn chunks_kept(&self) -> usize {
         match self {
             Self::Space(_) => 1_024,
@@ -35,12 +35,12 @@ impl Interest {
     }
 }
 
-/// What a follower hears of a chunk.
+/// What a follower gets for a chunk.
 #[derive(Clone, Debug)]
 pub enum Told {
-    /// In order.
+    /// The events, in order.
     Events(Arc<[Event]>),
-    /// A snapshot skipped what happened: it stands on disk.
+    /// A snapshot skipped events: read them from disk.
     Jump,
 }
 
@@ -50,12 +50,12 @@ pub struct Followers(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     by_interest: BTreeMap<Interest, Sender<Told>>,
-    /// The last event of each space that was told since somebody followed.
+    /// The last event of each space that was sent while there was a follower.
     told: BTreeMap<SpaceName, EventNumber>,
 }
 
 impl Followers {
-    /// Hears everything of this kind that is applied from now on.
+    /// Follows all events of interest that are applied from now on.
     pub fn follow(self: &Arc<Self>, interest: Interest) -> Follower {
         let mut state = self.lock();
         let sender = state.by_interest.entry(interest.clone());
@@ -75,10 +75,10 @@ impl Followers {
             }
         }
         for (interest, events) in wanted {
-            // One who has just left is no failure.
+            // A follower that has just left is not an error.
             let _ = state.by_interest[&interest].send(Told::Events(events.into()));
         }
-        // Behind all that was sent: who has heard all has come as far as this.
+        // After all events were sent: a follower that has received all of them has seen everything up to these numbers.
         for event in events {
             state.told.insert(event.space.clone(), event.number);
         }
@@ -97,20 +97,20 @@ impl Followers {
     }
 }
 
-/// One who follows. Dropped, it hears no more.
+/// A follower. It stops following when it is dropped.
 #[derive(Debug)]
 pub struct Follower {
     followers: Arc<Followers>,
     interest: Interest,
-    /// None only while it is dropped.
+    /// None only during its drop.
     heard: Option<Receiver<Told>>,
 }
 
 impl Follower {
-    /// What comes next.
+    /// The next chunk.
     ///
     /// # Errors
-    /// When it is too far behind, and has to read from disk.
+    /// When the follower is too far behind and must read from disk.
     pub async fn next(&mut self) -> Result<Told, RecvError> {
         match &mut self.heard {
             Some(heard) => heard.recv().await,
@@ -118,7 +118,7 @@ impl Follower {
         }
     }
 
-    /// Up to which event of the space it has heard all that it follows, if it has.
+    /// The event of the space up to which this follower has received everything, if nothing is pending.
     pub fn has_heard_all_up_to(&self, space: &SpaceName) -> Option<EventNumber> {
         let state = self.followers.lock();
         let is_through = self.heard.as_ref().is_some_and(Receiver::is_empty);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_hears_what_it_follows_and_is_woken_by_nothing_else() {
+    async fn a_follower_gets_the_events_of_its_interest_and_no_others() {
         let followers = Arc::new(Followers::default());
         let queue = |name: &str| Interest::Queue(space(), QueueName::new(name).unwrap());
         let mut all = followers.follow(Interest::Space(space()));
@@ -184,11 +184,11 @@ mod tests {
         assert_eq!([last(&disk), last(&quiet)], [Some(3), Some(3)]);
         followers.jump();
         assert!(matches!(ops.next().await, Ok(Told::Jump)));
-        assert_eq!(last(&ops), None, "what was skipped was not told");
+        assert_eq!(last(&ops), None, "skipped events were not received");
     }
 
     #[tokio::test]
-    async fn whom_nobody_follows_is_forgotten_and_who_is_too_slow_is_told() {
+    async fn unused_interests_are_removed_and_slow_followers_get_lagged() {
         let followers = Arc::new(Followers::default());
         let interest = Interest::Item(space(), ItemId::new("disk").unwrap());
         let (mut first, second) = (followers.follow(interest.clone()), followers.follow(interest));

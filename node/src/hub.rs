@@ -1,4 +1,4 @@
-//! Where what was applied is told: how far the state is, and who waited for this very event.
+//! Notifications about applied entries: the progress of the state, and wake-ups for callers that wait for an event.
 
 use crate::followers::{Follower, Followers, Interest};
 use lease::Opening;
@@ -14,18 +14,19 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
-/// What a caller on this node may wait for.
+/// What a caller on this node can wait for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// A place in the line of an item has ended: granted, or gone.
     Place(SpaceName, ItemId, Holder),
     /// Anything about an item.
     Item(SpaceName, ItemId),
-    /// Something that `next` could hand out may be there: one is woken for each, and wakes another if it was not for him.
+    /// An item that `next` could hand out may be ready. Wakes one waiter per item; if it cannot use the item, it wakes the
+    /// next.
     Ready(SpaceName, QueueName),
 }
 
-/// Told by the one who applies; asked by everyone else. Plain mutexes, never held over an await.
+/// Gets every applied chunk and notifies waiters and followers. Plain mutexes, never held over an await.
 #[derive(Debug)]
 pub struct Hub {
     progress: watch::Sender<Progress>,
@@ -34,10 +35,10 @@ pub struct Hub {
     counts: Counts,
 }
 
-/// What was told here since this node started, for metrics.
+/// Counters since this node started, for metrics.
 #[derive(Debug)]
 pub struct Counts {
-    /// As [`What::KINDS`] has them.
+    /// In the order of [`What::KINDS`].
     events: [AtomicU64; What::KINDS.len()],
     pub snapshots_taken: AtomicU64,
     pub snapshots_installed: AtomicU64,
@@ -75,8 +76,8 @@ struct Waiters {
     by_topic: BTreeMap<Topic, BTreeMap<u64, oneshot::Sender<Wake>>>,
 }
 
-/// One wake of one who waits for a queue goes to those who waited when it began, one after the other: who comes later
-/// has looked for himself.
+/// The number of the last waiter when a wake-up began. The wake-up passes only among waiters up to this number: later ones
+/// have checked the queue themselves.
 type Wake = u64;
 
 impl Hub {
@@ -89,7 +90,7 @@ impl Hub {
         })
     }
 
-    /// How far this node's state is, and a way to await the next change.
+    /// A receiver of the progress of this node's state.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
@@ -101,11 +102,11 @@ impl Hub {
     /// Waits until the state has applied this index.
     pub async fn has_applied(&self, index: u64) {
         let is_there = |progress: &Progress| progress.applied.is_some_and(|applied| applied.index >= index);
-        // The sender is this hub: it cannot be gone.
+        // The sender lives in this hub, so this cannot fail.
         let _ = self.progress().wait_for(is_there).await;
     }
 
-    /// Begins to wait. Begin before looking whether there is anything to wait for, or the event may pass between.
+    /// Subscribes to a topic. Subscribe before checking whether waiting is needed, or the event may be missed in between.
     pub fn wait_for(self: &Arc<Self>, topic: Topic) -> Waiter {
         let (sender, woken) = oneshot::channel();
         let mut waiters = self.lock();
@@ -115,12 +116,12 @@ impl Hub {
         Waiter { hub: self.clone(), topic, number, woken }
     }
 
-    /// Every event of this kind that is applied from now on.
+    /// Follows every event of interest that is applied from now on.
     pub fn follow(&self, interest: Interest) -> Follower {
         self.followers.follow(interest)
     }
 
-    /// How many callers wait here.
+    /// How many callers wait on this node.
     pub fn waiting(&self) -> usize {
         self.lock().by_topic.values().map(BTreeMap::len).sum()
     }
@@ -143,11 +144,11 @@ impl Waiters {
         }
     }
 
-    /// The one who waits longest of those whom this wake is for.
+    /// Wakes the waiter that has waited longest, of those up to `wake`.
     fn wake_one(&mut self, topic: &Topic, wake: Wake) {
         let Some(waiting) = self.by_topic.get_mut(topic) else { return };
         while let Some(first) = waiting.first_entry().filter(|first| *first.key() <= wake) {
-            // Who is gone without a word is passed over.
+            // A waiter that is gone is skipped.
             if first.remove().send(wake).is_ok() {
                 break;
             }
@@ -165,7 +166,7 @@ impl Waiters {
         }
     }
 
-    /// As many as may find something, longest waiting first.
+    /// Wakes as many waiters as may find an item, longest waiting first.
     fn open(&mut self, opening: &Opening) {
         if self.by_topic.is_empty() {
             return;
@@ -199,7 +200,7 @@ impl Observer for Hub {
                 waiters.open(opening);
             }
             if chunk.events.is_empty() && chunk.is_jump {
-                // A snapshot skipped what happened: everyone looks for himself.
+                // A snapshot skipped events: every waiter checks again.
                 for topic in waiters.by_topic.keys().cloned().collect::<Vec<_>>() {
                     waiters.wake_all(&topic);
                 }
@@ -214,7 +215,7 @@ impl Observer for Hub {
     }
 }
 
-/// One who waits. Dropped, it waits no more.
+/// A subscription to a topic. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Waiter {
     hub: Arc<Hub>,
@@ -231,7 +232,7 @@ impl Waiter {
     }
 }
 
-/// Somebody was woken. What it was woken for goes to the next one, unless he has used it.
+/// A received wake-up. When it is dropped unused, it passes to the next waiter.
 #[derive(Debug)]
 pub struct Woken {
     hub: Arc<Hub>,
@@ -257,7 +258,7 @@ impl Drop for Woken {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut waiters = self.hub.lock();
-        // Woken, but it never heard: the wake is another's.
+        // The wake-up was sent but never received: pass it on.
         if let Ok(wake) = self.woken.try_recv()
             && matches!(self.topic, Topic::Ready(..))
         {
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_wakes_those_who_wait_for_its_item_and_its_place() {
+    async fn an_event_wakes_waiters_for_its_item_and_its_place() {
         let hub = Hub::new(Progress::default());
         let space = SpaceName::fallback();
         let place = |id: &str, who| hub.wait_for(Topic::Place(space.clone(), item(id), holder(who)));
@@ -337,7 +338,7 @@ mod tests {
         tell(&hub, &[event("a", granted)], false);
         assert!(is_woken(bobs).await && is_woken(on_item).await);
         assert!(!is_woken(cys).await && !is_woken(elsewhere).await && !is_woken(on_other).await);
-        assert_eq!(hub.waiting(), 0, "who waits no more is forgotten");
+        assert_eq!(hub.waiting(), 0, "woken and dropped waiters are removed");
     }
 
     #[tokio::test]
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_is_woken_for_each_item_in_the_order_in_which_they_wait() {
+    async fn one_waiter_is_woken_per_item_in_order_of_waiting() {
         let hub = Hub::new(Progress::default());
         let (first, second, third, fourth) = (ready(&hub), ready(&hub), ready(&hub), ready(&hub));
         open(&hub, &[("ops", 2), ("home", 7)]);
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_woken_in_vain_wakes_the_next_one_and_nobody_twice() {
+    async fn an_unused_wake_up_passes_to_the_next_waiter_and_wakes_nobody_twice() {
         let hub = Hub::new(Progress::default());
         let (first, second) = (ready(&hub), ready(&hub));
         open(&hub, &[("ops", 1)]);
@@ -385,11 +386,11 @@ mod tests {
         let again = ready(&hub);
         drop(in_vain);
         drop(woken(second).await.unwrap());
-        assert!(woken(again).await.is_none(), "it has looked since");
+        assert!(woken(again).await.is_none(), "it subscribed after the wake-up began");
         let (gone, left) = (ready(&hub), ready(&hub));
         open(&hub, &[("ops", 1)]);
         drop(gone);
-        assert!(woken(left).await.is_some(), "a wake that nobody heard is not lost");
+        assert!(woken(left).await.is_some(), "a wake-up that was not received is not lost");
         assert_eq!(hub.waiting(), 0);
     }
 

@@ -1,8 +1,8 @@
-//! The proposer: many callers share one append. While a batch is on its way, whatever arrives forms the next one.
+//! The proposer: many callers share one append. While a batch is in flight, arriving commands form the next one.
 //!
-//! On the leader a batch is stamped when it is sealed and proposed under the leadership its stamp belongs to; on a
-//! follower it goes to the leader in one frame, unstamped. What may have happened is never reported as failed: a
-//! batch that was not taken is tried again until its callers' time is over, a batch whose answer was lost is unknown.
+//! On the leader a batch is stamped when it is sealed, and proposed under the leadership of its stamp; a follower sends it
+//! to the leader in one frame, unstamped. A command that may have happened is never reported as failed: a batch that was
+//! not accepted is retried until its callers' time is over, and a batch whose answer was lost is unknown.
 
 use crate::calls::{Calls, Forwarded};
 use crate::clock::Clock;
@@ -31,40 +31,40 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// One entry holds at most so many commands: what shares an append also shares its latency.
+/// Maximum number of commands in one entry: commands that share an append also share its latency.
 const BATCH_COMMANDS: usize = 1_024;
-/// And about so many bytes; a single larger command goes alone.
+/// Approximate maximum size of an entry; a single larger command gets an entry for itself.
 const BATCH_BYTES: usize = 1024 * 1024;
-/// What one caller may send at once: it has to fit into a frame between nodes and an entry of the log, with room.
+/// Maximum size of one submission: it must fit into a frame between nodes and an entry of the log, with room to spare.
 pub const SUBMISSION_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// What the answers to a batch may take: they come back from the leader in one frame, with room for what is around them.
+/// Maximum size of the answers to a batch: the leader returns them in one frame, with room for the frame's other fields.
 pub const ANSWERS_BYTES_MAX: usize = 16 * 1024 * 1024 - 1024;
-/// A grant shows its item, but also the largest one takes no claim's place in a batch. Nor is any single command too large.
+/// A grant contains its item. A full batch of the largest grants fits, and so does any single command.
 const _: () = assert!(BATCH_COMMANDS * GRANT_BYTES_MAX <= ANSWERS_BYTES_MAX && lease::bounds::BATCH < BATCH_COMMANDS);
-/// Callers that wait for the next batch. Beyond it a caller waits before it is taken up.
+/// Submissions that wait for the next batch. Further callers wait for a place in this queue.
 const QUEUE: usize = 4_096;
-/// An answer that takes longer is lost: the callers are told that they cannot know.
+/// An answer that takes longer counts as lost: the callers get [`NoOutcome::Unknown`].
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// A leader that was replaced, and does not answer within this time from then, is not waited for.
+/// How long to wait for the answer of a leader after it was replaced.
 const REPLACED_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
-/// Between two looks for a leader.
+/// Pause between two attempts to find a leader.
 const LEADER_RETRY: Duration = Duration::from_millis(20);
 
-/// What callers are told.
-const LOW_ON_DISK: &str = "disk space is low: until there is room, only what keeps or ends a lease is taken, such as renew, release and complete";
+/// Sent to callers.
+const LOW_ON_DISK: &str = "disk space is low: until there is room, only commands that keep or end a lease are accepted, such as renew, release and complete";
 
 /// Why there is no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoOutcome {
     /// It did not happen and will not: it may be sent again, to any node.
     Unavailable(String),
-    /// It did not happen: disks are short of space, and this neither keeps nor ends what is held. It may be sent again later.
+    /// It did not happen: disk space is low, and this command neither keeps nor ends a lease. It may be sent again later.
     LowOnDisk(String),
-    /// It did not happen, and never will: the commands, or what their answers could take, are more than is taken at once.
+    /// It did not happen, and never will: the commands, or their largest possible answers, exceed a limit.
     TooLarge { what: &'static str, bytes: usize, max: usize },
-    /// It may have happened, or may still. Send it again under the same request id to learn which.
+    /// It may have happened, or may still happen. Send it again under the same request id to learn which.
     Unknown(String),
-    /// This attempt was refused, and an earlier one may still happen. Asking again at once would tell no more.
+    /// This attempt was refused, but an earlier one may still happen. An immediate repeat would not resolve it.
     InDoubt(String),
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for NoOutcome {
         match self {
             Self::Unavailable(why) | Self::LowOnDisk(why) => write!(f, "unavailable: {why}"),
             Self::TooLarge { what, bytes, max } => {
-                write!(f, "too large: {what} of {bytes} bytes, at most {max} are taken at once")
+                write!(f, "too large: {what} of {bytes} bytes, at most {max} are accepted at once")
             }
             Self::Unknown(why) | Self::InDoubt(why) => write!(f, "unknown whether it happened: {why}"),
         }
@@ -82,7 +82,7 @@ impl fmt::Display for NoOutcome {
 
 impl std::error::Error for NoOutcome {}
 
-/// Runtime of the type parameters' responders.
+/// Type parameters with the responder that the proposer needs.
 pub trait Responds:
     Types + RaftTypeConfig<Responder<ClientWriteResult<Self>> = ProgressResponder<Self, ClientWriteResult<Self>>>
 {
@@ -93,32 +93,32 @@ impl<C> Responds for C where
 {
 }
 
-/// Commands of one caller, with the way back.
+/// Commands of one caller, with the channel for their answer.
 struct Submission<C: Types> {
     requests: Vec<Request>,
     size: Size,
-    /// Nothing of it is sent after this.
+    /// It is not sent after this.
     send_by: InstantOf<C>,
-    /// A follower's own: a leader does not send on what was sent to it.
+    /// Whether it comes from a caller of this node: commands from other nodes are not forwarded again.
     may_forward: bool,
-    /// Of the request that it belongs to: what is said of it carries the request's trace.
+    /// The span of its request, so that log lines about it carry the request's trace.
     span: tracing::Span,
     answer: oneshot::Sender<Result<Vec<Outcome>, NoOutcome>>,
 }
 
 impl<C: Types> Submission<C> {
-    /// It is taken also while disk space is low; so is a tick.
+    /// Whether it is accepted even while disk space is low. A tick is, too.
     fn keeps_or_ends(&self) -> bool {
         self.requests.iter().all(|request| request.command.keeps_or_ends())
     }
 }
 
-/// What a batch is bounded by.
+/// The sizes that limit a batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     commands: usize,
     bytes: usize,
-    /// What their answers take at most.
+    /// Largest possible size of their answers.
     answers: usize,
 }
 
@@ -145,25 +145,25 @@ impl Size {
     }
 }
 
-/// Takes commands from anyone.
+/// Accepts commands from callers and from other nodes.
 pub struct Proposer<C: Types> {
     submissions: mpsc::Sender<Submission<C>>,
     counts: Arc<Counts>,
-    /// Takes nothing any more.
+    /// Accepts nothing any more.
     is_closed: Arc<AtomicBool>,
-    /// Takes nothing of callers on this node any more; leading, it goes on for the others.
+    /// Accepts no commands of this node's callers; as the leader it still serves the other nodes.
     refuses_callers: Arc<AtomicBool>,
 }
 
-/// What the proposer has done, for metrics.
+/// Counters of the proposer, for metrics.
 #[derive(Debug)]
 pub struct Counts {
     pub batches: AtomicU64,
     pub commands: AtomicU64,
     pub forwarded: AtomicU64,
-    /// Commands that shared a batch, of those that had any: a tick has none.
+    /// Commands per batch, without empty batches: a tick has no commands.
     pub batch_commands: Histogram,
-    /// From a batch's proposal on this node to its answer.
+    /// Time from a batch's proposal on this node to its answer.
     pub commit_nanos: Histogram,
 }
 
@@ -197,37 +197,37 @@ impl<C: Types> fmt::Debug for Proposer<C> {
 }
 
 impl<C: Types> Proposer<C> {
-    /// An outcome per request, in order.
+    /// Returns an outcome per request, in order.
     ///
     /// # Errors
-    /// When there is no outcome: it did not happen, or nobody can say.
+    /// When there is no outcome: it did not happen, or it is unknown whether it happened.
     pub async fn submit(&self, requests: Vec<Request>, within: Duration) -> Result<Vec<Outcome>, NoOutcome> {
         self.send(requests, within, true).await
     }
 
-    /// What another node sent here because it takes this one for the leader.
+    /// Carries out commands that another node forwarded to this one as the leader.
     ///
     /// # Errors
-    /// As [`Proposer::submit`]; unavailable at once if this node does not lead.
+    /// Those of [`Proposer::submit`]; unavailable at once if this node does not lead.
     pub async fn submit_here(&self, requests: Vec<Request>, within: Duration) -> Result<Vec<Outcome>, NoOutcome> {
         self.send(requests, within, false).await
     }
 
-    /// Moves time, and lets happen what is due.
+    /// Advances the time and processes deadlines that have passed.
     ///
     /// # Errors
-    /// As [`Proposer::submit`].
+    /// Those of [`Proposer::submit`].
     pub async fn tick(&self) -> Result<(), NoOutcome> {
         self.send(Vec::new(), ANSWER_WITHIN, false).await.map(|_| ())
     }
 
-    /// Takes nothing more, and returns when all that was taken is answered, or the time is over.
+    /// Accepts nothing more, and returns when all accepted commands are answered, or the time is over.
     pub async fn close(&self, within: Duration) {
         self.is_closed.store(true, Ordering::Release);
         self.settled(within).await;
     }
 
-    /// From now on commands of callers on this node are refused, or taken again.
+    /// Sets whether commands of this node's callers are refused.
     pub fn refuse_callers(&self, refuses: bool) {
         self.refuses_callers.store(refuses, Ordering::Release);
     }
@@ -237,9 +237,9 @@ impl<C: Types> Proposer<C> {
         self.refuses_callers.load(Ordering::Acquire)
     }
 
-    /// Returns when all that was taken before is answered, or the time is over.
+    /// Returns when all commands that were accepted before are answered, or the time is over.
     pub async fn settled(&self, within: Duration) {
-        // One batch is on its way at a time and in order: when this one is answered, so are all before it.
+        // Batches are sent one at a time and in order: when this one is answered, so are all before it.
         let _ = C::timeout(within, self.enqueue(Vec::new(), Size::default(), within, true)).await;
     }
 
@@ -294,7 +294,7 @@ impl<C: Types> Proposer<C> {
     }
 }
 
-/// The one that gathers, seals and sends, until everyone who could submit is gone.
+/// Gathers, seals and sends batches until every [`Proposer`] is dropped.
 pub(crate) struct Gatherer<C: Types, D: StateDisk, P> {
     pub(crate) id: NodeId,
     pub(crate) raft: Raft<C, Machine<C, D>>,
@@ -307,13 +307,13 @@ pub(crate) struct Gatherer<C: Types, D: StateDisk, P> {
     counts: Arc<Counts>,
 }
 
-/// Where a batch went.
+/// The result of sending a batch.
 enum Sent {
-    /// In order, and maybe not all: what is missing may have happened.
+    /// The outcomes in order, maybe not all: a command whose outcome is missing may have happened.
     Answered(Vec<Outcome>),
-    /// It may be sent again.
+    /// It was not accepted and may be sent again.
     NotTaken(String),
-    /// Nothing of it: what keeps or ends what is held may be sent again.
+    /// Nothing of it was accepted: commands that keep or end a lease may be sent again.
     LowOnDisk(String),
     Over(NoOutcome),
 }
@@ -350,7 +350,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         }
     }
 
-    /// Whatever is waiting, at least one.
+    /// Waits for the first submission, and takes those that are already waiting as well.
     async fn gather(&mut self) -> Option<Vec<Submission<C>>> {
         let first = match self.left_over.take() {
             Some(first) => first,
@@ -370,7 +370,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         Some(batch)
     }
 
-    /// Sends a batch until it is taken, its answer is lost, or its callers' time is over.
+    /// Sends a batch until it is accepted, its answer is lost, or its callers' time is over.
     async fn send(&mut self, mut batch: Vec<Submission<C>>) {
         let mut why = String::from("no leader is known");
         loop {
@@ -432,19 +432,19 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         if requests.is_empty() {
             return Sent::Answered(Vec::new());
         }
-        // Only one caller's can be: a batch is closed before. Nothing of it was sent.
+        // Only a batch of one submission can exceed this: larger batches are closed before. Nothing was sent yet.
         let answers = batch.iter().map(|submission| submission.size.answers).sum();
         if answers > ANSWERS_BYTES_MAX {
             return Sent::Over(NoOutcome::TooLarge { what: "answers", bytes: answers, max: ANSWERS_BYTES_MAX });
         }
         self.counts.forwarded.fetch_add(requests.len() as u64, Ordering::Relaxed);
         for submission in batch.iter() {
-            submission.span.in_scope(|| tracing::debug!(leader, "sent on to the leader"));
+            submission.span.in_scope(|| tracing::debug!(leader, "forwarded to the leader"));
         }
         let forwarded = self.calls.forward(leader, &member, requests, ANSWER_WITHIN);
         let forwarded = match future::select(pin!(forwarded), pin!(self.is_replaced(leader))).await {
             Either::Left((forwarded, _)) => forwarded,
-            // It may be stopped for long. Whether the new one has what the old one took, asking again tells.
+            // It may be stopped for long. A repeat tells whether the new leader has what the old one accepted.
             Either::Right(_) => Forwarded::Unknown("the leader was replaced before it answered".into()),
         };
         match forwarded {
@@ -464,7 +464,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         }
         let began = C::now();
         let mut entry = Entry { commands: requests, wall: (self.wall)(), ..Entry::default() };
-        // Sealed: now, not when the batch was opened.
+        // The batch is stamped when it is sealed, not when it was opened.
         let Some(stamp) = self.clock.observe(C::now()) else {
             return Sent::NotTaken("this node does not lead".into());
         };
@@ -480,9 +480,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         }
         match answered {
             Ok(Ok(Ok(response))) if response.data.outcomes.len() == wanted => Sent::Answered(response.data.outcomes),
-            Ok(Ok(Ok(_))) => Sent::unknown("the answer does not fit the question"),
+            Ok(Ok(Ok(_))) => Sent::unknown("the answer does not match the commands"),
             Ok(Ok(Err(ClientWriteError::ForwardToLeader(_)))) => {
-                Sent::NotTaken("the leader changed before it took the command".into())
+                Sent::NotTaken("the leader changed before it accepted the command".into())
             }
             Ok(Ok(Err(error))) => Sent::unknown(error.to_string()),
             Ok(Err(_)) => Sent::unknown("Raft stopped before it answered"),
@@ -490,7 +490,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         }
     }
 
-    /// Returns some time after this node has heard of another leader.
+    /// Returns some time after this node has learned of another leader.
     async fn is_replaced(&self, leader: NodeId) {
         let mut metrics = self.raft.server_metrics();
         while metrics.borrow_watched().current_leader.is_none_or(|current| current == leader) {
@@ -502,13 +502,13 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
     }
 }
 
-/// The leader leaves out, from the end, what does not fit into a frame. Who asked for that asks again.
+/// Answers each submission. The leader omits the last outcomes if they do not fit into a frame; those callers ask again.
 fn answer_each<C: Types>(batch: Vec<Submission<C>>, outcomes: Vec<Outcome>) {
     let mut outcomes = outcomes.into_iter();
     for submission in batch {
         let own: Vec<Outcome> = outcomes.by_ref().take(submission.requests.len()).collect();
         let is_whole = own.len() == submission.requests.len();
-        let cut = || NoOutcome::Unknown("the answer did not fit beside those of other callers".into());
+        let cut = || NoOutcome::Unknown("the answer did not fit together with those of other callers".into());
         let _ = submission.answer.send(if is_whole { Ok(own) } else { Err(cut()) });
     }
 }

@@ -1,5 +1,5 @@
-//! Linearizable reads on any node: those that wait share one round with the leader, then each is answered from this
-//! node's own state once it has applied what the leader had committed.
+//! Linearizable reads on any node: waiting reads share one round with the leader, then each is answered from this node's
+//! own state once it has applied what the leader had committed.
 
 use crate::calls::Calls;
 use crate::hub::Hub;
@@ -21,10 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Reads that wait for the next round.
 const QUEUE: usize = 16_384;
-/// One round with the leader.
+/// Limit for one round with the leader.
 const ROUND_WITHIN: Duration = Duration::from_secs(2);
 const LEADER_RETRY: Duration = Duration::from_millis(20);
-/// How often a node makes sure how old its state is.
+/// How often a node checks how old its state is.
 const IN_STEP_EVERY: Duration = Duration::from_millis(500);
 
 struct Ask<C: Types> {
@@ -32,7 +32,7 @@ struct Ask<C: Types> {
     answer: oneshot::Sender<Result<u64, NoOutcome>>,
 }
 
-/// Asked before every linearizable read.
+/// The check before every linearizable read. Clones share it.
 pub struct Reads<C: Types> {
     asks: mpsc::Sender<Ask<C>>,
     hub: Arc<Hub>,
@@ -53,7 +53,7 @@ impl<C: Types> fmt::Debug for Reads<C> {
 }
 
 impl<C: Types> Reads<C> {
-    /// Returns when this node's state has everything that was committed when it was called.
+    /// Returns when this node's state has everything that was committed at the time of the call.
     ///
     /// # Errors
     /// When no leader could be asked in time, or this node is too far behind.
@@ -76,13 +76,13 @@ impl<C: Types> Reads<C> {
         }
     }
 
-    /// The latest moment at which this node's state is known to have had everything that was committed; none since it
-    /// started. When a message of the leader arrived says nothing: it may have been sent long before.
+    /// The latest moment at which this node's state is known to have had everything that was committed; `None` if there was
+    /// none since it started. The arrival of a leader's message does not count: it may have been sent long before.
     pub fn in_step_at(&self) -> Option<InstantOf<C>> {
         *self.in_step_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the leader again and again, so that a local read can state a recent age on an idle node, too.
+    /// Asks the leader periodically, so that a local read can state a recent age even on an idle node.
     pub(crate) async fn stay_in_step(self) {
         loop {
             let _ = self.ready(ROUND_WITHIN).await;
@@ -147,7 +147,7 @@ impl<C: Types, D: StateDisk, P: Calls> Rounds<C, D, P> {
     }
 }
 
-/// On the leader: what is committed, after a quorum has said that it still leads. Never by lease.
+/// On the leader: the committed index, after a quorum has confirmed that it still leads. Never relies on the leader lease.
 pub(crate) async fn own_read_index<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<u64> {
     if is_broken(Broken::LeaseRead) {
         return raft.metrics().borrow_watched().last_applied.map(|last| last.index());

@@ -1,4 +1,4 @@
-//! A backup becomes the directory of a new cluster's first node: from a file, a pipe, or a stream of bytes.
+//! Restores a backup into the directory of a new cluster's first node: from a file, a pipe, or a stream of bytes.
 
 use crate::daemon::wall_now;
 use futures_util::{Stream, StreamExt};
@@ -9,23 +9,23 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Pieces that have come and are not written yet.
+/// Received pieces that may wait to be written.
 const WAITING: usize = 4;
-/// Between two lines about a long restore.
+/// Time between two progress lines of a long restore.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
-/// Restores from what can be read. Blocks until it is done.
+/// Restores from a reader. Blocks until it is done.
 ///
 /// # Errors
-/// When nothing was restored, with words that say what to do.
+/// When nothing was restored; the message says what to do.
 pub fn from_reader(from: impl Read, target: &Target) -> Result<Restored, RestoreError> {
     restore::restore(Told::new(from), target, wall_now())
 }
 
-/// Restores from a stream, no faster than the disk takes it. When this is dropped before its end, nothing is restored.
+/// Restores from a stream, no faster than the disk writes it. If the future is dropped early, nothing is restored.
 ///
 /// # Errors
-/// When nothing was restored, with words that say what to do.
+/// When nothing was restored; the message says what to do.
 pub async fn from_stream<S, B, E>(stream: S, target: Target) -> Result<Restored, RestoreError>
 where
     S: Stream<Item = Result<B, E>>,
@@ -37,24 +37,24 @@ where
         tokio::task::spawn_blocking(move || from_reader(Received { receiver, piece: None, used: 0 }, &target));
     let mut stream = pin!(stream);
     while let Some(piece) = stream.next().await {
-        let piece = piece.map_err(|error| io::Error::other(format!("the backup stopped coming: {error}")));
+        let piece = piece.map_err(|error| io::Error::other(format!("the transfer of the backup failed: {error}")));
         let is_last = piece.is_err();
-        // One that is not taken any more was refused: the restore says why.
+        // If the receiver is gone, the restore has failed and returns why.
         if sender.send(piece).await.is_err() || is_last {
             break;
         }
     }
     drop(sender);
     restoring.await.unwrap_or_else(|error| {
-        Err(RestoreError::Disk { doing: "the restore did not come to its end", error: io::Error::other(error) })
+        Err(RestoreError::Disk { doing: "the restore did not finish", error: io::Error::other(error) })
     })
 }
 
-/// What a stream has brought, for one who waits for it.
+/// Reads what a stream has delivered; blocks for more.
 struct Received<B> {
     receiver: mpsc::Receiver<io::Result<B>>,
     piece: Option<B>,
-    /// Of the piece.
+    /// Bytes of the piece that were read.
     used: usize,
 }
 
@@ -78,7 +78,7 @@ impl<B: AsRef<[u8]>> Read for Received<B> {
     }
 }
 
-/// Says now and then how far a long restore is.
+/// Logs the progress of a long restore.
 struct Told<R> {
     from: R,
     bytes: u64,

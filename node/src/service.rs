@@ -1,4 +1,4 @@
-//! What this node does for the others: takes commands when it leads, says how far it is, lets nodes join.
+//! What this node does for the other nodes: accepts commands when it leads, reports its progress, lets nodes join.
 
 use crate::admin::Admin;
 use crate::admin::status::role_of;
@@ -31,14 +31,14 @@ use std::time::Duration;
 /// A node as the daemon runs it.
 pub type TokioNode = Node<OnTokio, RocksDisk, Peers>;
 
-/// Time that a forwarded command has here; its sender waits longer.
+/// Limit for a forwarded command on this node; its sender waits longer.
 pub(crate) const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
-/// What stands before the outcomes in their encoding.
+/// Bytes before the outcomes in their encoding.
 const LENGTH_BYTES: usize = 16;
-/// And around it in a frame.
+/// Bytes around the encoded outcomes in a frame.
 const REPLY_BYTES: usize = 64;
 const _: () = assert!(ANSWERS_BYTES_MAX + REPLY_BYTES <= Purpose::Calls.frame_bytes_max());
-/// A joining node asks again: no need to keep it waiting.
+/// Short, because a joining node asks again.
 const PROMOTE_WITHIN: Duration = Duration::from_secs(2);
 const PASSED_ON_WITHIN: Duration = Duration::from_secs(5);
 
@@ -49,7 +49,7 @@ pub struct NodeService {
     admin: Admin,
     roster: Roster,
     identity: IdentityRecord,
-    /// Who may join by the word of this node's configuration.
+    /// The nodes that this node's configuration admits.
     admitted: Admitted,
     not_joined: Mutex<Throttle>,
     incoming: PathBuf,
@@ -66,7 +66,7 @@ impl NodeService {
             Ok(requests) => requests,
             Err(error) => return NodeReply::Refused { why: format!("forwarded commands: {error}") },
         };
-        // By its id a request is found in the log of the node that was called, with its trace.
+        // The request id leads to the request's trace in the log of the node that was called.
         for request in &requests {
             let (request_id, command) = (request.request_id.as_str(), metrics::name(&request.command));
             tracing::debug!(from, request_id, command, "a command of another node's caller");
@@ -75,12 +75,13 @@ impl NodeService {
             Ok(outcomes) => NodeReply::Forwarded { outcomes: Blob(encode_fitting(&outcomes).into()) },
             Err(NoOutcome::Unavailable(_)) => NodeReply::NotLeader { leader: self.node.leader() },
             Err(NoOutcome::LowOnDisk(why)) => NodeReply::LowOnDisk { why },
-            Err(NoOutcome::TooLarge { .. }) => NodeReply::Refused { why: "more than is taken at once".into() },
+            Err(NoOutcome::TooLarge { .. }) => NodeReply::Refused { why: "more than is accepted at once".into() },
             Err(NoOutcome::Unknown(why) | NoOutcome::InDoubt(why)) => NodeReply::Unknown { why },
         }
     }
 
-    /// On the leader. What the one who asks showed is known where it asked; of a member it is believed.
+    /// Handles a join request; only the leader decides. A member that passes a request on is trusted about the certificate
+    /// that it saw and about its own admissions.
     async fn join(&self, from: &Peer, mut asked: JoinRequest) -> NodeReply {
         if !from.is_member() {
             asked.certificate = from.shown.to_blob();
@@ -107,10 +108,10 @@ impl NodeService {
             return NodeReply::Refused { why: format!("node {id} was removed from the cluster") };
         }
         let mut joined = self.node.add_learner(id, member).await;
-        // One that is new has yet to make its directory, and asks again then.
+        // A new node creates its directory first, and asks again afterwards.
         if is_known && !is_new && wants_vote && joined.is_ok() {
             joined = match self.node.promote(id, PROMOTE_WITHIN).await {
-                // Not yet: it asks again.
+                // It has not caught up yet: it asks again.
                 Err(ChangeError::Refused(_)) => Ok(()),
                 other => other,
             };
@@ -130,12 +131,12 @@ impl NodeService {
     fn check_rules(&self, node: NodeId, known: u32) -> Result<(), String> {
         let rules = self.node.store().read(|state, _| state.rules_version()).map_err(|error| error.to_string())?;
         if known < rules {
-            return Err(format!("the cluster is at rules {rules}, node {node} knows up to {known}: upgrade it"));
+            return Err(format!("the cluster uses rules {rules}, node {node} knows rules up to {known}: upgrade it"));
         }
         Ok(())
     }
 
-    /// To the leader, on behalf of one who does not know it.
+    /// Passes a question on to the leader, for a node that does not know it.
     async fn pass_on(&self, question: NodeQuestion) -> NodeReply {
         let known = known_leader(self.node.raft()).filter(|(leader, _)| *leader != self.node.id());
         let Some((leader, member)) = known else { return NodeReply::NotLeader { leader: None } };
@@ -160,7 +161,7 @@ impl NodeService {
     }
 }
 
-/// As many outcomes, from the first on, as a reply has room for. All, unless heartbeats name many cancelled leases.
+/// Encodes as many outcomes, from the first on, as fit into a reply. All fit unless heartbeats name many cancelled leases.
 fn encode_fitting(outcomes: &[Outcome]) -> Vec<u8> {
     let all = encode(&outcomes);
     if all.len() <= ANSWERS_BYTES_MAX || is_broken(Broken::LongAnswers) {
@@ -172,7 +173,7 @@ fn encode_fitting(outcomes: &[Outcome]) -> Vec<u8> {
         Some(())
     });
     let fit = fit.count();
-    tracing::warn!(bytes = all.len(), fit, of = outcomes.len(), "not all answers to another node's callers fit");
+    tracing::warn!(bytes = all.len(), fit, of = outcomes.len(), "not all answers for another node fit into a reply");
     encode(&&outcomes[..fit])
 }
 
@@ -182,7 +183,7 @@ impl Service for NodeService {
 
     fn check(&self, peer: &Peer) -> Result<Welcome, Refusal> {
         let IdentityRecord { cluster, node, instance, .. } = self.identity;
-        // One that wants to join is heard, and judged by the leader.
+        // A node that wants to join may connect; the leader decides about it.
         if !peer.is_member() {
             return Ok(Welcome { cluster: 0, node, instance: 0, rules_version: 0 });
         }
@@ -219,7 +220,7 @@ impl Service for NodeService {
                 self.join(from, asked).await
             }
             NodeQuestion::JoinBy(asked) => {
-                // It asks until it has a vote: what comes of it is told once, as a change of the members.
+                // It asks until it has a vote; the log line about the members reports the result once.
                 tracing::debug!(
                     asked.node,
                     from = from.node(),
@@ -233,10 +234,10 @@ impl Service for NodeService {
                 NodeReply::Status(self.status())
             }
             NodeQuestion::Status => {
-                NodeReply::Refused { why: "this certificate is for no member's host: show that of a member".into() }
+                NodeReply::Refused { why: "this certificate is not for the host of a member: use a member's".into() }
             }
             NodeQuestion::Change(change) => {
-                tracing::info!(from = from.node(), ?change, "a change of the cluster is passed on");
+                tracing::info!(from = from.node(), ?change, "another node passed on a change of the cluster");
                 self.admin.answer(change).await
             }
             NodeQuestion::Report => NodeReply::Report(self.admin.report()),

@@ -54,7 +54,7 @@ async fn a_build_that_does_not_know_the_rules_neither_joins_nor_follows_and_says
     world.known_rules = 1;
     let refused = within("an answer", Daemon::start(world.settings(5, world.seeds()))).await;
     let why = refused.unwrap_err().to_string();
-    assert!(why.contains("the cluster is at rules 2, node 5 knows up to 1: upgrade it"), "{why}");
+    assert!(why.contains("the cluster uses rules 2, node 5 knows rules up to 1: upgrade it"), "{why}");
 
     // Its state has the new rules on disk, or its log brings them again: it stops at either.
     for is_flushed in [true, false] {
