@@ -1,6 +1,6 @@
-//! What operators do with a cluster, on whichever node they reach: it passes a change on to the leader.
+//! Operations on a cluster. Any node accepts them and passes a change on to the leader.
 //!
-//! Every change may be asked for again; what may have happened is said to be unknown, never failed.
+//! Every change may be repeated. A change that may have happened is reported as unknown, never as failed.
 
 pub mod status;
 
@@ -24,26 +24,26 @@ use std::fmt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// A change is begun anew with whoever leads for so long.
+/// How long a change is retried with the current leader.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks for a leader.
+/// Pause between two attempts to find a leader.
 const AGAIN: Duration = Duration::from_millis(50);
-/// The leader makes a change within this time, or says that nobody knows. Without a majority it would wait for ever.
+/// The leader makes a change within this time, or reports it as unknown. Without a majority it would wait for ever.
 const MADE_WITHIN: Duration = Duration::from_secs(12);
-/// One who passed it on waits longer than that.
+/// A node that passed a change on waits longer than the leader.
 const PASSED_ON_WITHIN: Duration = Duration::from_secs(15);
-/// For the last entries that a learner lacks. One that lacks many is refused, and asked for again.
+/// Limit for the last entries that a learner lacks. A learner that lacks many is refused; repeat the request later.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
 const TRANSFER_WITHIN: Duration = Duration::from_secs(5);
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 const RAISE_WITHIN: Duration = Duration::from_secs(5);
-/// A quorum that takes longer to agree serves nobody.
+/// A quorum that takes longer to answer is of no use to callers.
 const READY_WITHIN: Duration = Duration::from_secs(2);
-/// A checkpoint shares its files with the state; only what is not flushed yet is written.
+/// A checkpoint shares its files with the state; only unflushed data is written.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(120);
 const SNAPSHOT_LOOK: Duration = Duration::from_millis(50);
 
-/// The operations of a cluster, as one node offers them. Clones are the same one, and keep the node open.
+/// The operations that one node offers. Clones share the node and keep it open.
 #[derive(Clone, Debug)]
 pub struct Admin {
     node: TokioNode,
@@ -51,9 +51,9 @@ pub struct Admin {
     log: LogMonitor,
 }
 
-/// What came of a change that was made.
+/// The result of a change.
 enum Made {
-    /// This node leads after it.
+    /// The node that leads after it.
     Led(NodeId),
     Answered(Outcome),
 }
@@ -61,9 +61,9 @@ enum Made {
 /// Why a node is not ready, or not healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// For everyone: names no path, no address and no node.
+    /// For every caller: contains no path, no address and no node.
     pub kind: &'static str,
-    /// For those who run the cluster.
+    /// For operators.
     pub detail: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Admin {
         Self { node, identity, log }
     }
 
-    /// The cluster's.
+    /// The cluster's salt.
     pub(crate) fn salt(&self) -> Salt {
         self.identity.salt
     }
@@ -96,41 +96,41 @@ impl Admin {
         &self.node
     }
 
-    /// Lets a node join, and follow without a vote until then: an operator's word for it.
+    /// Adds a node, which follows without a vote until it has joined and caught up.
     ///
     /// # Errors
-    /// When the id is taken by another directory; when no leader was found; when nobody knows.
+    /// When the id is taken by another directory; when no leader was found; when the result is unknown.
     pub async fn add(&self, node: NodeId, member: Member) -> Result<(), ChangeError> {
         self.change(Change::Add { node, member }).await.map(|_| ())
     }
 
-    /// Lets any node, or this one, join for so long from now on. Nothing is kept of it.
+    /// Makes a secret with which any node, or the given one, may join for this long. Nothing is stored.
     #[must_use]
     pub fn join_secret(&self, node: Option<NodeId>, valid_for: Duration) -> String {
         let millis = u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX);
         join_secret(&self.identity, node, Wall(wall_now().0.saturating_add(millis)))
     }
 
-    /// Gives a learner that has nearly all of the log a vote.
+    /// Gives a vote to a learner that has nearly all of the log.
     ///
     /// # Errors
-    /// When it is no member or has not caught up; when no leader was found; when nobody knows.
+    /// When it is not a member or has not caught up; when no leader was found; when the result is unknown.
     pub async fn promote(&self, node: NodeId) -> Result<(), ChangeError> {
         self.change(Change::Promote { node }).await.map(|_| ())
     }
 
-    /// Takes a node out, the leader, too: it hands over first.
+    /// Removes a node. If it is the leader, it hands over first.
     ///
     /// # Errors
-    /// When it is the last voter; when no leader was found; when nobody knows.
+    /// When it is the last voter; when no leader was found; when the result is unknown.
     pub async fn remove(&self, node: NodeId) -> Result<(), ChangeError> {
         self.change(Change::Remove { node }).await.map(|_| ())
     }
 
-    /// Makes another voter lead: this one, or the one that is furthest. Says who leads then.
+    /// Makes another voter the leader: the given one, by default the most up-to-date one. Returns the new leader.
     ///
     /// # Errors
-    /// When it cannot lead; when no leader was found; when no new one was seen.
+    /// When it cannot lead; when no leader was found; when no new leader was seen.
     pub async fn transfer(&self, to: Option<NodeId>) -> Result<NodeId, ChangeError> {
         match self.change(Change::Transfer { to }).await? {
             Made::Led(leader) => Ok(leader),
@@ -138,11 +138,11 @@ impl Admin {
         }
     }
 
-    /// Raises the rules, if every member's build knows them: the leader asks them right before it proposes.
+    /// Raises the rules version if every member's build knows it: the leader asks the members right before it proposes.
     ///
     /// # Errors
-    /// When a member cannot follow, or did not say that it can: each is named; when no leader was found; when nobody
-    /// knows.
+    /// When members do not know the rules or did not answer (the error names them); when no leader was found; when the
+    /// result is unknown.
     pub async fn raise_rules(
         &self,
         version: u32,
@@ -157,13 +157,13 @@ impl Admin {
         }
     }
 
-    /// Takes a snapshot of this node's state now, and says up to which entry it goes.
+    /// Takes a snapshot of this node's state now, and returns the index of its last entry.
     ///
     /// # Errors
-    /// When nothing was applied yet, or it was not there in time.
+    /// When nothing was applied yet, or it was not finished in time.
     pub async fn snapshot(&self) -> Result<u64, ChangeError> {
         let Some(wanted) = self.node.hub().current().applied else {
-            return Err(ChangeError::Refused("there is nothing yet to take a snapshot of".into()));
+            return Err(ChangeError::Refused("the state is still empty, so there is no snapshot to take".into()));
         };
         let taking = async {
             loop {
@@ -171,7 +171,7 @@ impl Admin {
                 if let Some(taken) = taken.filter(|taken| taken.index >= wanted.index) {
                     return Ok(taken.index);
                 }
-                // Again and again: one that was under way may hold less, and while it is, no other begins.
+                // Repeat it: a snapshot that was already running may contain less, and no other one starts meanwhile.
                 let triggered = self.node.raft().trigger().snapshot().await;
                 triggered.map_err(|fatal| ChangeError::Refused(fatal.to_string()))?;
                 sleep(SNAPSHOT_LOOK).await;
@@ -181,11 +181,11 @@ impl Admin {
         timeout(SNAPSHOT_WITHIN, taking).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// This node hands leadership over, takes no more commands of callers, and is not ready. Until [`Admin::undrain`]
-    /// or its next start.
+    /// Makes this node hand over leadership, reject callers' commands and report that it is not ready, until
+    /// [`Admin::undrain`] or its next start.
     ///
     /// # Errors
-    /// When it still leads. It drains nevertheless; repeat it.
+    /// When it still leads. It drains nevertheless; repeat the call.
     pub async fn drain(&self) -> Result<(), ChangeError> {
         tracing::info!("draining");
         self.node.drain(DRAIN_WITHIN).await
@@ -201,17 +201,17 @@ impl Admin {
         self.node.is_draining()
     }
 
-    /// Whether callers should be sent here: it belongs to a cluster whose quorum answers, and has what that committed.
+    /// Whether callers should be sent to this node: it is a member, a quorum answers, and it has everything committed.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it is not ready.
     pub async fn is_ready(&self) -> Result<(), Unfit> {
         self.is_healthy()?;
         if self.is_draining() {
             return Err(Unfit::new("this node is draining"));
         }
         if self.node.membership().get_node(&self.node.id()).is_none() {
-            return Err(Unfit::new("this node is no member of the cluster"));
+            return Err(Unfit::new("this node is not a member of the cluster"));
         }
         let no_quorum = Unfit::new("no leader with a quorum answered in time");
         match timeout(READY_WITHIN, self.node.in_step(READY_WITHIN)).await {
@@ -225,7 +225,7 @@ impl Admin {
         }
     }
 
-    /// Whether this node can go on as it is.
+    /// Whether this node can continue to run.
     ///
     /// # Errors
     /// Why it must stop.
@@ -234,10 +234,10 @@ impl Admin {
         self.failure().map_or(Ok(()), |why| Err(Unfit { detail: Some(why), ..failed }))
     }
 
-    /// Why it must stop by itself, if it must.
+    /// Why this node must stop by itself, if it must.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        // The log's own words say more than Raft's about it.
+        // The log's own error says more than Raft's.
         self.log.failure().or_else(|| self.node.failure())
     }
 
@@ -252,7 +252,7 @@ impl Admin {
         }
     }
 
-    /// With whoever leads. Who does not is not held to anything, so another one may be asked.
+    /// Makes a change through the current leader. A node that does not lead has done nothing, so another one may be asked.
     async fn change(&self, change: Change) -> Result<Made, ChangeError> {
         let by = Instant::now() + BEGUN_WITHIN;
         loop {
@@ -271,7 +271,7 @@ impl Admin {
         }
     }
 
-    /// On the leader.
+    /// Makes a change on this node, which must be the leader.
     async fn make(&self, change: Change) -> Result<Made, ChangeError> {
         let own = &self.node;
         if own.leader() != Some(own.id()) {
@@ -296,19 +296,19 @@ impl Admin {
     }
 }
 
-/// What the leader's answer, or the lack of one, says about a change.
+/// Converts the leader's answer, or its error, to the result of a change.
 fn made(leader: NodeId, reply: Result<NodeReply, PeerError>) -> Result<Made, ChangeError> {
     match reply {
         Ok(NodeReply::Changed { leader }) => Ok(Made::Led(leader)),
         Ok(NodeReply::Forwarded { outcomes }) => match decode::<Vec<Outcome>>(&outcomes.0).map(|mut all| all.pop()) {
             Ok(Some(outcome)) => Ok(Made::Answered(outcome)),
             Ok(None) => Err(ChangeError::Unknown("an answer without an outcome".into())),
-            Err(error) => Err(ChangeError::Unknown(format!("an outcome that cannot be read: {error}"))),
+            Err(error) => Err(ChangeError::Unknown(format!("cannot decode the outcome: {error}"))),
         },
         Ok(NodeReply::NotLeader { leader }) => Err(ChangeError::NotLeader(leader)),
         Ok(NodeReply::Refused { why }) => Err(ChangeError::Refused(why)),
         Ok(NodeReply::Unknown { why }) => Err(ChangeError::Unknown(why)),
-        Ok(other) => Err(ChangeError::Unknown(format!("{other:?} is no answer to what was asked"))),
+        Ok(other) => Err(ChangeError::Unknown(format!("unexpected answer: {other:?}"))),
         Err(error) if error.may_have_happened() => Err(ChangeError::Unknown(error.to_string())),
         Err(_) => Err(ChangeError::NotLeader(Some(leader))),
     }
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_certainly_did_not_happen_is_begun_anew() {
+    fn a_change_is_retried_only_if_it_certainly_did_not_happen() {
         let why = || "because".to_owned();
         let is_begun_anew = |reply| matches!(made(1, reply), Err(ChangeError::NotLeader(_)));
         let is_unknown = |reply| matches!(made(1, reply), Err(ChangeError::Unknown(_)));

@@ -1,8 +1,7 @@
-//! What an operator sees of a node, as numbers. Some are counted here as they happen; the rest is looked up when
-//! somebody asks, see [`sample`].
+//! The metrics of a node. Some are counted here as they happen; the others are sampled at each scrape, see [`sample`].
 //!
-//! A registry per node: several may run in one process. No label carries an actor, an item or anything else that a
-//! caller made up, but for the names of queues and spaces, which are cut to a fixed number.
+//! There is a registry per node, since several may run in one process. No label carries an actor, an item or anything else
+//! that a caller chose, except the names of queues and spaces, whose number is limited.
 
 mod command;
 mod encode;
@@ -30,20 +29,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-/// What the rendered text is.
+/// The content type of the rendered text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The outcome of a call that was not refused.
 pub const OK: &str = "ok";
 
-/// In front of every name.
+/// The prefix of every name.
 const PREFIX: &str = "tenure";
-/// Seconds of a call: from a read of memory to a claim that waits in line.
+/// Bounds in seconds: from a read from memory to a claim that waits in line.
 const CALL_BUCKETS: [f64; 11] = [0.0005, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
-/// The metrics of one node. Clones are the same ones.
+/// The metrics of one node. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Inner>);
 
@@ -103,8 +102,8 @@ impl Metrics {
         Self(Arc::new(inner.registered()))
     }
 
-    /// A call was answered. `outcome` is [`OK`], a refusal's code or a code of the edge: of a closed set, never a
-    /// caller's word.
+    /// A call was answered. `outcome` is [`OK`], a refusal's code or a code of the edge: from a closed set, never text from
+    /// a caller.
     pub fn call(&self, command: CommandName, outcome: &'static str, took: Duration) {
         let labels = [("command", command.as_str()), ("outcome", outcome)];
         self.0.calls.get_or_create(&labels).observe(took.as_secs_f64());
@@ -118,7 +117,7 @@ impl Metrics {
         self.0.refusals.get_or_create(&[("code", code.name())]).inc();
     }
 
-    /// A request was turned away unread.
+    /// A request was rejected unread.
     pub fn shed(&self, reason: &'static str) {
         self.0.shed.get_or_create(&[("reason", reason)]).inc();
     }
@@ -128,7 +127,7 @@ impl Metrics {
         self.0.denied.inc_by(commands);
     }
 
-    /// A caller did not show who it is.
+    /// A request had no valid credential.
     pub fn auth_failed(&self, reason: &'static str) {
         self.0.auth_failures.get_or_create(&[("reason", reason)]).inc();
     }
@@ -142,32 +141,32 @@ impl Metrics {
         self.0.body_bytes.inc_by(bytes);
     }
 
-    /// A command of so many bytes was let in.
+    /// A command of this many bytes was admitted.
     pub fn command_bytes(&self, bytes: u64) {
         self.0.command_bytes.inc_by(bytes);
     }
 
-    /// A watch stream is open as long as the answer lives.
+    /// A watch stream is open as long as the returned value lives.
     pub fn stream_opened(&self) -> Open {
         Open::of(&self.0.streams)
     }
 
-    /// A request is worked on as long as the answer lives.
+    /// A request is in progress as long as the returned value lives.
     pub fn request_began(&self) -> Open {
         Open::of(&self.0.in_flight)
     }
 
-    /// A caller's connection is open as long as the answer lives.
+    /// A caller's connection is open as long as the returned value lives.
     pub fn connection_opened(&self) -> Open {
         Open::of(&self.0.connections)
     }
 
-    /// Bytes of answers that wait to be sent, as of now.
+    /// Sets the bytes of answers that wait to be sent.
     pub fn unsent(&self, bytes: usize) {
         self.0.unsent.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// What the gate is at, as of now.
+    /// Sets the current values of the gate.
     pub fn room(&self, gate: GateStatus) {
         let shown = |commands: usize| i64::try_from(commands).unwrap_or(i64::MAX);
         self.0.room.set(shown(gate.room));
@@ -175,7 +174,7 @@ impl Metrics {
         self.0.share.set(f64::from(u32::try_from(gate.share).unwrap_or(1_000)) / 1_000.0);
     }
 
-    /// The node's role, or the leader it knows, is another one.
+    /// Counts a change of the node's role or of the leader that it knows.
     pub(crate) fn role(&self, before: Option<(ServerState, Option<NodeId>)>, now: (ServerState, Option<NodeId>)) {
         if before.map(|(state, _)| state) != Some(now.0) {
             self.0.roles.get_or_create(&[("role", sample::role_name(now.0))]).inc();
@@ -185,8 +184,8 @@ impl Metrics {
         }
     }
 
-    /// All of it, for a scraper. Reads files and, in pieces, the state: some milliseconds with thousands of queues, so
-    /// not for a thread that others need.
+    /// Renders all metrics. Reads files and, in pieces, the state: this takes some milliseconds with thousands of queues, so
+    /// do not call it on a runtime thread.
     #[must_use]
     pub fn render(&self, node: &TokioNode, log: &LogMonitor) -> String {
         self.text(Sample::take(node, log, self.0.started))
@@ -209,33 +208,29 @@ impl Inner {
         let registry = &mut self.registry;
         registry.register_with_unit(
             "call",
-            "Time from a call to its answer, by command and outcome: ok, or why not",
+            "Time from a call to its answer, by command and outcome: ok, or an error code",
             Unit::Seconds,
             self.calls.clone(),
         );
-        registry.register(
-            "refusals",
-            "Calls, and entries of batches, that were refused, by code",
-            self.refusals.clone(),
-        );
+        registry.register("refusals", "Refused calls and refused entries of batches, by code", self.refusals.clone());
         registry.register(
             "requests_shed",
-            "Requests turned away unread because the node had enough to do",
+            "Requests rejected unread because a limit was reached, by reason",
             self.shed.clone(),
         );
         registry.register(
             "commands_denied",
-            "Commands refused before the log because their callers had no right to them; a batch is one",
+            "Commands refused before the log because their callers had no right to them; a batch counts as one",
             self.denied.clone(),
         );
         registry.register(
             "auth_failures",
-            "Requests of callers that did not show who they are",
+            "Requests without a valid credential, by reason",
             self.auth_failures.clone(),
         );
         registry.register(
             "tls_handshake_failures",
-            "Connections of callers that ended before TLS stood",
+            "Callers' connections that ended before the TLS handshake was complete",
             self.tls_failures.clone(),
         );
         registry.register_with_unit(
@@ -246,41 +241,41 @@ impl Inner {
         );
         registry.register_with_unit(
             "command",
-            "Bytes of commands let in, as they stand in the log",
+            "Bytes of admitted commands, as encoded in the log",
             Unit::Bytes,
             self.command_bytes.clone(),
         );
-        registry.register("streams_open", "Watch streams that are open", self.streams.clone());
-        registry.register("requests_in_flight", "Requests that are being worked on", self.in_flight.clone());
-        registry.register("connections_open", "Connections of callers that are open", self.connections.clone());
+        registry.register("streams_open", "Open watch streams", self.streams.clone());
+        registry.register("requests_in_flight", "Requests in progress", self.in_flight.clone());
+        registry.register("connections_open", "Open connections from callers", self.connections.clone());
         registry.register_with_unit(
             "unsent_answer",
-            "Answers that are made and that their callers have not taken",
+            "Bytes of finished answers that are not sent to their callers yet",
             Unit::Bytes,
             self.unsent.clone(),
         );
         registry.register(
             "room_commands",
-            "Commands that the node lets in at a time: fewer while answers are slow, more while they are quick and asked for",
+            "Commands that the node admits at a time: fewer while answers are slow, more while answers are fast and there is demand",
             self.room.clone(),
         );
         registry.register(
             "actor_share",
-            "What an actor may use of its rates, from 0 to 1: less than 1 while callers that use little wait longer than usual",
+            "Part of its rates that an actor may use, from 0 to 1: less than 1 while light callers wait longer than usual",
             self.share.clone(),
         );
-        registry.register("commands_in_flight", "Commands that it has let in and not answered", self.admitted.clone());
+        registry.register("commands_in_flight", "Admitted commands that are not answered yet", self.admitted.clone());
         registry.register(
             "raft_role_changes",
-            "Changes of this node's role, by the new role: candidate is an election begun, leader one won",
+            "Changes of this node's role, by the new role: candidate is an election started, leader is an election won",
             self.roles.clone(),
         );
-        registry.register("raft_leader_changes", "Times this node learned of another leader", self.leaders.clone());
+        registry.register("raft_leader_changes", "Times this node learned of a new leader", self.leaders.clone());
         self
     }
 }
 
-/// Something that is counted as long as it is open.
+/// Increments a gauge as long as it lives.
 #[derive(Debug)]
 #[must_use = "it is counted only as long as this lives"]
 pub struct Open(Gauge);

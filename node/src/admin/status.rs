@@ -1,4 +1,4 @@
-//! How a cluster is, as one of its nodes sees it and as the members say themselves.
+//! The status of the cluster: the view of one node, and the reports of the members.
 
 use super::Admin;
 use crate::peers::wire::{NodeQuestion, NodeReply, ReportReply, Role};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-/// A member that takes longer is shown as one that did not answer.
+/// A member that takes longer is shown as not answering.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 impl Admin {
@@ -56,9 +56,9 @@ impl Admin {
         })
     }
 
-    /// How this node is, for another one's status.
+    /// This node's report, for another node's status.
     pub(crate) fn report(&self) -> ReportReply {
-        // Let go before anything else looks at them: with Raft waiting to write, a second look would wait for ever.
+        // Release the metrics before anything else reads them: if Raft waits to write, a second reader deadlocks.
         let (role, term, last) = {
             let metrics = self.node.raft().metrics();
             let metrics = metrics.borrow_watched();
@@ -111,7 +111,8 @@ fn report(said: &ReportReply, hashes_at: Option<u64>, last: Option<u64>) -> Memb
     }
 }
 
-/// Where some differ, else where most can be compared. One that is far behind does not hide that others differ.
+/// The index at which to compare: the newest where hashes differ, else the newest that most nodes have. A node that is far
+/// behind does not hide a difference between the others.
 fn compared_at(marks: &[&[HashMark]]) -> Option<u64> {
     let mut nodes_at: BTreeMap<u64, usize> = BTreeMap::new();
     for mark in marks.iter().copied().flatten() {
@@ -126,7 +127,7 @@ fn agree_at(index: u64, marks: &[&[HashMark]]) -> Option<bool> {
     (hashes.len() > 1).then(|| hashes.windows(2).all(|pair| pair[0].hash == pair[1].hash))
 }
 
-/// A node whose Raft has ended has no other role.
+/// The node's role; stopped if its Raft has ended.
 pub(crate) fn role_of<C: Types>(metrics: &RaftMetrics<C>) -> Role {
     match metrics.state {
         _ if metrics.running_state.is_err() => Role::Stopped,
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_far_behind_does_not_keep_the_others_from_being_compared() {
+    fn a_node_that_is_far_behind_does_not_prevent_comparing_the_others() {
         let others: &[(u64, u128)] = &[(8_192, 7), (9_216, 8)];
         assert_eq!(compared(&[others, others, &[(1_024, 5)]]), (Some(9_216), Some(true)));
         assert_eq!(compared(&[others, &[]]), (Some(9_216), None), "one alone agrees with nobody");

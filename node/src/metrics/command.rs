@@ -1,8 +1,8 @@
-//! What a call is called in metrics: the commands, and what else can be asked of a node.
+//! The names of calls in metrics: the commands, and the other requests to a node.
 
 use lease::Command;
 
-/// Of a closed set, so that it may be a label.
+/// The name of a call, from a closed set, so that it may be a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandName(&'static str);
 
@@ -26,7 +26,7 @@ impl CommandName {
         Self(name(command))
     }
 
-    /// Something that has no name here: a read, or a call for operators. In words of the program, never of a caller.
+    /// A call that has no name here: a read, or a call for operators. The name is from the program, never from a caller.
     #[must_use]
     pub const fn other(name: &'static str) -> Self {
         Self(name)
@@ -38,7 +38,7 @@ impl CommandName {
     }
 }
 
-/// A command's name, as on the wire.
+/// A command's name on the wire.
 #[must_use]
 pub fn name(command: &Command) -> &'static str {
     match command {

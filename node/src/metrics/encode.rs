@@ -1,4 +1,4 @@
-//! A sample as text: every name, what it means and how it is labelled.
+//! Encodes a sample: the name, help text and labels of every sampled metric.
 
 use super::queues::{Depth, Queues};
 use super::sample::{ProposerSample, ROLES, RaftSample, Sample};
@@ -13,7 +13,7 @@ use raft_store::histogram::Counted;
 use std::fmt;
 use std::time::Duration;
 
-/// The states of items that are not at their end: others are in the archive, and not counted by queue.
+/// The states of live items. Items in a final state are in the archive and are not counted by queue.
 const LIVE: [StateKind; 7] = [
     StateKind::Pending,
     StateKind::Queued,
@@ -46,26 +46,26 @@ impl Out<'_> {
         let build = [("version", env!("CARGO_PKG_VERSION")), ("rules_version", rules.as_str())];
         self.gauges(
             "build_info",
-            "Always 1: the build, and up to which version it knows the rules",
+            "Always 1: the build's version, and the highest rules version that it knows",
             None,
             [(build, 1_u64)],
         )?;
         self.gauge(
             "start_time",
-            "When this node was started, in Unix time",
+            "Start time of this node, in Unix time",
             Some(Unit::Seconds),
             sample.started.as_secs_f64(),
         )?;
         self.gauge("failed", "1 if this node has failed and is about to stop", None, u64::from(sample.has_failed))?;
         let process = &sample.process;
         if let Some(bytes) = process.resident_bytes {
-            self.gauge("process_resident_memory", "Memory of the process", Some(Unit::Bytes), bytes)?;
+            self.gauge("process_resident_memory", "Resident memory of the process", Some(Unit::Bytes), bytes)?;
         }
         if let Some(files) = process.open_files {
             self.gauge("process_open_fds", "Open files and sockets of the process", None, files)?;
         }
         if let Some(max) = process.open_files_max {
-            self.gauge("process_max_fds", "How many it may open", None, max)?;
+            self.gauge("process_max_fds", "Limit of open files and sockets of the process", None, max)?;
         }
         Ok(())
     }
@@ -76,17 +76,32 @@ impl Out<'_> {
         self.gauge("raft_term", "Raft's term", None, raft.term)?;
         self.gauge("raft_leader_known", "1 if this node knows a leader", None, u64::from(raft.knows_leader))?;
         let members = [([("kind", "voter")], raft.voters), ([("kind", "learner")], raft.learners)];
-        self.gauges("raft_members", "Nodes of the cluster, by whether they vote", None, members)?;
-        self.gauge("raft_last_log_index", "The newest entry in this node's log", None, raft.last_log)?;
+        self.gauges("raft_members", "Nodes of the cluster, by kind: voter or learner", None, members)?;
+        self.gauge("raft_last_log_index", "Index of the newest entry in this node's log", None, raft.last_log)?;
         self.gauge(
             "raft_committed_index",
-            "The newest entry that this node knows to be committed",
+            "Index of the newest entry that this node knows to be committed",
             None,
             raft.committed,
         )?;
-        self.gauge("raft_applied_index", "The newest entry that this node's state has", None, raft.applied)?;
-        self.gauge("raft_snapshot_index", "The newest entry in this node's newest snapshot", None, raft.snapshot)?;
-        self.gauge("raft_purged_index", "The newest entry that this node's log no longer has", None, raft.purged)?;
+        self.gauge(
+            "raft_applied_index",
+            "Index of the newest entry that this node has applied to its state",
+            None,
+            raft.applied,
+        )?;
+        self.gauge(
+            "raft_snapshot_index",
+            "Index of the newest entry in this node's newest snapshot",
+            None,
+            raft.snapshot,
+        )?;
+        self.gauge(
+            "raft_purged_index",
+            "Index of the newest entry that this node has purged from its log",
+            None,
+            raft.purged,
+        )?;
         let ids: Vec<(String, u64)> = raft.lag.iter().map(|(id, lag)| (id.to_string(), *lag)).collect();
         let lag = ids.iter().map(|(id, lag)| ([("node", id.as_str())], *lag));
         self.gauges(
@@ -120,7 +135,12 @@ impl Out<'_> {
 
     fn about_time(&mut self, sample: &Sample) -> fmt::Result {
         let time = sample.cluster_time.as_secs_f64();
-        self.gauge("cluster_time", "Cluster time of this node's state: what leases run by", Some(Unit::Seconds), time)?;
+        self.gauge(
+            "cluster_time",
+            "Cluster time of this node's state; leases expire by it",
+            Some(Unit::Seconds),
+            time,
+        )?;
         let help = "Time that this leadership did not charge to holders because the leader had stalled or no quorum answered it; 0 on a node that does not lead";
         self.gauge("clock_withheld", help, Some(Unit::Seconds), sample.withheld.as_secs_f64())
     }
@@ -128,49 +148,49 @@ impl Out<'_> {
     fn about_proposals(&mut self, proposer: &ProposerSample) -> fmt::Result {
         self.counter(
             "proposed_batches",
-            "Batches that this node, leading, proposed; those without a command are ticks",
+            "Batches that this node proposed as the leader; a batch without commands is a tick",
             None,
             proposer.batches,
         )?;
-        self.counter("proposed_commands", "Commands in them", None, proposer.commands)?;
-        self.counter("forwarded_commands", "Commands that this node sent on to the leader", None, proposer.forwarded)?;
-        self.histogram("batch_commands", "Commands that shared a batch", None, &proposer.batch_commands, 1.0)?;
-        let help = "From a batch's proposal to its answer: log, replication and apply; on the leader only";
+        self.counter("proposed_commands", "Commands in the batches that this node proposed", None, proposer.commands)?;
+        self.counter(
+            "forwarded_commands",
+            "Commands that this node forwarded to the leader",
+            None,
+            proposer.forwarded,
+        )?;
+        self.histogram("batch_commands", "Commands per batch", None, &proposer.batch_commands, 1.0)?;
+        let help = "Time from a batch's proposal to its answer: log, replication and apply; on the leader only";
         self.histogram("commit", help, Some(Unit::Seconds), &proposer.commit_nanos, 1e9)
     }
 
     fn about_the_disk(&mut self, sample: &Sample) -> fmt::Result {
-        let help = "What a write to the log took that ended with an fsync";
+        let help = "Time of a write to the log that ended with an fsync";
         self.histogram("log_sync", help, Some(Unit::Seconds), &sample.log_histograms.sync_nanos, 1e9)?;
-        self.histogram(
-            "log_write_entries",
-            "Entries that shared a write to the log",
-            None,
-            &sample.log_histograms.entries,
-            1.0,
-        )?;
+        self.histogram("log_write_entries", "Entries per write to the log", None, &sample.log_histograms.entries, 1.0)?;
         self.counter("log_entries_written", "Entries written to the log", None, sample.log.entries_written)?;
         self.counter("log_written", "Bytes written to the log", Some(Unit::Bytes), sample.log.bytes_written)?;
         let parts = sample.disk_bytes.map(|(part, bytes)| ([("part", part)], bytes));
-        let help = "Files of this node, by part of its directory. Snapshots share files with the state: the sum counts them twice";
+        let help = "Bytes of this node's files, by part of its directory. Snapshots share files with the state: the sum counts them twice";
         self.gauges("disk_used", help, Some(Unit::Bytes), parts)?;
-        let help = "Entries that the log holds; its files take more";
+        let help = "Bytes of the entries in the log; its files are larger";
         self.gauge("log_held", help, Some(Unit::Bytes), sample.log_held)?;
         let disk = &sample.disk;
         self.gauge("disk_free", "Free space of this node's file system", Some(Unit::Bytes), disk.free)?;
         let help = "Free space below which this node is low on disk; below a quarter of it the node stops";
         self.gauge("disk_floor", help, Some(Unit::Bytes), disk.floor)?;
-        let help = "1 for a voter that is low on disk, or on the leader one that does not answer; other voters on the leader only";
+        let help =
+            "1 for a voter that is low on disk or, on the leader, does not answer; other voters on the leader only";
         let low = disk.low.iter().map(|(node, is_low)| ([("node", *node)], u64::from(*is_low)));
         self.gauges("disk_low", help, None, low)?;
-        let help = "1 on a leader that takes only what keeps or ends a lease, because disk space is low";
+        let help = "1 on a leader that accepts only commands that keep or end a lease, because disk space is low";
         self.gauge("disk_work_refused", help, None, u64::from(disk.refuses_work))
     }
 
     fn about_the_state(&mut self, sample: &Sample) -> fmt::Result {
         let kinds = sample.events.iter().map(|(kind, count)| ([("kind", *kind)], *count));
         self.counters("events", "Events that this node has applied since it started, by kind", kinds)?;
-        self.gauge("rules_version", "The version of the rules that the cluster runs by", None, sample.rules_version)?;
+        self.gauge("rules_version", "The rules version that the cluster uses", None, sample.rules_version)?;
         let help = "1 if leases are granted: 0 between a restore and its activation";
         self.gauge("activated", help, None, u64::from(sample.is_activated))?;
         self.gauge(
@@ -187,20 +207,20 @@ impl Out<'_> {
         let all = &queues.all;
         self.gauge("queues", "Queues of all spaces", None, queues.count)?;
         let states = LIVE.map(|state| ([("state", state.name())], count(all, state)));
-        self.gauges("items", "Items that are not at their end, by state", None, states)?;
-        self.gauge("leases", "Leases that are live", None, all.leases)?;
-        self.gauge("ready_items", "Items that next could hand out", None, all.ready)?;
+        self.gauges("items", "Items that are not in a final state, by state", None, states)?;
+        self.gauge("leases", "Live leases", None, all.leases)?;
+        self.gauge("ready_items", "Items that `next` could hand out", None, all.ready)?;
         self.gauge(
             "oldest_ready_age",
-            "How long the first of them has been where it is, in cluster time",
+            "Age of the oldest ready item, in cluster time",
             Some(Unit::Seconds),
             age(all, now),
         )?;
-        self.gauge("items_with_line", "Items that somebody waits for", None, all.lines)?;
-        self.gauge("waiting_claims", "Claims that wait in line", None, all.waiting)?;
+        self.gauge("items_with_line", "Items with a wait line", None, all.lines)?;
+        self.gauge("waiting_claims", "Claims that wait in a line", None, all.waiting)?;
 
         let named = queues.named.iter().map(|((space, queue), depth)| (space.as_str(), queue.as_str(), depth));
-        // No space has an empty name: a queue that somebody calls `other` is another series.
+        // No space has an empty name, so a queue with the name `other` is a different series.
         let shown: Vec<_> = named.chain(queues.other.as_ref().map(|depth| ("", "other", depth))).collect();
         let labelled = |value: &dyn Fn(&Depth) -> u64| -> Vec<_> {
             shown.iter().map(|(space, queue, depth)| ([("space", *space), ("queue", *queue)], value(depth))).collect()
@@ -208,24 +228,24 @@ impl Out<'_> {
         let by_state = shown.iter().flat_map(|(space, queue, depth)| {
             LIVE.map(|state| ([("space", *space), ("queue", *queue), ("state", state.name())], count(depth, state)))
         });
-        self.gauges("queue_items", "Items of a queue that are not at their end, by state", None, by_state)?;
-        self.gauges("queue_leases", "Leases that are live in a queue", None, labelled(&|depth| depth.leases))?;
+        self.gauges("queue_items", "Items of a queue that are not in a final state, by state", None, by_state)?;
+        self.gauges("queue_leases", "Live leases in a queue", None, labelled(&|depth| depth.leases))?;
         self.gauges(
             "queue_ready_items",
-            "Items of a queue that next could hand out",
+            "Items of a queue that `next` could hand out",
             None,
             labelled(&|depth| depth.ready),
         )?;
         let ages = shown.iter().map(|(space, queue, depth)| ([("space", *space), ("queue", *queue)], age(depth, now)));
         self.gauges(
             "queue_oldest_ready_age",
-            "How long the first of them has been where it is, in cluster time",
+            "Age of the oldest ready item, in cluster time",
             Some(Unit::Seconds),
             ages,
         )?;
         self.gauges(
             "queue_waiting_claims",
-            "Claims that wait in line for items of a queue",
+            "Claims that wait in a line for items of a queue",
             None,
             labelled(&|depth| depth.waiting),
         )
@@ -266,7 +286,7 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// `per_unit` of what was counted are one of what is shown.
+    /// `per_unit` is the number of counted units in one displayed unit.
     fn histogram(
         &mut self,
         name: &str,
@@ -275,7 +295,7 @@ impl Out<'_> {
         counted: &Counted,
         per_unit: f64,
     ) -> fmt::Result {
-        // Counts below 2^53 are exact, and so are sums in the precision that anybody reads.
+        // Counts below 2^53 are exact; sums are precise enough.
         #[allow(clippy::cast_precision_loss)]
         let shown = |value: u64| value as f64 / per_unit;
         let bounds = counted.bounds.iter().map(|bound| shown(*bound)).chain([f64::INFINITY]);
@@ -292,7 +312,7 @@ impl Out<'_> {
         unit: Option<&'s Unit>,
         kind: MetricType,
     ) -> Result<MetricEncoder<'s>, fmt::Error> {
-        // As the registry writes those that it has.
+        // The registry also appends a full stop to its help texts.
         self.0.encode_descriptor(name, &format!("{help}."), unit, kind)
     }
 }

@@ -1,4 +1,4 @@
-//! What the operating system says of this process. What it does not say is left out.
+//! Metrics of this process from the operating system. Values that it does not report are left out.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ impl Process {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
             resident_bytes: resident(&read("/proc/self/status")),
-            // Without the one that lists them.
+            // Minus the descriptor that lists them.
             open_files: fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1)),
             open_files_max: open_files_max(&read("/proc/self/limits")),
         }
@@ -32,7 +32,7 @@ fn open_files_max(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Bytes of all files in a folder and below. A file that goes away meanwhile is not counted.
+/// Bytes of all files in a folder and its subfolders. A file that disappears meanwhile is not counted.
 pub(crate) fn bytes_in(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let bytes = entries.flatten().map(|entry| match entry.metadata() {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_says_is_read_and_what_it_does_not_is_left_out() {
+    fn values_of_the_system_are_parsed_and_missing_ones_are_left_out() {
         assert_eq!(resident("VmPeak:\t 12 kB\nVmRSS:\t    34 kB\n"), Some(34 * 1024));
         assert_eq!(resident(""), None);
         let limits =
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_as_large_as_its_files_and_those_below() {
+    fn a_folder_counts_the_bytes_of_its_files_and_subfolders() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("below")).unwrap();
         fs::write(folder.path().join("a"), [0; 10]).unwrap();

@@ -1,7 +1,7 @@
-//! How the queues stand: over all of them, and one by one for the first by name.
+//! The depths of the queues: summed over all, and one by one for the first ones by name.
 //!
-//! Callers name queues, so only so many get a series of their own; the others are summed. The state is looked at in
-//! pieces: apply never waits for a scrape longer than [`HOLD`] and what one queue takes.
+//! Callers name queues, so only [`NAMED`] queues get their own series; the others are summed. The state is read in pieces:
+//! apply never waits for a scrape longer than [`HOLD`] plus the time for one queue.
 
 use lease::State;
 use lease::names::{QueueName, SpaceName};
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Queues with series of their own.
+/// Queues with their own series.
 pub(super) const NAMED: usize = 100;
 /// How long the state is held at a time.
 const HOLD: Duration = Duration::from_millis(1);
-/// Items with a line that are looked at in one step.
+/// Items with a line that one step reads.
 const LINES_PER_STEP: usize = 500;
 
-/// What one queue, or several, count.
+/// The numbers of one queue, or the sums of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Depth {
     pub(super) by_state: BTreeMap<StateKind, u64>,
@@ -63,7 +63,7 @@ pub(super) struct Queues {
     pub(super) count: u64,
     pub(super) all: Depth,
     pub(super) named: BTreeMap<(SpaceName, QueueName), Depth>,
-    /// Those without a series of their own, if there are any.
+    /// The sum of the queues without their own series, if there are any.
     pub(super) other: Option<Depth>,
 }
 
@@ -95,17 +95,17 @@ impl Queues {
     }
 }
 
-/// On the way through the queues, in the order of their numbers.
+/// A walk through the queues, in the order of their numbers.
 #[derive(Default)]
 struct Walk {
     next: u32,
-    /// The queue whose lines are being counted, and behind which item.
+    /// The queue whose lines are being counted, and the item after which to continue.
     counting: Option<(QueueNo, (SpaceName, QueueName), Depth, ItemNo)>,
     seen: Queues,
 }
 
 impl Walk {
-    /// Goes on a little; false: there is nothing more.
+    /// Takes one step. Returns false when the walk is finished.
     fn step(&mut self, state: &State) -> bool {
         let Some((no, queue, mut depth, after)) = self.counting.take() else {
             let Some((no, space, stats)) = state.queue_from(QueueNo(self.next)) else { return false };

@@ -1,4 +1,4 @@
-//! What is looked up in a running node when somebody asks for its metrics.
+//! A sample of a running node, taken at each scrape.
 
 use super::process::{Process, bytes_in};
 use super::queues::Queues;
@@ -22,7 +22,7 @@ pub(super) struct Sample {
     pub(super) raft: RaftSample,
     pub(super) cluster_time: Duration,
     pub(super) withheld: Duration,
-    /// Of the cluster, which may be below what this build knows.
+    /// The cluster's rules version, which may be lower than the highest one that this build knows.
     pub(super) rules_version: u32,
     pub(super) is_activated: bool,
     pub(super) remembered_requests: u64,
@@ -37,7 +37,7 @@ pub(super) struct Sample {
     pub(super) log_histograms: LogHistograms,
     /// By part of the directory.
     pub(super) disk_bytes: [(&'static str, u64); 4],
-    /// Of the entries that the log holds.
+    /// Bytes of the entries in the log.
     pub(super) log_held: u64,
     pub(super) disk: DiskSample,
     pub(super) process: Process,
@@ -94,7 +94,7 @@ impl Sample {
         let store = node.store();
         let of_state =
             store.read(|state, _| (state.rules_version(), state.is_activated(), state.remembered_requests() as u64));
-        // A disk that fails ends the node, and says so itself.
+        // A disk failure ends the node and is reported elsewhere.
         let (rules_version, is_activated, remembered_requests) = of_state.unwrap_or_default();
         let directory = store.disk().directory();
         let state_path = directory.state_path().ok().flatten();

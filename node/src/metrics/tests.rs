@@ -1,4 +1,4 @@
-//! The names are a contract with whoever draws and alerts on them: the document lists them all, and nothing else.
+//! Dashboards and alerts depend on the names: the document lists all of them, and no others.
 
 use super::queues::{Depth, NAMED, Queues};
 use super::sample::{DiskSample, RaftSample, Sample};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const BEGIN: &str = "<!-- names: written by a test -->\n";
 const END: &str = "<!-- end of names -->\n";
 
-/// With something in every place where there can be something.
+/// A sample in which every optional value is present.
 fn full() -> Sample {
     let queue = (SpaceName::fallback(), QueueName::new("work").unwrap());
     let counted = Buckets::new(SIZES).read();
@@ -45,7 +45,7 @@ fn touched() -> Metrics {
     metrics
 }
 
-/// A table of a rendered text: a line for each family, with the names of its labels.
+/// Makes the table from a rendered text: a line for each family, with the names of its labels.
 fn table(text: &str) -> String {
     let mut table = String::from("| name | kind | labels | meaning |\n|---|---|---|---|\n");
     for family in text.split("# HELP ").skip(1) {
@@ -76,7 +76,7 @@ fn the_document_lists_every_metric_with_its_labels() {
 }
 
 #[test]
-fn every_name_begins_alike_and_is_described_and_the_text_has_an_end() {
+fn every_metric_has_the_prefix_and_a_help_text() {
     let text = touched().text(full());
     assert!(text.ends_with("# EOF\n"));
     assert!(!text.contains("{}"), "{text}");
@@ -91,7 +91,7 @@ fn every_name_begins_alike_and_is_described_and_the_text_has_an_end() {
 }
 
 #[test]
-fn a_call_is_timed_by_its_outcome_and_a_refusal_is_counted_by_its_code() {
+fn calls_are_timed_by_outcome_and_refusals_are_counted_by_code() {
     let metrics = Metrics::new();
     metrics.call(CommandName::of(&lease::Command::Activate), OK, Duration::from_millis(2));
     metrics.call(CommandName::VIEW_ITEM, Code::NotFound.name(), Duration::from_secs(60));
@@ -111,7 +111,7 @@ fn a_call_is_timed_by_its_outcome_and_a_refusal_is_counted_by_its_code() {
 }
 
 #[test]
-fn what_is_open_is_counted_until_it_is_closed() {
+fn open_streams_requests_and_connections_are_counted_until_closed() {
     let metrics = Metrics::new();
     let count = |name: &str| {
         let text = metrics.text(Sample::default());
@@ -134,7 +134,7 @@ fn what_is_open_is_counted_until_it_is_closed() {
 }
 
 #[test]
-fn a_role_is_counted_when_it_changes_and_a_leader_when_another_one_is_known() {
+fn role_changes_and_leader_changes_are_counted() {
     let metrics = Metrics::new();
     let steps = [
         (ServerState::Follower, None),
@@ -175,7 +175,7 @@ fn a_histogram_of_nanoseconds_is_shown_in_seconds() {
 }
 
 #[test]
-fn a_queue_that_is_called_other_is_not_taken_for_the_rest() {
+fn a_queue_named_other_is_separate_from_the_sum_of_other_queues() {
     let mut queues = Queues::default();
     let space = SpaceName::fallback();
     for number in 0..=NAMED {
