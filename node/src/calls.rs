@@ -1,4 +1,4 @@
-//! What a node asks of another, above Raft: to take commands, to say how far a read must wait, to compare hashes.
+//! Calls between nodes above Raft: forward commands, get a read index, compare hashes.
 
 use lease::{Outcome, Request};
 use raft_store::codec::records::HashMark;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// The way to other nodes. Over TCP in a daemon, through memory in a simulation.
+/// Calls to other nodes: over TCP in a daemon, through memory in a simulation.
 pub trait Calls: Clone + Send + Sync + 'static {
-    /// Commands for the leader, to be answered in order.
+    /// Forwards commands to the leader, which answers them in order.
     fn forward(
         &self,
         to: NodeId,
@@ -29,27 +29,28 @@ pub trait Calls: Clone + Send + Sync + 'static {
         within: Duration,
     ) -> impl Future<Output = Option<Vec<HashMark>>> + Send;
 
-    /// Up to which version that node's build knows the rules. None: it did not answer.
+    /// The highest rules version that the node's build knows. None: it did not answer.
     fn rules_version(&self, to: NodeId, member: &Member, within: Duration) -> impl Future<Output = Option<u32>> + Send;
 
     /// Whether that node is draining. None: it did not answer.
     fn is_draining(&self, to: NodeId, member: &Member, within: Duration) -> impl Future<Output = Option<bool>> + Send;
 
-    /// Who belongs to the cluster now, and where. Raft keeps to the address with which it first met a member.
+    /// Sets the current members and their addresses. Raft itself keeps the address with which it first saw a member.
     fn know(&self, members: BTreeMap<NodeId, Member>) {
         drop(members);
     }
 }
 
-/// What became of forwarded commands.
+/// The result of forwarded commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forwarded {
-    /// In order. The last ones may be missing: they may have happened.
+    /// The outcomes in order. The last ones may be missing: those commands may have happened.
     Answered(Vec<Outcome>),
-    /// Nothing of it entered any log: it may be sent again.
+    /// No command entered any log: they may be sent again.
     NotTaken(String),
-    /// The same, because of [`crate::propose::NoOutcome::LowOnDisk`]: what keeps or ends a lease may be sent again at once.
+    /// No command entered any log, because of [`crate::propose::NoOutcome::LowOnDisk`]: commands that keep or end a lease may
+    /// be sent again at once.
     LowOnDisk(String),
-    /// It may have happened.
+    /// The commands may have happened.
     Unknown(String),
 }

@@ -1,7 +1,7 @@
 //! Certificates in PEM files that may be replaced while the node runs.
 //!
-//! It owns the files' content and what was built of it. Content that cannot be used is never put in place: what was in
-//! use stays so.
+//! Keeps the files' content and the configuration that was built from it. Invalid content is never used: the previous
+//! configuration stays in use.
 
 use std::fmt;
 use std::fs;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// How often the files are read again.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
-/// Why there is no TLS: which file, and what of it.
+/// An error in a certificate or key file, with the file's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsError(String);
 
@@ -37,17 +37,17 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// Files that belong together, and what is built of their content.
+/// Files that belong together, and the configuration that is built from them.
 pub(crate) trait PemFiles {
     type Built: fmt::Debug;
 
     fn paths(&self) -> Vec<&Path>;
 
-    /// From the content of each path, in their order.
+    /// Builds the configuration from the contents of the paths, in their order.
     fn build(&self, contents: &[Vec<u8>]) -> Result<Self::Built, TlsError>;
 }
 
-/// What is in use of some files. Clones share it.
+/// The configuration in use. Clones share it.
 #[derive(Debug)]
 pub(crate) struct Kept<F: PemFiles> {
     files: Arc<F>,
@@ -84,7 +84,7 @@ impl<F: PemFiles> Kept<F> {
         Ok(Self { files: Arc::new(files), current })
     }
 
-    /// Says whether the files had changed.
+    /// Reads the files again and returns whether they had changed.
     pub(crate) fn reload(&self) -> Result<bool, TlsError> {
         let contents = Contents::read(&*self.files)?;
         if contents == self.loaded().contents {
@@ -111,10 +111,10 @@ impl Contents {
     }
 }
 
-/// At least one.
+/// Parses the certificates of a PEM file; there must be at least one.
 pub(crate) fn certificates(bytes: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     match CertificateDer::pem_slice_iter(bytes).collect::<Result<Vec<_>, _>>() {
-        Ok(found) if found.is_empty() => Err(TlsError::of(path, &"no certificate in it")),
+        Ok(found) if found.is_empty() => Err(TlsError::of(path, &"contains no certificate")),
         Ok(found) => Ok(found),
         Err(error) => Err(TlsError::of(path, &error)),
     }
@@ -124,14 +124,16 @@ pub(crate) fn private_key(bytes: &[u8], path: &Path) -> Result<PrivateKeyDer<'st
     PrivateKeyDer::from_pem_slice(bytes).map_err(|error| TlsError::of(path, &error))
 }
 
-/// Takes up what was replaced on disk, without a restart, until it is dropped.
+/// Reloads replaced files without a restart, until it is dropped.
 pub(crate) async fn renew(of: &'static str, reload: impl Fn() -> Result<bool, TlsError>) {
     loop {
         sleep(READ_EVERY).await;
         match reload() {
             Ok(true) => tracing::info!(of, "new certificates are in use"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(of, %error, "the certificates on disk cannot be used; the old ones are kept"),
+            Err(error) => {
+                tracing::warn!(of, %error, "the certificates cannot be loaded; the previous ones stay in use")
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The cluster's clock: only the leader has one, one per leadership, and it never reads the wall (unless
-//! that is broken on purpose).
+//! The cluster's clock: only the leader has one, one per leadership, and it never reads the wall clock (unless that is
+//! broken on purpose).
 //!
-//! It starts at the time the state had reached and adds what the monotonic clock counts from then on. It is observed
-//! every 50 ms; one observation adds at most 250 ms, so a leader that was stopped, starved or stuck does not charge
-//! the lost time to holders who could not renew meanwhile. For the same reason time stands still while no quorum
-//! answers this leader: Raft takes no renewal then.
+//! It starts at the state's time and adds the time of the monotonic clock from then on. It is observed every 50 ms; one
+//! observation adds at most 250 ms, so a leader that was stopped, starved or stuck does not charge the lost time to holders
+//! that could not renew meanwhile. For the same reason the time does not advance while no quorum answers this leader: Raft
+//! accepts no renewal then.
 
 use crate::daemon::wall_now;
 use lease::numbers::Time;
@@ -15,9 +15,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often the clock is observed, whether or not anyone asks for the time.
+/// How often the clock is observed, even if nothing reads the time.
 pub const OBSERVED_EVERY: Duration = Duration::from_millis(50);
-/// What one observation adds at most.
+/// The most that one observation adds.
 pub const ADDED_AT_MOST: Duration = Duration::from_millis(250);
 
 /// The clock of this node, while it leads.
@@ -41,7 +41,7 @@ struct Leadership<I> {
     last_seen: I,
 }
 
-/// A time, and the leadership it belongs to: it must enter no other's log.
+/// A time and its leadership: it must not enter the log of another leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     pub leader: LeaderId,
@@ -49,14 +49,14 @@ pub struct Stamp {
 }
 
 impl<I: Instant> Clock<I> {
-    /// `backed` says up to which moment, at most the one it is given, a quorum backs this leader: only time up to then
+    /// `backed` returns the moment, at most its argument, up to which a quorum backs this leader: only time up to then
     /// counts. It returns `None` until a quorum has answered.
     pub fn new(backed: impl Fn(I) -> Option<I> + Send + Sync + 'static) -> Self {
         Self { leadership: Mutex::new(None), backed: Box::new(backed) }
     }
 
-    /// A leadership of this node begins. `base` was read from the state before `now` was taken, so no time counts
-    /// twice. Beginning the same one again changes nothing.
+    /// Starts the clock of a leadership. `base` must be read from the state before `now` is taken, so that no time counts
+    /// twice. Starting the same leadership again changes nothing.
     pub fn begin(&self, id: LeaderId, base: Time, now: I) {
         let mut leadership = self.lock();
         if leadership.as_ref().is_none_or(|current| current.id != id) {
@@ -65,12 +65,12 @@ impl<I: Instant> Clock<I> {
         }
     }
 
-    /// This node leads no more.
+    /// Stops the clock: this node no longer leads.
     pub fn end(&self) {
         *self.lock() = None;
     }
 
-    /// Counts on, and says what time it is; nothing on a node that does not lead.
+    /// Adds the passed time and returns the current time; `None` on a node that does not lead.
     pub fn observe(&self, now: I) -> Option<Stamp> {
         let mut leadership = self.lock();
         let leadership = leadership.as_mut()?;
@@ -89,7 +89,7 @@ impl<I: Instant> Clock<I> {
         Some(Stamp { leader: leadership.id, at: Time(leadership.base.0.saturating_add(millis)) })
     }
 
-    /// How much time this leadership has not charged to anyone.
+    /// The time that this leadership has not charged to holders.
     #[must_use]
     pub fn withheld(&self) -> Duration {
         self.lock().as_ref().map_or(Duration::ZERO, |leadership| leadership.withheld)
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_from_where_the_state_was() {
+    fn time_continues_from_the_time_of_the_state() {
         let start = std::time::Instant::now();
         let clock = Clock::new(Some);
         assert_eq!(clock.observe(start), None, "a node that does not lead knows no time");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_moves_back_and_loses_no_fraction() {
+    fn the_clock_never_moves_back_and_loses_no_fraction() {
         let start = std::time::Instant::now();
         let clock = Clock::new(Some);
         clock.begin(leader(1), Time(0), start);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn each_leadership_has_a_clock_of_its_own() {
+    fn each_leadership_has_its_own_clock() {
         let start = std::time::Instant::now();
         let clock = Clock::new(Some);
         clock.begin(leader(1), Time(100), start);

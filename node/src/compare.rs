@@ -1,6 +1,6 @@
-//! Nodes compare their state hashes at the same indexes while they run. A difference stops the odd one out; where no
-//! side has a majority, all stop: a wrong state must not go on answering. Silence alone stops nobody, but a difference
-//! that the silent ones leave open stops those who differ.
+//! Nodes compare their state hashes at the same indexes while they run. A node whose hash differs from a majority's stops.
+//! If no hash can have a majority, all stop: a wrong state must not answer. Silence alone stops no node, but a difference
+//! that stays undecided because other nodes are silent stops the nodes that differ.
 
 use crate::calls::Calls;
 use openraft::Raft;
@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Comparisons that a difference may stay open for: about a minute, in which a node that is restarted is back.
+/// A difference may stay undecided for this many comparisons: about a minute, enough for a restarted node to come back.
 const OPEN_COMPARISONS: u32 = 6;
 
-/// In every reason that this gives.
+/// Part of every reason that this module returns. Exit code 3 depends on it.
 pub(crate) const DIFFERS: &str = "this node's state differs from that of nodes";
 
 /// Compares until it finds that this node must stop, and stops it.
@@ -53,10 +53,10 @@ pub(crate) async fn run<C: Types, D: StateDisk, P: Calls>(
     }
 }
 
-/// What this node has found out by comparing.
+/// The results of this node's comparisons.
 struct Comparison {
     id: NodeId,
-    /// Up to here all is known.
+    /// Indexes up to this one are decided.
     judged: u64,
     dispute: Option<Dispute>,
 }
@@ -64,13 +64,13 @@ struct Comparison {
 /// A difference that no majority has decided.
 struct Dispute {
     index: u64,
-    /// Who has another hash there.
+    /// The nodes with another hash at this index.
     with: Vec<NodeId>,
     comparisons: u32,
 }
 
 impl Comparison {
-    /// Compares this node's marks with those of the others. Who is silent has none.
+    /// Compares this node's marks with those of the others. A silent node has none.
     ///
     /// # Errors
     /// Why this node must stop.
@@ -84,15 +84,15 @@ impl Comparison {
                     tracing::error!(
                         index = mark.index,
                         ?nodes,
-                        "another node's state is not the cluster's: it will stop"
+                        "the state of another node differs from the majority's: that node will stop"
                     );
                     self.judge_upto(mark.index);
                 }
                 Verdict::Disputed(nodes) => disputed = disputed.or(Some((mark.index, nodes))),
                 Verdict::IsOdd(nodes) => {
                     return Err(format!(
-                        "{DIFFERS} {nodes:?} at index {}: it must not go on. Keep its \
-                         directory for the makers of Tenure, remove node {} from the cluster and add a new one",
+                        "{DIFFERS} {nodes:?} at index {}: it must not continue. Keep its \
+                         directory for a bug report, remove node {} from the cluster and add a new one",
                         mark.index, self.id
                     ));
                 }
@@ -103,11 +103,11 @@ impl Comparison {
 
     fn judge_upto(&mut self, index: u64) {
         self.judged = self.judged.max(index);
-        // What a majority has at a later index it had before.
+        // A majority that agrees at a later index also agreed before.
         self.dispute = self.dispute.take().filter(|dispute| dispute.index > index);
     }
 
-    /// A dispute stays when the other side falls silent: it may have stopped because of it.
+    /// A dispute remains when the other side falls silent: it may have stopped because of the dispute.
     fn note_dispute(
         &mut self,
         seen: Option<(u64, Vec<NodeId>)>,
@@ -120,15 +120,15 @@ impl Comparison {
         dispute.comparisons += 1;
         let Dispute { index, with, comparisons } = &dispute;
         if *comparisons == 1 {
-            tracing::error!(index, nodes = ?with, "nodes have another state than this one, and no majority says whose is right");
+            tracing::error!(index, nodes = ?with, "the state of other nodes differs from this one's, and no majority decides which is right");
         }
         if *comparisons >= OPEN_COMPARISONS {
             let silent: Vec<_> = others.iter().map(|(node, _)| node).filter(|node| !with.contains(node)).collect();
             return Err(format!(
-                "{DIFFERS} {with:?} at index {index}, and nodes {silent:?} did not say \
-                 theirs: nobody knows whose is right, so it must not go on. Keep the directories of all nodes. Start nodes \
-                 {silent:?} first, then nodes {with:?} and this one: the odd one stops again, and is the one to replace. If \
-                 nodes {silent:?} are lost, restore the newest backup from before that index"
+                "{DIFFERS} {with:?} at index {index}, and nodes {silent:?} did not report \
+                 theirs: it is unknown which state is right, so this node must not continue. Keep the directories of all nodes. \
+                 Start nodes {silent:?} first, then nodes {with:?} and this one: the wrong one stops again; replace it. If nodes \
+                 {silent:?} are lost, restore the newest backup from before that index"
             ));
         }
         self.dispute = Some(dispute);
@@ -138,15 +138,15 @@ impl Comparison {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Everyone has this hash.
+    /// All nodes have this hash.
     Agreed,
-    /// Nobody has another one; some have not answered, or are not that far.
+    /// No node has another hash; some have not answered, or have not reached the index.
     Open,
-    /// These have another one, and so many are silent that either may be the majority's.
+    /// These nodes have another hash, and with the silent nodes either hash may have the majority.
     Disputed(Vec<NodeId>),
-    /// A majority has this hash, these do not.
+    /// A majority has this hash; these nodes do not.
     OthersDiffer(Vec<NodeId>),
-    /// Even if all who are silent had it, this hash would have no majority.
+    /// This hash has no majority, even if all silent nodes had it.
     IsOdd(Vec<NodeId>),
 }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_odd_one_out_stops_and_the_majority_goes_on() {
+    fn a_node_that_differs_from_the_majority_stops() {
         assert_eq!(verdict(7, &[Some(7), Some(7)]), Verdict::Agreed);
         assert_eq!(verdict(8, &[Some(7), Some(7)]), Verdict::IsOdd(vec![2, 3]));
         assert_eq!(verdict(7, &[Some(7), Some(8)]), Verdict::OthersDiffer(vec![3]));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_not_held_against_anyone() {
+    fn silent_nodes_count_for_neither_side() {
         assert_eq!(verdict(7, &[None, None]), Verdict::Open);
         assert_eq!(verdict(7, &[Some(8), None]), Verdict::Disputed(vec![2]));
         assert_eq!(verdict(7, &[Some(7), None]), Verdict::Open);
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(verdict(7, &[Some(8), Some(8), Some(8), None]), Verdict::IsOdd(vec![2, 3, 4]));
     }
 
-    /// Node 1, whose hash is 7, compares again and again. Says after how many comparisons it stops, and why.
+    /// Node 1, with hash 7, compares repeatedly. Returns after how many comparisons it stops, and why.
     fn stops(rounds: &[[Option<u128>; 2]]) -> Option<(usize, String)> {
         let mut comparison = Comparison { id: 1, judged: 0, dispute: None };
         rounds.iter().enumerate().find_map(|(round, others)| {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_stays_open_stops_this_node_and_says_whom_to_ask() {
+    fn an_undecided_difference_stops_this_node_and_names_the_nodes_to_start() {
         let (after, why) = stops(&[[Some(8), None]; 100]).unwrap();
         assert_eq!(after, 6);
         assert!(why.contains("differs from that of nodes [2] at index 1024"), "{why}");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_is_decided_in_time_stops_the_odd_one_only() {
+    fn a_difference_that_is_decided_in_time_stops_only_the_wrong_node() {
         let open = vec![[Some(8), None]; 5];
         assert_eq!(stops(&[open.clone(), vec![[Some(8), Some(7)]; 100]].concat()), None);
         let (after, why) = stops(&[open, vec![[Some(8), Some(8)]]].concat()).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_with_one_that_was_removed_is_over() {
+    fn a_difference_with_a_removed_node_is_dropped() {
         let mut comparison = Comparison { id: 1, judged: 0, dispute: None };
         let own = [mark(1_024, 7)];
         for _ in 0..5 {

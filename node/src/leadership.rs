@@ -1,4 +1,4 @@
-//! Whether this node leads, and whom it knows: its clock starts and ends with the first, its calls go by the second.
+//! Follows Raft's role and membership: starts and stops the clock with leadership, and updates the members for calls.
 
 use crate::calls::Calls;
 use crate::clock::Clock;
@@ -40,7 +40,7 @@ pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
             known = nodes;
         }
         if state.is_leader() && vote.is_committed() {
-            // The state's time first: what passes between the two readings is charged to nobody.
+            // The state's time first: time between the two readings is not charged to holders.
             let base = hub.current().now;
             clock.begin(*vote.leader_id(), base, C::now());
         } else {
@@ -69,8 +69,8 @@ pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
     }
 }
 
-/// Up to which moment, at most `now`, a quorum backs this leader. It is the moment from which on Raft refuses writes:
-/// holders cannot renew after it. `None` until a quorum has answered.
+/// The moment, at most `now`, up to which a quorum backs this leader. After it Raft refuses writes, so holders cannot renew.
+/// `None` until a quorum has answered.
 pub(crate) fn backed_until<C: Types, D: StateDisk>(
     raft: &Raft<C, Machine<C, D>>,
     leader_lease: Duration,
@@ -85,7 +85,7 @@ pub(crate) fn backed_until<C: Types, D: StateDisk>(
     metrics.last_quorum_acked.map(|acked| now.min(acked.into_inner() + leader_lease))
 }
 
-/// Who leads, as far as this node knows, and where it is.
+/// The leader and its address, as far as this node knows.
 pub(crate) fn known_leader<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<(NodeId, Member)> {
     let metrics = raft.server_metrics();
     let metrics = metrics.borrow_watched();
@@ -93,11 +93,10 @@ pub(crate) fn known_leader<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>
     Some((leader, metrics.membership_config.get_node(&leader)?.clone()))
 }
 
-/// Raft's metrics tell of a disk that failed, but not of a panic: without this a node would stay, lead nobody and
-/// never end.
+/// Raft's metrics report a failed disk, but not a panic: without this check a node would keep running without Raft.
 async fn ended_by_itself<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<String> {
     match raft.with_raft_state(|_| ()).await {
         Ok(()) | Err(Fatal::Stopped) => None,
-        Err(fatal) => Some(format!("Raft has ended: {fatal}. What this node said before tells more; start it again")),
+        Err(fatal) => Some(format!("Raft has ended: {fatal}. Earlier log lines say more; restart this node")),
     }
 }

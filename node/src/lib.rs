@@ -1,6 +1,6 @@
-//! A node of a Tenure cluster: it orders commands by Raft, stamps time on them, and answers those who asked.
+//! A node of a Tenure cluster: it orders commands by Raft, stamps them with the time, and answers callers.
 //!
-//! It decides nothing about who holds what: that is [`lease::State::apply`]'s alone.
+//! It does not decide about leases: only [`lease::State::apply`] does.
 
 pub mod admin;
 pub mod admission;

@@ -1,8 +1,8 @@
-//! Snapshots are taken, and the log is purged, by bytes and by entries: decision 0022. Openraft itself only counts entries,
-//! and purges nothing here.
+//! Takes snapshots and purges the log by bytes and by entries: decision 0022. Openraft itself only counts entries, and is
+//! configured not to purge.
 //!
 //! After each snapshot a node keeps as many of the newest entries as its limits allow. A leader keeps more for a member that
-//! lacks some, up to a limit, and then sends that member a snapshot. While disk space is low less is kept.
+//! lacks some, up to a limit; beyond it that member gets a snapshot. While disk space is low, less is kept.
 
 use crate::disk_space::DiskSpace;
 use crate::metrics::bytes_in;
@@ -15,27 +15,28 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// For a member that lacks entries a leader keeps so many times as much.
+/// For a member that lacks entries, a leader keeps this many times as much.
 const KEPT_FOR_OTHERS: u64 = 4;
-/// Nothing is purged for less than such a part of what is kept, but after a snapshot: each purge leaves a mark that reads pass.
+/// A purge must gain at least the kept bytes divided by this, except after a snapshot: each purge leaves a tombstone that
+/// slows down reads.
 const PURGE_PARTS: u64 = 8;
-/// The files of the log may take twice what its entries do, and this.
+/// The files of the log may take twice the size of its entries, plus this.
 const SLACK_BYTES: u64 = 256 * 1024 * 1024;
 const SLACK_BYTES_LOW: u64 = 8 * 1024 * 1024;
-/// Between two rewritings of the log's files.
+/// Time between two rewrites of the log's files.
 const RECLAIM_EVERY: Duration = Duration::from_secs(10);
-/// While disk space is low snapshots are taken at this part of what they are taken after otherwise, and at least this often: an
-/// older one holds files that the state has rewritten.
+/// While disk space is low, snapshots are taken after the usual bytes divided by this, and at least this often: an old
+/// snapshot holds files that the state has rewritten.
 const SNAPSHOT_PARTS_LOW: u64 = 16;
 const SNAPSHOT_EVERY_LOW: Duration = Duration::from_secs(60);
 
-/// How far things are, in indexes. What there is nothing of is 0.
+/// The current indexes; 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     snapshot: u64,
     applied: u64,
     purged: u64,
-    /// The last entry that every member has; only a leader knows.
+    /// The last entry that every member has; only a leader knows it.
     behind: Option<u64>,
 }
 
@@ -54,7 +55,7 @@ impl Seen {
     }
 }
 
-/// Until the node stops.
+/// Runs until the node stops.
 pub(crate) async fn run(node: TokioNode, log: LogMonitor, settings: RaftSettings, folder: PathBuf) {
     let disk: DiskSpace = node.disk_space().clone();
     let (mut purged_at, mut reclaimed, mut taken) = (0, Instant::now(), Instant::now());
@@ -75,7 +76,7 @@ pub(crate) async fn run(node: TokioNode, log: LogMonitor, settings: RaftSettings
         let gain = log.bytes_of(seen.purged..upto.saturating_add(1));
         let is_due = is_low || seen.snapshot > purged_at || gain > settings.bytes_kept / PURGE_PARTS;
         if upto > seen.purged && gain > 0 && is_due {
-            // Openraft does not purge what it is sending to a member. One that is slow must not keep it from doing so.
+            // Openraft does not purge entries that it is sending to a member. A slow member must not prevent the purge.
             node.calls().cut_off_upto(at_least);
             if node.raft().trigger().purge_log(upto).await.is_err() {
                 return;
@@ -91,21 +92,21 @@ pub(crate) async fn run(node: TokioNode, log: LogMonitor, settings: RaftSettings
                 if used > allowed { log.reclaim() } else { Ok(()) }
             };
             if let Ok(Err(error)) = tokio::task::spawn_blocking(reclaiming).await {
-                tracing::warn!(%error, "the space of purged entries was not given back; trying again later");
+                tracing::warn!(%error, "could not reclaim the space of purged entries; retrying later");
             }
         }
     }
 }
 
-/// The last entries that go.
+/// The last entries to purge.
 struct Purge {
     upto: u64,
-    /// Whoever lacks them.
+    /// Purged even if a member lacks them.
     at_least: u64,
 }
 
 impl Purge {
-    /// `first_kept` says which entry is the first if so many bytes are kept.
+    /// `first_kept` returns the first entry to keep for a number of kept bytes.
     fn of(seen: &Seen, settings: &RaftSettings, is_low: bool, first_kept: impl Fn(u64) -> u64) -> Self {
         let kept = settings.bytes_kept;
         let (wanted, most) = if is_low { (0, kept) } else { (kept, kept.saturating_mul(KEPT_FOR_OTHERS)) };

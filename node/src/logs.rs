@@ -1,4 +1,4 @@
-//! What the daemon says of itself: lines on standard error and, if asked for, spans to a collector.
+//! Log lines on standard error and, if configured, spans to a collector.
 
 use crate::config::LogFormat;
 use crate::otlp::{Endpoint, Exporter};
@@ -8,24 +8,24 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
-/// Our own lines; of the libraries only what went wrong. `RUST_LOG` says otherwise. Raft's handle tells only of calls to
-/// a Raft that has ended, at every stop: why it ended is told by what ended it.
+/// The default filter: info for our own lines, warnings and errors of libraries. `RUST_LOG` overrides it. Raft's handle
+/// logs only calls to a Raft that has ended, at every stop; the cause is logged elsewhere.
 const USUAL: &str = "warn,node=info,tenured=info,openraft=error,openraft::raft::raft_inner=off";
 
-/// Kept until the process ends.
+/// The log output and the span exporter. Keep it until the process ends.
 #[derive(Debug)]
-#[must_use = "what is left of the spans is sent when it is stopped"]
+#[must_use = "the remaining spans are sent when it is stopped"]
 pub struct Logs {
     exporter: Option<Exporter>,
 }
 
 impl Logs {
-    /// For the whole process, so once.
+    /// Sets up logging for the whole process, so call it once.
     ///
     /// # Errors
-    /// When it was done before, or the export cannot be set up.
+    /// When it was called before, or the export cannot be set up.
     pub fn start(format: LogFormat, spans: Option<&Endpoint>, node: NodeId) -> Result<Self, String> {
-        // Colours are for people: a file or a journal gets the words alone.
+        // Colours only on a terminal, not in a file or journal.
         let words =
             tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
         let words = match format {
@@ -41,7 +41,7 @@ impl Logs {
         Ok(Self { exporter })
     }
 
-    /// Sends what is left. Takes as long as the collector does, within limits.
+    /// Sends the remaining spans. Waits for the collector, up to a limit.
     pub fn stop(self) {
         if let Some(exporter) = self.exporter {
             exporter.stop();

@@ -1,20 +1,20 @@
-//! How many files and sockets this process may open, and how they are shared out.
+//! The limit of open files and sockets of this process, and how it is divided.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What the databases open at most (512 for the state, 256 for the log), and what snapshots, backups and the runtime do.
+/// Files of the databases (at most 512 for the state and 256 for the log), snapshots, backups and the runtime.
 const OF_NODE: u64 = 896;
-/// Connections of other nodes, those included that were lost and are not known to be.
+/// Connections from other nodes, including lost ones that are not detected yet.
 const OF_PEERS: u64 = 640;
 
-/// Raises the process's soft limit to the hard one, and answers what it may open then.
+/// Raises the process's soft limit to the hard one, and returns the new limit.
 ///
-/// A limit that cannot be raised stays: the node shares out what there is.
+/// If the limit cannot be raised, the node works with the current one.
 #[must_use]
 pub fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let count = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    // A hard limit may be above what the system lets any process have.
+    // The hard limit may be above the system's maximum for a process.
     for wanted in [limit.maximum, Some(1 << 20), Some(1 << 16), Some(10_240)] {
         let raised = Rlimit { current: wanted, maximum: limit.maximum };
         if count(wanted) > count(limit.current) && setrlimit(Resource::Nofile, raised).is_ok() {
@@ -27,9 +27,9 @@ pub fn raise() -> u64 {
 /// How many connections fit into a limit of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Of callers, if there were no other bound.
+    /// Connections from callers, without regard to other limits.
     pub callers: usize,
-    /// Of other nodes.
+    /// Connections from other nodes.
     pub peers: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Places for connections. When all are taken, the connection that has longest shown no credential gives its place up:
-//! whoever connects and says nothing keeps nobody out.
+//! Limits the number of connections. When all places are taken, the oldest connection without a valid credential loses its
+//! place, so that silent connections cannot keep others out.
 
 use crate::edge::unsent::OfOneConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// A connection that was told to go is gone after microseconds. If it is not, the new one is turned away.
+/// An evicted connection closes within microseconds. If it does not, the new one is rejected.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Clones are the same places.
+/// The places for connections. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Places(Arc<Inner>);
 
@@ -29,15 +29,15 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Taken {
     next: u64,
-    /// Connections of each address that has any.
+    /// Number of connections of each address that has any.
     by_address: BTreeMap<IpAddr, usize>,
-    /// Those that have shown no credential, the oldest first, each with the word to go.
+    /// Connections without a credential, oldest first, each with the token that evicts it.
     newcomers: BTreeMap<u64, (IpAddr, CancellationToken)>,
     newcomers_of: BTreeSet<(IpAddr, u64)>,
 }
 
 impl Places {
-    /// So many in all, and so many of one IPv4 address or one IPv6 network of 64 bits.
+    /// `max` places in total, and `address_max` for one IPv4 address or one IPv6 /64 network.
     pub(crate) fn new(max: usize, address_max: usize) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         let free = Arc::new(Semaphore::new(max));
@@ -48,8 +48,8 @@ impl Places {
         self.0.max - self.0.free.available_permits()
     }
 
-    /// A place for a connection, if need be that of the oldest newcomer: of the same address when that has its share.
-    /// None: all are taken by connections that have shown a credential.
+    /// Takes a place for a connection, if necessary from the oldest newcomer: from one of the same address if that address
+    /// has its share. None: all are taken by connections that have shown a credential.
     pub(crate) async fn take(&self, address: IpAddr) -> Option<Place> {
         let address = network(address);
         let is_at_share = self.0.lock().by_address.get(&address).copied().unwrap_or(0) >= self.0.address_max;
@@ -87,7 +87,8 @@ impl Inner {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the oldest newcomer, of this address or of any, to go. Its share is free at once, its place when it is gone.
+    /// Evicts the oldest newcomer, of this address or of any. It stops being a newcomer at once; its place is free when it
+    /// is closed.
     fn evict(&self, of: Option<IpAddr>) -> bool {
         let mut taken = self.lock();
         let no = match of {
@@ -108,15 +109,15 @@ impl Taken {
     }
 }
 
-/// Given back when it is dropped.
+/// A place for one connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place(Arc<Held>);
 
-/// The connection that a request came by: in the extensions of every request. Keeps no place taken.
+/// The connection of a request, in the extensions of every request. It does not keep the place taken.
 #[derive(Clone, Debug)]
 pub(crate) struct OfConnection {
     held: Weak<Held>,
-    /// Bytes of its answers that are not sent.
+    /// Bytes of its answers that are not sent yet.
     pub(crate) unsent: OfOneConnection,
 }
 
@@ -145,7 +146,7 @@ struct Held {
 
 impl Held {
     fn is_known(&self) {
-        // Each request of a connection says so again; only the first has to be heard.
+        // Every request of the connection calls this; only the first call has an effect.
         if !self.is_known.swap(true, Ordering::Relaxed) {
             self.places.lock().forget(self.no);
         }
@@ -161,7 +162,7 @@ impl Place {
         OfConnection { held: Arc::downgrade(&self.0), unsent: OfOneConnection::default() }
     }
 
-    /// Its place is wanted by another.
+    /// Returns when another connection needs this place.
     pub(crate) async fn evicted(&self) {
         self.0.evicted.cancelled().await;
     }
@@ -180,7 +181,7 @@ impl Drop for Held {
     }
 }
 
-/// Who has one address of IPv6 has 2^64 of them.
+/// The IPv4 address or the IPv6 /64 network: a caller with one IPv6 address usually has the 2^64 of its network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -196,13 +197,13 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Holds a place until it is told to go.
+    /// Holds a place until it is evicted.
     fn hold(place: Place) -> tokio::task::JoinHandle<()> {
         tokio::spawn(async move { place.evicted().await })
     }
 
     #[tokio::test]
-    async fn the_oldest_newcomer_goes_and_one_that_is_known_stays() {
+    async fn the_oldest_newcomer_is_evicted_and_known_connections_stay() {
         let places = Places::new(2, 2);
         let known = places.take(at("10.0.0.1")).await.unwrap();
         known.is_known();

@@ -1,4 +1,4 @@
-//! Old events leave this node's disk. Each node drops its own: nothing that is applied reads them.
+//! Deletes old events from this node's disk. Each node deletes its own: apply never reads them.
 
 use crate::service::TokioNode;
 use lease::numbers::{SpaceNo, Wall};
@@ -7,17 +7,17 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Events looked at in one step: some milliseconds of disk.
+/// Events that one step reads: some milliseconds of disk time.
 const STEP: usize = 10_000;
-/// Ages are counted in whole ones of these, so that a busy space leaves one deletion in an hour, not one in a minute: many
-/// of them make reading slow.
+/// Cutoffs are rounded down to this, so that a busy space gets one range deletion per hour instead of one per minute: many
+/// of them make reads slow.
 const GRAIN: Duration = Duration::from_secs(60 * 60);
 
-/// Drops events that are older than this, for ever.
+/// Deletes events that are older than this, for ever.
 pub(crate) async fn run(node: TokioNode, kept_for: Duration) {
     loop {
         if let Err(error) = drop_old(&node, kept_for).await {
-            tracing::warn!(%error, "old events could not be dropped; trying again later");
+            tracing::warn!(%error, "could not delete old events; retrying later");
         }
         sleep(LOOK_EVERY).await;
     }
@@ -37,8 +37,8 @@ async fn drop_old(node: &TokioNode, kept_for: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Events from before this are old. `now` is the earlier of this node's clock and what the cluster's entries say: one
-/// clock that is ahead must not cost anyone the events.
+/// The time before which events are old. `now` is the earlier of this node's clock and the newest time in the cluster's
+/// entries, so that one clock that is ahead does not delete events early.
 fn cutoff(now: Wall, kept_for: Duration) -> Option<Wall> {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let cutoff = now.0.checked_sub(millis(kept_for))?;
@@ -52,7 +52,7 @@ mod tests {
     const HOUR: u64 = 60 * 60 * 1_000;
 
     #[test]
-    fn events_are_kept_at_least_as_long_as_said_and_at_most_an_hour_longer() {
+    fn events_are_kept_at_least_as_long_as_configured_and_at_most_an_hour_longer() {
         let day = Duration::from_secs(24 * 60 * 60);
         assert_eq!(cutoff(Wall(100 * HOUR), day), Some(Wall(76 * HOUR)));
         assert_eq!(cutoff(Wall(101 * HOUR - 1), day), Some(Wall(76 * HOUR)));

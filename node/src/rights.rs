@@ -1,8 +1,8 @@
-//! What a caller has no right to is answered here, before it is proposed, so that it never enters the log. Which right
-//! a command needs and how its lack is refused is the word of [`lease::rights`]; apply asks it again.
+//! Refuses commands without the needed right before they are proposed, so that they never enter the log. [`lease::rights`]
+//! decides which right a command needs and how it is refused; apply checks it again.
 //!
-//! A refusal is never given from a state that may be old: whoever seems to lack a right is looked at again after a
-//! linearizable read. What passes by an old state is only looked at once more, by apply.
+//! A refusal never comes from a stale state: if a right seems to be missing, it is checked again after a linearizable read.
+//! A command that passes on a stale state is still checked by apply.
 
 use crate::calls::Calls;
 use crate::node::Node;
@@ -14,7 +14,7 @@ use raft_store::state::disk::StateDisk;
 use std::time::Duration;
 
 impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
-    /// As [`Node::submit`], of requests whose callers' roles do not reach everywhere.
+    /// Like [`Node::submit`], for requests of callers whose roles are limited to some queues or spaces.
     pub(crate) async fn submit_with_rights(
         &self,
         requests: Vec<Request>,
@@ -34,7 +34,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             requests.iter().map(foresee).collect()
         })?;
         if foreseen.iter().any(|foreseen| matches!(foreseen, Some(Foreseen::InDoubt(_)))) {
-            let why = "the caller has no right to this; an attempt before this one may have had it";
+            let why = "the caller has no right to this; an earlier attempt may have had it";
             return Err(NoOutcome::InDoubt(why.into()));
         }
         let pairs = requests.into_iter().zip(&foreseen);

@@ -1,4 +1,4 @@
-//! Raising the rules that the cluster works under: only when every member's build knows them.
+//! Raises the cluster's rules version, only when every member's build knows it.
 
 use crate::calls::Calls;
 use crate::members::ChangeError;
@@ -13,13 +13,13 @@ use std::time::Duration;
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
-    /// Asks every member whether it can follow, and proposes this request, which raises the rules, if all can.
+    /// Asks every member whether it knows the new rules, and if all do, proposes this request, which raises the version.
     ///
     /// # Errors
-    /// When this node does not lead, or a member cannot follow or did not say that it can: each is named.
+    /// When this node does not lead, or members do not know the rules or did not answer; the error names them.
     pub async fn raise_rules(&self, request: Request, within: Duration) -> Result<Outcome, ChangeError> {
         let Command::RaiseRules { version } = request.command else {
-            return Err(ChangeError::Refused("the request raises no rules".into()));
+            return Err(ChangeError::Refused("the request does not raise the rules".into()));
         };
         if self.leader() != Some(self.id()) {
             return Err(ChangeError::NotLeader(self.leader()));
@@ -29,15 +29,15 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         if !behind.is_empty() {
             let names: Vec<String> = behind.iter().map(|(id, known)| name(*id, *known)).collect();
             return Err(ChangeError::Refused(format!(
-                "the rules stay as they are, because not every member can follow rules {version}: {}. Upgrade or remove \
-                 them, then repeat it",
+                "the rules stay as they are, because not every member knows rules {version}: {}. Upgrade or remove them, then \
+                 repeat it",
                 names.join(", ")
             )));
         }
         if self.membership() != asked {
-            return Err(ChangeError::Refused("the members changed while they were asked: repeat it".into()));
+            return Err(ChangeError::Refused("the membership changed during the check: repeat it".into()));
         }
-        // Here or nowhere: what another leader knows of its members was not asked.
+        // Only on this node: another leader may have other members, which were not asked.
         match self.proposer().submit_here(vec![request], within).await {
             Ok(mut outcomes) => {
                 outcomes.pop().ok_or_else(|| ChangeError::Unknown("an answer without an outcome".into()))
@@ -50,12 +50,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// Which members' builds do not know these rules, or did not say. Empty: the rules may be raised.
+    /// The members whose builds do not know these rules, or that did not answer. Empty: the rules may be raised.
     pub async fn cannot_follow(&self, version: u32) -> Vec<NodeId> {
         self.behind(version).await.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// With what each of them knows. Silence is no consent.
+    /// The members that do not know these rules, each with the version that it knows. A silent member is included.
     async fn behind(&self, version: u32) -> Vec<(NodeId, Option<u32>)> {
         let membership = self.membership();
         let asking = membership.nodes().map(|(id, member)| async move {
@@ -74,7 +74,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
 
 fn name(id: NodeId, known: Option<u32>) -> String {
     match known {
-        Some(known) => format!("node {id} knows up to {known}"),
+        Some(known) => format!("node {id} knows rules up to {known}"),
         None => format!("node {id} did not answer"),
     }
 }

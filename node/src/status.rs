@@ -1,4 +1,4 @@
-//! How a running node and its cluster are, asked from outside of it.
+//! Asks a running node for its status and the cluster's, from another process.
 
 use crate::peers::connection::Peers;
 use crate::peers::tls::PeerTls;
@@ -11,22 +11,22 @@ use std::time::Duration;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks the node that listens for others there.
+/// Asks the node that listens for other nodes at this address.
 ///
 /// # Errors
 /// When it does not answer.
 pub async fn ask(at: &str, tls: Option<PeerTls>) -> Result<StatusReply, PeerError> {
-    // Nobody's number: the one who asks is no node.
+    // Node id 0, because the process that asks is not a node.
     let nobody =
         Identity { group: Group::default(), cluster: None, node: 0, instance: 0, rules_version: RULES_VERSION };
     match Peers::new(nobody, tls).ask_address(at, NodeQuestion::Status, ANSWER_WITHIN).await? {
         NodeReply::Status(status) => Ok(status),
         NodeReply::Refused { why } => Err(PeerError::Refused { why }),
-        other => Err(PeerError::Refused { why: format!("it answered {other:?}") }),
+        other => Err(PeerError::Refused { why: format!("unexpected answer: {other:?}") }),
     }
 }
 
-/// For people.
+/// Formats a status as text.
 #[must_use]
 pub fn describe(status: &StatusReply) -> String {
     let role = match status.role {

@@ -1,8 +1,8 @@
-//! What happens often is not logged each time, but how often it happened.
+//! Limits repeated log lines: logs at intervals, with the number of occurrences.
 
 use std::time::{Duration, Instant};
 
-/// Between two lines about the same thing.
+/// Time between two lines about the same thing.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// One kind of line in the log.
@@ -13,7 +13,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Calls `say` with the times that it was called since the last line, if a line is due.
+    /// Calls `say` with the number of occurrences since the last line, if the next line is due.
     pub(crate) fn say(&mut self, say: impl FnOnce(u64)) {
         self.say_at(Instant::now(), say);
     }

@@ -1,5 +1,5 @@
-//! The leader moves time when nothing else does: at the next deadline, and often enough that a new leader's clock
-//! starts from a recent time. With nothing alive it writes nothing; followers never propose a tick.
+//! The leader advances the time when no command does: at the next deadline, and often enough that a new leader's clock
+//! starts from a recent time. Without leases and deadlines it writes nothing; followers never propose a tick.
 
 use crate::clock::{Clock, OBSERVED_EVERY};
 use crate::hub::Hub;
@@ -11,9 +11,10 @@ use raft_store::state::Progress;
 use raft_store::types::Types;
 use std::sync::Arc;
 
-/// While a lease is alive an entry moves time at least so often: a new leader charges holders no more than this.
+/// While a lease is alive, an entry advances the time at least this often: a change of leader extends leases by at most
+/// this.
 const WITH_LEASES: Span = Span::secs(1);
-/// While only other deadlines are.
+/// The same interval while there are only other deadlines.
 const WITHOUT_LEASES: Span = Span::secs(60);
 
 /// Observes the clock and ticks, for ever.
@@ -28,10 +29,10 @@ pub(crate) async fn run<C: Types>(
         if let Some(stamp) = clock.observe(now)
             && is_due(hub.current(), stamp.at, wall())
         {
-            // Unknown or unavailable: a later round sees whether it is still due. At once would be a loop that never rests.
+            // If it is unknown or unavailable, a later round checks again. Retrying at once would be a busy loop.
             let is_applied = proposer.tick().await.is_ok();
             if is_applied && hub.current().deadlines.time.is_some_and(|time| time <= hub.current().now) {
-                // One entry did not work off all that was due.
+                // One entry did not process all deadlines that have passed.
                 continue;
             }
         }
@@ -61,9 +62,9 @@ mod tests {
         Progress { now: Time(now), deadlines, has_leases, ..Progress::default() }
     }
 
-    /// A node that stops takes no tick any more, whatever is due: its timer must rest, or it could not be ended.
+    /// A stopping node accepts no tick, whatever is due: its timer must sleep between attempts, or it could not be ended.
     #[test]
-    fn a_tick_that_is_not_taken_is_not_tried_again_without_a_rest() {
+    fn a_refused_tick_is_not_retried_without_a_pause() {
         let (sender, ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -80,12 +81,12 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_alive_nothing_is_written() {
+    fn without_leases_and_deadlines_nothing_is_written() {
         assert!(!is_due(progress(0, None, None, false), Time(1_000_000), Wall(1_000_000)));
     }
 
     #[test]
-    fn a_deadline_is_met_in_either_time() {
+    fn deadlines_in_cluster_time_and_in_wall_time_are_met() {
         assert!(!is_due(progress(0, Some(500), None, false), Time(499), Wall(0)));
         assert!(is_due(progress(0, Some(500), None, false), Time(500), Wall(0)));
         assert!(!is_due(progress(0, None, Some(500), false), Time(0), Wall(499)));
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn time_moves_every_second_while_a_lease_is_alive_and_every_minute_otherwise() {
+    fn time_advances_every_second_while_a_lease_is_alive_and_every_minute_otherwise() {
         assert!(!is_due(progress(10_000, Some(90_000), None, true), Time(10_999), Wall(0)));
         assert!(is_due(progress(10_000, Some(90_000), None, true), Time(11_000), Wall(0)));
         assert!(!is_due(progress(10_000, Some(90_000), None, false), Time(69_999), Wall(0)));

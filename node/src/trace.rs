@@ -1,8 +1,8 @@
 //! The trace that a request belongs to: W3C's `traceparent`, and the span under which the request is logged.
 //!
-//! A request that carries a `traceparent` keeps its trace; any other begins one of its own. The trace id stands on
-//! every log line of the request, so what a caller saw can be found in the log of the node it called. A request that its
-//! caller gave no name is named after its trace, and that name goes wherever the request goes.
+//! A request with a `traceparent` header keeps its trace; any other starts a new trace. The trace id is on every log line
+//! of the request, so that a caller's error can be found in the log of the node that it called. A request without a request
+//! id gets one that contains its trace id, and that id is forwarded with the request.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,20 +14,20 @@ use tracing::field::Empty;
 /// The header's name.
 pub const HEADER: &str = "traceparent";
 
-/// Of which trace a request is.
+/// The trace of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace_id: TraceId,
-    /// The caller's span; none when the trace begins here.
+    /// The caller's span; `None` if the trace begins here.
     parent: Option<SpanId>,
     is_sampled: bool,
 }
 
-/// Never zero.
+/// A trace id, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceId(u128);
 
-/// Never zero.
+/// A span id, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanId(u64);
 
@@ -44,14 +44,14 @@ impl fmt::Display for SpanId {
 }
 
 impl TraceContext {
-    /// The caller's, if its header is one; else a new one.
+    /// The caller's trace if its header is valid; else a new one.
     #[must_use]
     pub fn of(header: Option<&str>) -> Self {
         header.and_then(Self::parse).unwrap_or_else(Self::begin)
     }
 
     /// Strictly as W3C's Trace Context says: `00-<32 hex>-<16 hex>-<2 hex>`, lower case, ids not zero. A later version may
-    /// have more behind a further dash, which is not looked at; version `ff` is none.
+    /// have more after a further dash, which is ignored; version `ff` is invalid.
     #[must_use]
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.splitn(5, '-');
@@ -83,15 +83,15 @@ impl TraceContext {
         self.parent
     }
 
-    /// A name for a request of this trace, like no other: 64 bytes, the most that a request id may have. None: the machine
-    /// gives no random numbers, and a name that comes twice would be taken for a repeat.
+    /// A unique request id that contains the trace id: 64 bytes, the maximum length of a request id. None: the system
+    /// provides no random numbers, and an id that is used twice would be taken for a repeat.
     #[must_use]
     pub fn request_name(&self) -> Option<String> {
         let own = (u128::from(getrandom::u64().ok()?) << 64 | u128::from(getrandom::u64().ok()?)) >> 4;
         Some(format!("{}-{own:031x}", self.trace_id))
     }
 
-    /// What to send on, or back: the same trace, with a span of this node as the parent.
+    /// The header to forward or to return: the same trace, with a span of this node as the parent.
     #[must_use]
     pub fn header(&self) -> String {
         let flags = u8::from(self.is_sampled);
@@ -99,11 +99,11 @@ impl TraceContext {
     }
 }
 
-/// The span of one request of a trace, with the command that it is. Whoever answers it records an `outcome` that is not
-/// [`OK`](crate::metrics::OK): what is recorded is written out at once, and most requests go well. With an export of spans it
-/// is a child of the caller's, unless the caller has said that its trace is not kept.
+/// The span of one request of a trace, with its command. The answering code records `outcome` only if it is not
+/// [`OK`](crate::metrics::OK): recording is formatted at once, and most requests succeed. With span export it is a child of
+/// the caller's span, unless the caller's trace is not sampled.
 ///
-/// The request id is the caller's word: it is written quoted, and never a label of a metric.
+/// The request id comes from the caller: it is written quoted, and is never a label of a metric.
 #[must_use]
 pub fn request_span(context: &TraceContext, request_id: &str, command: Option<&'static str>) -> Span {
     let span = tracing::info_span!(
@@ -125,7 +125,7 @@ pub fn request_span(context: &TraceContext, request_id: &str, command: Option<&'
     span
 }
 
-/// For a span of this node.
+/// A new id for a span of this node.
 pub(crate) fn new_span_id() -> u64 {
     random()
 }
@@ -134,8 +134,8 @@ fn is_hex(byte: u8) -> bool {
     byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)
 }
 
-/// Not zero, and unlike any other of this process or, by its random keys, of another. Without asking the machine each time: that
-/// took a fiftieth of a busy leader.
+/// A number that is not zero, unique in this process and, by its random keys, unlike those of others. It does not ask the
+/// system each time, which took 2% of a busy leader's CPU time.
 fn random() -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_said_of_a_request_carries_its_trace_and_its_id() {
+    fn log_lines_of_a_request_carry_its_trace_and_its_id() {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
@@ -191,11 +191,11 @@ mod tests {
         let said = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         assert!(said.contains(&format!("trace_id={TRACE}")), "{said}");
         assert!(said.contains(r#"request_id="mine\n\u{1b}[2J""#), "{said}");
-        assert_eq!(said.lines().count(), 1, "a caller's word makes no line of its own: {said}");
+        assert_eq!(said.lines().count(), 1, "a request id must not start a new line: {said}");
     }
 
     #[test]
-    fn requests_of_one_trace_are_named_after_it_and_apart() {
+    fn generated_request_ids_contain_the_trace_id_and_are_unique() {
         let context = TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01")).unwrap();
         let names: std::collections::BTreeSet<String> = (0..1_000).map(|_| context.request_name().unwrap()).collect();
         assert_eq!(names.len(), 1_000);
@@ -206,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_may_say_more_and_this_one_may_not() {
+    fn only_a_later_version_may_have_more_fields() {
         assert!(TraceContext::parse(&format!("01-{TRACE}-{PARENT}-01-what-else")).is_some());
         assert!(TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01-what-else")).is_none());
     }
 
     #[test]
-    fn what_is_no_traceparent_begins_a_trace_of_its_own() {
+    fn an_invalid_traceparent_starts_a_new_trace() {
         let zero = "0".repeat(32);
         let upper = TRACE.to_uppercase();
         let wrong = [
