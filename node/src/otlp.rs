@@ -1,7 +1,7 @@
-//! Spans to a collector, by OTLP over HTTP, for those who ask for it.
+//! Exports spans to a collector by OTLP over HTTP, if configured.
 //!
-//! It never keeps a request waiting: spans go into a queue with a bound, a thread of its own sends them, and what a
-//! collector that is away does not take is dropped.
+//! It never delays a request: spans go into a bounded queue, a separate thread sends them, and spans that an unavailable
+//! collector does not accept are dropped.
 
 mod collector;
 mod exporter;
@@ -11,11 +11,11 @@ mod spans;
 pub use exporter::Exporter;
 pub use spans::Spans;
 
-/// Where OTLP/HTTP has its spans.
+/// The path for traces in OTLP/HTTP.
 const TRACES: &str = "/v1/traces";
 const PORT: u16 = 4318;
 
-/// Where the spans go.
+/// The collector that gets the spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub host: String,
@@ -24,15 +24,15 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A collector's base, say `http://127.0.0.1:4318`, or the whole address of its traces.
+    /// Parses a collector's base URL such as `http://127.0.0.1:4318`, or the full URL for its traces.
     ///
     /// # Errors
-    /// With words for who gave it.
+    /// When the URL is invalid; the message is for the operator.
     pub fn parse(url: &str) -> Result<Self, String> {
         if url.starts_with("https://") {
             return Err(
-                "https is not spoken to collectors: run one on this machine, give its http address, and let it \
-                        speak TLS to where the spans are kept"
+                "https is not supported for collectors: run a collector on this machine, give its http URL, and let it \
+                        forward the spans over TLS"
                     .into(),
             );
         }
@@ -40,17 +40,17 @@ impl Endpoint {
         let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
         let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if authority.contains('@') || !is_plain(rest) || path.contains(['?', '#']) {
-            return Err(format!("{url:?} is more than http://host:port/path"));
+            return Err(format!("{url:?} is invalid; write http://host:port/path"));
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
-                (host, port.parse().map_err(|_| format!("{url:?}: {port:?} is no port"))?)
+                (host, port.parse().map_err(|_| format!("{url:?}: {port:?} is not a port number"))?)
             }
             _ => (authority, PORT),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if host.is_empty() {
-            return Err(format!("{url:?} names no host"));
+            return Err(format!("{url:?} has no host"));
         }
         let base = path.trim_end_matches('/');
         let path = match base {
@@ -61,7 +61,7 @@ impl Endpoint {
         Ok(Self { host: host.to_owned(), port, path })
     }
 
-    /// As the host header has it.
+    /// Host and port as in the host header.
     #[must_use]
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_a_collectors_base_or_the_address_of_its_traces() {
+    fn an_endpoint_is_a_collectors_base_url_or_the_url_for_its_traces() {
         let read = |url: &str| Endpoint::parse(url).map(|endpoint| endpoint.authority() + &endpoint.path);
         assert_eq!(read("http://127.0.0.1").unwrap(), "127.0.0.1:4318/v1/traces");
         assert_eq!(read("http://otel:9/").unwrap(), "otel:9/v1/traces");
@@ -85,13 +85,13 @@ mod tests {
         assert_eq!(read("http://[::1]").unwrap(), "[::1]:4318/v1/traces");
         assert_eq!(read("http://otel/tenant/a").unwrap(), "otel:4318/tenant/a/v1/traces");
         for (wrong, why) in [
-            ("https://otel", "https is not spoken"),
+            ("https://otel", "https is not supported"),
             ("otel:4318", "does not begin with http://"),
-            ("http://", "names no host"),
-            ("http://otel:many", "no port"),
-            ("http://me:secret@otel", "more than"),
-            ("http://otel/a b", "more than"),
-            ("http://otel/?a", "more than"),
+            ("http://", "has no host"),
+            ("http://otel:many", "not a port number"),
+            ("http://me:secret@otel", "is invalid"),
+            ("http://otel/a b", "is invalid"),
+            ("http://otel/?a", "is invalid"),
         ] {
             assert!(read(wrong).unwrap_err().contains(why), "{wrong}: {:?}", read(wrong));
         }

@@ -1,10 +1,10 @@
 //! The transport between nodes: framed TCP, with mutual TLS where it is configured.
 //!
-//! It carries what Raft and the nodes say to one another, in order and within bounds, and says of what it could not
-//! carry whether it may have happened. It decides nothing about leases, and trusts nothing that it has not checked.
+//! It carries the messages of Raft and between nodes, in order and with limits; for a message that failed it reports whether
+//! it may have been processed. It decides nothing about leases, and trusts no input that it has not checked.
 //!
 //! A pair of nodes has one connection per [`Purpose`](wire::Purpose), so that a snapshot delays no entry and an entry
-//! no heartbeat. Each begins with a [`Hello`](wire::Hello) in which both sides show who they are.
+//! no heartbeat. Each connection begins with a [`Hello`](wire::Hello), in which both sides identify themselves.
 
 mod append;
 mod calls;
@@ -23,11 +23,11 @@ use std::fmt;
 use std::time::Duration;
 use wire::{Hello, Purpose, Welcome};
 
-/// Who this node is to its peers.
+/// The identity of this node towards its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub group: Group,
-    /// None: of no cluster yet, it wants to join one.
+    /// None: the node belongs to no cluster yet and wants to join one.
     pub cluster: Option<u128>,
     pub node: NodeId,
     pub instance: u64,
@@ -48,17 +48,16 @@ impl Identity {
         }
     }
 
-    /// What this node answers to a hello that it takes.
+    /// This node's answer to an accepted hello.
     ///
     /// # Errors
-    /// When it is of no cluster yet, and so can welcome nobody.
+    /// When this node belongs to no cluster yet.
     pub fn welcome(&self) -> Result<Welcome, String> {
         let cluster = self.cluster.ok_or("this node belongs to no cluster yet")?;
         Ok(Welcome { cluster, node: self.node, instance: self.instance, rules_version: self.rules_version })
     }
 
-    /// Whether it speaks as one of this cluster, or as one that may ask to join it. Says nothing of this cluster to one
-    /// that does not know it.
+    /// Whether the peer states this cluster, or may ask to join it. The message to the peer does not reveal the cluster's id.
     pub(crate) fn check(&self, hello: &Hello) -> Result<(), Refusal> {
         if hello.protocol != wire::PROTOCOL {
             return Err(format!("protocol {}, this node speaks {}", hello.protocol, wire::PROTOCOL).into());
@@ -79,7 +78,7 @@ impl Identity {
         }
     }
 
-    /// Whether a member that says hello has reached the node that it wants.
+    /// Whether the hello of a member has reached the expected node.
     pub(crate) fn check_target(&self, hello: &Hello) -> Result<(), String> {
         match hello.expects {
             Some(expected) if expected != self.node => {
@@ -90,10 +89,10 @@ impl Identity {
     }
 }
 
-/// Why a peer is not let in.
+/// Why a peer is not admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// To the peer. It may be no member: this names neither the cluster nor who belongs to it.
+    /// Sent to the peer. Since it may not be a member, this names neither the cluster nor its members.
     pub told: String,
     /// For this node's log.
     pub detail: Option<String>,
@@ -111,21 +110,21 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a peer gave no answer, and with it whether what was asked may have happened.
+/// Why a question to a peer failed, and whether it may have been processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerError {
     /// It was never sent: it has not happened.
     Unreachable { why: String },
     /// The connection was lost after it was sent: it may have happened.
     Lost { why: String },
-    /// It was sent, and no answer came in time: it may have happened, or happen yet.
+    /// It was sent, and no answer came in time: it may have happened, or may still happen.
     TimedOut { limit: Duration },
-    /// The peer, or this node, would not have it: it has not happened.
+    /// The peer, or this node, refused it: it has not happened.
     Refused { why: String },
 }
 
 impl PeerError {
-    /// Whether what was asked may have happened although nobody said so.
+    /// Whether the question may have been processed although no answer came.
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! A collector, spoken to in plain HTTP/1.1: one request, one connection, no TLS. It keeps its thread waiting.
+//! A collector, reached by plain HTTP/1.1: one request per connection, no TLS. Calls block their thread.
 
 use super::Endpoint;
 use std::io::{self, Read as _, Write as _};
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
-/// From the first byte of a request to the first line of its answer.
+/// Limit from the first byte of a request to the first line of its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// Whoever has a longer first line is no collector.
+/// A server with a longer first line is not a collector.
 const LINE_BYTES_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Collector {
     endpoint: Endpoint,
-    /// Told once, until it is there again.
+    /// Set while the collector is unavailable, so that this is logged once.
     is_away: AtomicBool,
 }
 
@@ -24,11 +24,11 @@ impl Collector {
         Self { endpoint, is_away: AtomicBool::new(false) }
     }
 
-    /// Whether the collector has taken this.
+    /// Sends this and returns whether the collector accepted it.
     pub(super) fn take(&self, body: &[u8]) -> bool {
         let why = match self.send(body) {
             Ok(200..=299) => None,
-            Ok(status) => Some(format!("it answers {status}")),
+            Ok(status) => Some(format!("it answered {status}")),
             Err(error) => Some(error.to_string()),
         };
         let was_away = self.is_away.swap(why.is_some(), Ordering::Relaxed);
@@ -36,12 +36,12 @@ impl Collector {
             && !was_away
         {
             let to = self.endpoint.authority();
-            tracing::warn!(to, why, "a collector does not take spans: they are dropped until it does");
+            tracing::warn!(to, why, "the collector does not accept spans: they are dropped until it does");
         }
         why.is_none()
     }
 
-    /// The status of the answer.
+    /// Returns the status of the answer.
     fn send(&self, body: &[u8]) -> io::Result<u16> {
         let by = Instant::now() + CONNECT_WITHIN + ANSWER_WITHIN;
         let mut connection = self.connect()?;
@@ -69,11 +69,11 @@ impl Collector {
             }
             line.extend_from_slice(&piece[..read]);
         }
-        status(&line).ok_or_else(|| io::Error::other("what answers there speaks no HTTP"))
+        status(&line).ok_or_else(|| io::Error::other("the answer is not HTTP"))
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "its name leads nowhere");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "host name did not resolve");
         for address in (self.endpoint.host.as_str(), self.endpoint.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
                 Ok(connection) => return Ok(connection),

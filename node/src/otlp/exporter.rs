@@ -1,4 +1,4 @@
-//! The thread that sends spans: it gathers what has ended for a while, and sends it in one request.
+//! The thread that sends spans: it gathers ended spans for a while and sends them in one request.
 
 use super::collector::Collector;
 use super::message::{self, Ended};
@@ -8,17 +8,17 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-/// Spans that may wait to be sent. Beyond it they are dropped.
+/// Spans that may wait to be sent. Further ones are dropped.
 const QUEUE: usize = 4_096;
-/// Sent together.
+/// Spans sent in one request.
 const BATCH: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(2);
-/// How soon the thread sees that it is to stop.
+/// How often the thread checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// For what is left when the node stops.
+/// Limit for sending the remaining spans when the node stops.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
-/// Sends spans while it lives; what is left is sent by [`Exporter::stop`].
+/// Sends spans while it lives; [`Exporter::stop`] sends the remaining ones.
 #[derive(Debug)]
 pub struct Exporter {
     queue: SyncSender<Ended>,
@@ -30,7 +30,7 @@ pub struct Exporter {
 
 impl Exporter {
     /// # Errors
-    /// When the system gives no thread. Whether the collector is there is not looked at.
+    /// When the thread cannot be started. The collector is not contacted here.
     pub fn start(endpoint: &Endpoint, node: NodeId) -> io::Result<Self> {
         let (queue, spans) = mpsc::sync_channel(QUEUE);
         let (running, stop) = mpsc::sync_channel(0);
@@ -43,14 +43,14 @@ impl Exporter {
         Ok(Self { queue, running, ended })
     }
 
-    /// Takes up the spans of whoever it is added to.
+    /// The layer that collects the spans of a subscriber.
     #[must_use]
     pub fn layer(&self) -> Spans {
         Spans::new(self.queue.clone())
     }
 
-    /// Sends what is left, if the collector takes it in time. A thread that still waits for the collector then is left
-    /// to the end of the process.
+    /// Sends the remaining spans, if the collector accepts them in time. A thread that still waits for the collector then
+    /// ends with the process.
     pub fn stop(self) {
         drop(self.running);
         if self.ended.recv_timeout(STOP_WITHIN) == Err(RecvTimeoutError::Timeout) {
@@ -94,7 +94,7 @@ impl Sender {
         self.stop.try_recv() == Err(mpsc::TryRecvError::Disconnected)
     }
 
-    /// Taken or not, they are gone; false: the collector did not take them.
+    /// Sends the batch and clears it in any case. Returns false if the collector did not accept it.
     fn send(&self, batch: &mut Vec<Ended>) -> bool {
         if batch.is_empty() {
             return true;

@@ -1,4 +1,4 @@
-//! A span as OTLP has it on the wire: protobuf of `ExportTraceServiceRequest`, as far as a span of ours goes.
+//! Encodes spans for OTLP: protobuf of `ExportTraceServiceRequest`, as far as our spans need it.
 //!
 //! The numbers are those of opentelemetry-proto 1; they never change there.
 
@@ -12,7 +12,7 @@ pub(super) struct Ended {
     pub(super) span_id: u64,
     pub(super) parent: Option<u64>,
     pub(super) name: &'static str,
-    /// It was asked for by a caller, and not by another span of this node.
+    /// It is a caller's request, not a child of another span of this node.
     pub(super) is_request: bool,
     pub(super) began: SystemTime,
     pub(super) ended: SystemTime,
@@ -29,7 +29,7 @@ pub(super) enum Value {
 const INTERNAL: u64 = 1;
 const SERVER: u64 = 2;
 
-/// What a collector is sent.
+/// The body of a request to the collector.
 pub(super) fn request(node: NodeId, spans: &[Ended]) -> Vec<u8> {
     let mut resource = Message::default();
     for (key, value) in [
@@ -92,7 +92,7 @@ fn nanos(at: SystemTime) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The bytes of a message, as far as it is written.
+/// The bytes of a message that were written so far.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -136,7 +136,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_spans_bytes_are_those_that_a_collector_reads() {
+    fn a_span_is_encoded_as_in_the_otlp_protocol() {
         let began = SystemTime::UNIX_EPOCH + Duration::from_nanos(0x0102_0304_0506_0708);
         let span = Ended {
             trace_id: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c,

@@ -1,4 +1,4 @@
-//! Takes up spans as they begin and end: those of a request, which bear a trace's id, and those below one.
+//! Collects spans as they begin and end: request spans, which have a trace id, and their children.
 
 use super::message::{Ended, Value};
 use crate::metrics::OK;
@@ -13,10 +13,10 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Recorded only of what did not go well.
+/// Recorded only for requests that did not succeed.
 const OUTCOME: &str = "outcome";
 
-/// Hands ended spans on, and drops those for which there is no room.
+/// Passes ended spans on, and drops those for which there is no room.
 #[derive(Debug)]
 pub struct Spans {
     queue: SyncSender<Ended>,
@@ -28,7 +28,7 @@ impl Spans {
     }
 }
 
-/// What is known of a span that has not ended.
+/// A span that has not ended.
 struct Open {
     trace_id: u128,
     span_id: u64,
@@ -49,7 +49,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
             let open = extensions.get::<Open>()?;
             Some((open.trace_id, Some(open.span_id), false, open.is_sampled))
         });
-        // One that belongs to no trace is nobody's question.
+        // A span without a trace is not exported.
         let Some((trace_id, parent, is_request, is_sampled)) = above.or(seen.trace_id.map(|id| (id, None, true, true)))
         else {
             return;
@@ -94,7 +94,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
             ended: SystemTime::now(),
             attributes: open.attributes,
         };
-        // No room: dropped, because a request must not wait.
+        // If there is no room, it is dropped, because a request must not wait.
         let _ = self.queue.try_send(ended);
     }
 }
@@ -107,7 +107,7 @@ impl Open {
     }
 }
 
-/// The fields of a span. Those that say where it belongs are not shown again as its attributes.
+/// The fields of a span. Those for its place in the trace are not repeated as attributes.
 #[derive(Default)]
 struct Seen {
     trace_id: Option<u128>,

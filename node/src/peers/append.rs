@@ -1,8 +1,8 @@
 //! Streams of append frames over one connection: frames go out as they come, answers come back in order.
 //!
-//! One task owns the connection, so that a stream that is dropped half-way leaves no half frame behind and the next
-//! one can use the connection. What was sent and is unanswered is bounded, in frames and in bytes. It never matches an
-//! answer to a frame of another stream: each bears the number of its stream.
+//! One task owns the connection, so that a dropped stream leaves no partial frame and the next stream can use the
+//! connection. Unanswered frames are limited in number and in bytes. An answer is never matched to a frame of another
+//! stream: each carries the number of its stream.
 
 use super::PeerError;
 use super::connection::{Connection, Reading, Writing};
@@ -16,17 +16,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Frames that were sent and are unanswered.
 pub(crate) const WINDOW_FRAMES: usize = 64;
-/// Their entries; one frame may be larger.
+/// Bytes of their entries; one frame may be larger.
 const WINDOW_BYTES: usize = 16 * 1024 * 1024;
 
 pub(crate) struct AppendLink {
     frames: mpsc::Sender<AppendFrame>,
     answers: mpsc::Receiver<Result<AppendAnswer, PeerError>>,
-    /// Unanswered, oldest first, of this stream and of those before it.
+    /// Unanswered frames, oldest first, of this stream and of earlier ones.
     sent: VecDeque<Sent>,
     sent_bytes: usize,
     stream: u64,
-    /// When an answer last came, or the first of what is unanswered was sent.
+    /// When the last answer came, or the first unanswered frame was sent.
     progress: Instant,
     _task: AbortOnDropHandle<()>,
 }
@@ -38,7 +38,7 @@ struct Sent {
 
 impl AppendLink {
     pub(crate) fn new(connection: Connection) -> Self {
-        // Wide enough for all that may be unanswered: neither side of it ever waits for the other.
+        // Large enough for all frames that may be unanswered, so neither side ever waits for the other.
         let (frames, to_send) = mpsc::channel(WINDOW_FRAMES);
         let (answered, answers) = mpsc::channel(WINDOW_FRAMES + 1);
         let task = AbortOnDropHandle::new(tokio::spawn(run(connection, to_send, answered)));
@@ -49,7 +49,7 @@ impl AppendLink {
         !self.frames.is_closed()
     }
 
-    /// Begins the next stream; answers to those before it are dropped from here on.
+    /// Begins the next stream; answers to earlier streams are dropped from here on.
     pub(crate) fn begin(&mut self) {
         self.stream += 1;
     }
@@ -62,7 +62,7 @@ impl AppendLink {
         self.progress
     }
 
-    /// Hands a frame of the current stream to the connection, for which there must be room.
+    /// Passes a frame of the current stream to the connection. Requires [`Self::has_room`].
     pub(crate) fn send(&mut self, mut frame: AppendFrame) -> Result<(), PeerError> {
         frame.stream = self.stream;
         let bytes = frame.entries.iter().map(entry_bytes).sum();
@@ -75,14 +75,14 @@ impl AppendLink {
         Ok(())
     }
 
-    /// The next answer; None when it is to a frame of an earlier stream. Safe to drop and to call again.
+    /// The next answer; None if it is to a frame of an earlier stream. Safe to drop and to call again.
     pub(crate) async fn answer(&mut self) -> Result<Option<AppendResult>, PeerError> {
         let answer = self.answers.recv().await.unwrap_or_else(|| Err(PeerError::lost("its task has ended")))?;
         self.settle(&answer)?;
         Ok((answer.stream == self.stream).then_some(answer.result))
     }
 
-    /// Forgets what this answer was to, and what can have no answer any more.
+    /// Removes the frame that this answer is for, and frames that can get no answer any more.
     fn settle(&mut self, answer: &AppendAnswer) -> Result<(), PeerError> {
         self.progress = Instant::now();
         let is_end = !matches!(answer.result, AppendResult::Appended { .. });
@@ -95,11 +95,11 @@ impl AppendLink {
             self.sent_bytes -= first.bytes;
             self.sent.pop_front();
         }
-        if settled { Ok(()) } else { Err(PeerError::lost("an answer to nothing that was sent")) }
+        if settled { Ok(()) } else { Err(PeerError::lost("an answer to a frame that was not sent")) }
     }
 }
 
-/// About what it takes in a frame.
+/// Its approximate size in a frame.
 fn entry_bytes(entry: &EntryRecord) -> usize {
     64 + match &entry.payload {
         PayloadRecord::Lease(blob) => blob.0.len(),
@@ -107,7 +107,7 @@ fn entry_bytes(entry: &EntryRecord) -> usize {
     }
 }
 
-/// Until the connection is lost, which is the last thing it says.
+/// Runs until the connection is lost, and sends that error last.
 async fn run(
     connection: Connection,
     mut frames: mpsc::Receiver<AppendFrame>,
@@ -135,8 +135,8 @@ async fn write(writer: &mut FrameWriter<Writing>, frames: &mut mpsc::Receiver<Ap
             return PeerError::lost(error);
         }
         if let Err(error) = pushed {
-            // The log must not offer so much at once: trying again would fail again.
-            tracing::error!("entries that no frame can carry: {error}");
+            // The log must not return this much at once: a retry would fail again.
+            tracing::error!("entries do not fit into a frame: {error}");
             return PeerError::Refused { why: error.to_string() };
         }
     }
@@ -151,7 +151,7 @@ async fn read(reader: &mut FrameReader<Reading>, answers: &mpsc::Sender<Result<A
                     return PeerError::lost("this node's transport has stopped");
                 }
             }
-            Ok(None) => return PeerError::lost("the peer has closed it"),
+            Ok(None) => return PeerError::lost("the peer closed the connection"),
             Err(error) => {
                 if error.is_rubbish() {
                     tracing::warn!("a connection for entries was closed: {error}");

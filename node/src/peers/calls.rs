@@ -1,8 +1,8 @@
 //! Questions to one peer, many at a time, on one connection.
 //!
-//! One task owns the connection: it makes it when a question comes, writes questions as they come, hands each reply
-//! to who asked, and on a loss fails what was sent. It never sends a question twice, and never one whose asker has
-//! been told that it was not sent.
+//! One task owns the connection: it connects when a question comes, writes questions as they come, passes each reply to its
+//! asker, and after a loss fails all sent questions. It never sends a question twice, and never one that was reported as not
+//! sent.
 
 use super::PeerError;
 use super::connection::{Connection, Dialer, Expected, Reading, Writing};
@@ -16,10 +16,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Unanswered questions to one peer; who asks one more waits for a place.
+/// Unanswered questions to one peer; further ones wait for a place.
 pub(crate) const IN_FLIGHT_MAX: usize = 256;
 
-/// Where to put questions to one peer. Its connection ends with the last clone.
+/// Calls to one peer. The connection ends with the last clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls(Arc<Inner>);
 
@@ -37,10 +37,10 @@ impl Calls {
         Self(Arc::new(Inner { queue, places: Semaphore::new(IN_FLIGHT_MAX), _driver: driver }))
     }
 
-    /// The reply, or whether the question may have been heard.
+    /// Returns the reply, or an error that tells whether the question may have been received.
     pub(crate) async fn ask(&self, question: Question, limit: Duration) -> Result<Reply, PeerError> {
         let deadline = Instant::now() + limit;
-        let busy = || PeerError::unreachable("too many questions to this node wait for their answer");
+        let busy = || PeerError::unreachable("too many unanswered questions to this node");
         let gone = || PeerError::unreachable("this node's transport has stopped");
         let _place = timeout_at(deadline, self.0.places.acquire()).await.map_err(|_| busy())?.map_err(|_| gone())?;
         let stage = Arc::new(Stage::default());
@@ -63,7 +63,7 @@ struct Ask {
     answer: oneshot::Sender<Result<Reply, PeerError>>,
 }
 
-/// Decides between an asker who gives up and the task that is about to send: only one of them can.
+/// Decides between an asker that gives up and the task that is about to send: only one of them wins.
 #[derive(Debug, Default)]
 struct Stage(AtomicU8);
 
@@ -72,12 +72,12 @@ const SENT: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Stage {
-    /// False when its asker has given up: it must not be sent any more.
+    /// Returns false if the asker has given up: then it must not be sent.
     fn send(&self) -> bool {
         self.leave_waiting_for(SENT)
     }
 
-    /// False when it has been sent, or is about to be.
+    /// Returns false if it has been sent or is about to be.
     fn give_up(&self) -> bool {
         self.leave_waiting_for(GIVEN_UP)
     }
@@ -95,7 +95,7 @@ async fn drive(dialer: Dialer, expected: Expected, mut asked: mpsc::Receiver<Ask
         match dialer.connect(&expected, Purpose::Calls).await {
             Ok(connection) => talk(connection, first, &mut asked).await,
             Err(error) => {
-                // An asker that is gone wants no answer.
+                // Sending fails only if the asker is gone.
                 let _ = first.answer.send(Err(error.clone()));
                 while let Ok(ask) = asked.try_recv() {
                     let _ = ask.answer.send(Err(error.clone()));
@@ -107,11 +107,11 @@ async fn drive(dialer: Dialer, expected: Expected, mut asked: mpsc::Receiver<Ask
 
 type InFlight = Mutex<BTreeMap<u64, oneshot::Sender<Result<Reply, PeerError>>>>;
 
-/// Until the connection is lost. What was not sent by then stays in the queue.
+/// Runs until the connection is lost. Questions that were not sent by then stay in the queue.
 async fn talk(connection: Connection, first: Ask, asked: &mut mpsc::Receiver<Ask>) {
     let Connection { mut reader, mut writer } = connection;
     let in_flight = InFlight::default();
-    // Side by side: were replies not read while questions are written, both ends could wait for each other.
+    // Concurrently: if replies were not read while questions are written, both ends could block each other.
     let why = tokio::select! {
         why = write(&mut writer, first, asked, &in_flight) => why,
         why = read(&mut reader, &in_flight) => why,
@@ -132,7 +132,7 @@ async fn write(
     while let Some(ask) = next {
         sequence += 1;
         push(writer, sequence, ask, in_flight);
-        // What waits goes with it.
+        // Questions that already wait are sent together with it.
         while !writer.is_full()
             && let Ok(ask) = asked.try_recv()
         {
@@ -158,7 +158,7 @@ fn push(writer: &mut FrameWriter<Writing>, sequence: u64, ask: Ask, in_flight: &
     }
     let mut in_flight = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
     if in_flight.len() >= IN_FLIGHT_MAX {
-        // Their askers gave up, and the peer may never answer them: at most so many others hold a place.
+        // Remove questions whose askers gave up, since the peer may never answer them. At most this many others are left.
         in_flight.retain(|_, answer| !answer.is_closed());
     }
     in_flight.insert(sequence, answer);
@@ -173,7 +173,7 @@ async fn read(reader: &mut FrameReader<Reading>, in_flight: &InFlight) -> String
                     let _ = answer.send(Ok(reply));
                 }
             }
-            Ok(None) => return "the peer has closed it".to_owned(),
+            Ok(None) => return "the peer closed the connection".to_owned(),
             Err(error) => {
                 if error.is_rubbish() {
                     tracing::warn!("a connection for calls was closed: {error}");

@@ -1,8 +1,8 @@
-//! Connections from this node to its peers: how one is made, who is at its other end, and what may be asked on it.
+//! Connections from this node to its peers: how they are made and authenticated, and the calls over them.
 //!
-//! A connection is handed out only after both sides have shown who they are. [`Peers`] keeps those for calls to each
-//! node, made when they are first needed and again after they were lost; those for entries, heartbeats and snapshots
-//! belong to who sends on them.
+//! A connection is returned only after both sides are authenticated. [`Peers`] keeps the connections for calls to each
+//! node, made when they are first needed and again after a loss; connections for entries, heartbeats and snapshots belong to
+//! their senders.
 
 use super::calls::Calls;
 use super::frame::{FrameReader, FrameWriter};
@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// For all that is needed before the first frame can be sent: name, TCP, TLS, hello.
+/// Limit for everything before the first frame: name lookup, TCP, TLS, hello.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// An idle connection to a machine that is gone ends after 10 + 3 × 5 seconds.
@@ -30,7 +30,7 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 #[cfg(target_os = "linux")]
 const KEEPALIVE_TRIES: u32 = 3;
 
-/// This node, as its peers see it, and the calls it makes to them. Clones share their connections.
+/// This node's identity for its peers, and its calls to them. Clones share the connections.
 #[derive(Clone, Debug)]
 pub struct Peers {
     dialer: Dialer,
@@ -38,14 +38,14 @@ pub struct Peers {
     snapshots_sent: Arc<AtomicU64>,
     /// Entries up to here are no longer sent.
     cut_off: Arc<AtomicU64>,
-    /// As this node now knows them. Empty: nobody has said yet.
+    /// The members, as this node knows them. Empty: not known yet.
     members: Arc<Mutex<BTreeMap<NodeId, Member>>>,
 }
 
-/// With the member to whom each was made: a change of its address or directory makes another.
+/// Each with the member that it was made for: a change of the member's address or directory makes a new one.
 type Lines = BTreeMap<(NodeId, Line), (Member, Calls)>;
 
-/// Two connections for calls to each node: no number or size of what nodes ask each other delays an election.
+/// Two connections for calls to each node, so that calls between nodes never delay an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Line {
     Raft,
@@ -69,10 +69,10 @@ impl Peers {
         &self.dialer.identity
     }
 
-    /// Asks a member, over the connection that all such questions to it share.
+    /// Asks a member, over the shared connection for such questions to it.
     ///
     /// # Errors
-    /// As [`PeerError`] says: whether it may have happened is part of it.
+    /// A [`PeerError`], which tells whether the call may have happened.
     pub async fn ask(
         &self,
         target: NodeId,
@@ -83,10 +83,10 @@ impl Peers {
         node_reply(self.question(target, member, Question::Node(question), limit).await?)
     }
 
-    /// Asks whoever answers at this address, over a connection that is used once: so a node joins.
+    /// Asks the node at this address, over a connection that is used once. A node joins with this.
     ///
     /// # Errors
-    /// As [`PeerError`] says: whether it may have happened is part of it.
+    /// A [`PeerError`], which tells whether the call may have happened.
     pub async fn ask_address(
         &self,
         address: &str,
@@ -97,14 +97,14 @@ impl Peers {
         node_reply(calls.ask(Question::Node(question), limit).await?)
     }
 
-    /// The same node, as one that asks to join: it shows its certificate, and calls itself a member of nothing.
+    /// This node as a node that asks to join: it presents its certificate and states no cluster.
     #[must_use]
     pub fn as_stranger(&self) -> Self {
         let Dialer { identity, tls } = self.dialer.clone();
         Self::new(Identity { cluster: None, ..identity }, tls)
     }
 
-    /// Who belongs to the cluster now. Connections for calls to those who do not are closed.
+    /// Sets the current members. Connections for calls to other nodes are closed.
     pub(crate) fn set_members(&self, members: BTreeMap<NodeId, Member>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.retain(|(node, _), _| members.contains_key(node));
@@ -112,7 +112,7 @@ impl Peers {
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
-    /// Where a member is now, if it is one.
+    /// The current entry of a member, if the node is one.
     pub(crate) fn member(&self, node: NodeId) -> Option<Member> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
     }
@@ -146,13 +146,13 @@ impl Peers {
         self.snapshots_sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many snapshots were sent and installed where they went.
+    /// How many snapshots were sent and then installed by the receiver.
     #[must_use]
     pub fn snapshots_sent(&self) -> u64 {
         self.snapshots_sent.load(Ordering::Relaxed)
     }
 
-    /// Entries up to here are no longer sent to anyone.
+    /// Entries up to here are no longer sent to any node.
     pub(crate) fn cut_off_upto(&self, upto: u64) {
         self.cut_off.fetch_max(upto, Ordering::Relaxed);
     }
@@ -175,7 +175,7 @@ fn node_reply(reply: Reply) -> Result<NodeReply, PeerError> {
     }
 }
 
-/// Whom a connection must lead to.
+/// The node that a connection must lead to.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub address: String,
@@ -185,7 +185,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// An instance of 0 says that it is not known yet.
+    /// An instance of 0 means that it is not known yet.
     pub(crate) fn member(target: NodeId, member: &Member) -> Self {
         let instance = Some(member.instance).filter(|instance| *instance != 0);
         Self { address: member.peer_address.clone(), node: Some(target), instance }
@@ -228,7 +228,7 @@ impl Dialer {
         self.identity.node
     }
 
-    /// A connection on which both sides know each other.
+    /// Makes a connection on which both sides are authenticated.
     pub(crate) async fn connect(&self, expected: &Expected, purpose: Purpose) -> Result<Connection, PeerError> {
         match timeout(CONNECT_LIMIT, self.dial(expected, purpose)).await {
             Ok(result) => result,
@@ -274,7 +274,7 @@ impl Dialer {
 pub(crate) type Reading = Box<dyn AsyncRead + Send + Unpin>;
 pub(crate) type Writing = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Both directions of a connection, plain or not. Before it is opened it carries only small frames.
+/// Both directions of a connection, with or without TLS. Before it is opened it accepts only small frames.
 pub(crate) struct Connection {
     pub reader: FrameReader<Reading>,
     pub writer: FrameWriter<Writing>,
@@ -304,13 +304,13 @@ impl Connection {
     }
 }
 
-/// What was sent must be taken by the peer's machine within this time. After a cut in the network a new connection
-/// works at once, where the old one may wait long for its next try.
+/// The peer's machine must acknowledge sent bytes within this time. After a network cut a new connection works at once,
+/// while the old one may wait long for its next retransmission.
 pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// The receiver's disk may be slow.
 const SNAPSHOT_TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Small frames go at once, and a peer that is gone is noticed.
+/// Sends small frames at once, and detects a peer that is gone.
 pub(crate) fn tune(stream: &TcpStream, taken_within: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);

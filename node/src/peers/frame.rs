@@ -1,31 +1,31 @@
-//! One envelope after the other over a stream of bytes.
+//! Frames, each in an envelope, over a stream of bytes.
 //!
-//! A reader never holds more memory than has arrived, and never more than its limit; a writer sends nothing that its
-//! peer would refuse for its size. Neither knows what the frames mean.
+//! A reader never holds much more memory than has arrived, and never more than its limit; a writer sends no frame that is
+//! too large for its peer. Neither knows what the frames mean.
 
 use raft_store::codec::{CodecError, HEADER_BYTES, Header, Kind, encode_into};
 use std::fmt;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Read at once, and written at once where there is so much.
+/// Bytes per read, and per write if this much is waiting.
 pub const BUFFER_BYTES: usize = 64 * 1024;
 
-/// A buffer that has grown for one large frame is given back from here on.
+/// A buffer larger than this is freed after a large frame.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Why there is no frame.
+/// Why a frame could not be read or written.
 #[derive(Debug)]
 pub enum FrameError {
     Io(io::Error),
-    /// The peer sent what it must not send.
+    /// The peer sent an invalid frame.
     Rubbish(CodecError),
     /// The connection ended within a frame.
     Cut,
 }
 
 impl FrameError {
-    /// Whether the peer is to blame, and not the way to it.
+    /// Whether the peer caused the error, not the network.
     #[must_use]
     pub fn is_rubbish(&self) -> bool {
         matches!(self, Self::Rubbish(_))
@@ -36,7 +36,7 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => error.fmt(f),
-            Self::Rubbish(error) => write!(f, "a frame that is none of ours: {error}"),
+            Self::Rubbish(error) => write!(f, "invalid frame: {error}"),
             Self::Cut => write!(f, "the connection ended within a frame"),
         }
     }
@@ -61,7 +61,7 @@ pub struct FrameReader<R> {
     stream: R,
     max: usize,
     buffer: Vec<u8>,
-    /// Up to here the buffer has been read.
+    /// The buffer has been read up to here.
     start: usize,
 }
 
@@ -75,12 +75,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.max = max;
     }
 
-    /// The next frame, or None when the peer ended the connection behind a whole one.
+    /// The next frame, or None if the peer ended the connection after a whole frame.
     ///
-    /// Nothing is lost when this future is dropped: the next call goes on where it stood.
+    /// Nothing is lost when this future is dropped: the next call continues where it stopped.
     ///
     /// # Errors
-    /// After one the stream is of no further use.
+    /// After an error the stream cannot be used any more.
     pub async fn next<T: Kind>(&mut self) -> Result<Option<T>, FrameError> {
         loop {
             let here = &self.buffer[self.start..];
@@ -103,7 +103,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Reads what there is of a frame of this size; false at the end of the stream.
+    /// Reads available bytes of a frame of this size; false at the end of the stream.
     async fn fill(&mut self, wanted: usize) -> io::Result<bool> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
@@ -112,7 +112,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 self.buffer.shrink_to(KEPT_BYTES_MAX);
             }
         }
-        // A length is only a claim: memory doubles with what has arrived, up to what was claimed.
+        // The length is not trusted: the buffer grows with the bytes that arrived, up to the stated length.
         let missing = wanted.saturating_sub(self.buffer.len());
         self.buffer.reserve(missing.min(self.buffer.len()).max(BUFFER_BYTES));
         Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
@@ -136,10 +136,10 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.max = max;
     }
 
-    /// Puts a frame behind those that wait to be sent.
+    /// Adds a frame to those that wait to be sent.
     ///
     /// # Errors
-    /// When it is too large. Those before it are untouched.
+    /// When it is too large. Waiting frames are unaffected.
     pub fn push<T: Kind>(&mut self, value: &T) -> Result<(), CodecError> {
         let start = self.buffer.len();
         let fits = encode_into(&mut self.buffer, value).and_then(|()| {
@@ -149,13 +149,13 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         fits.inspect_err(|_| self.buffer.truncate(start))
     }
 
-    /// Whether enough waits to be worth a write of its own.
+    /// Whether enough bytes wait for a write.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.buffer.len() >= BUFFER_BYTES
     }
 
-    /// Sends what waits. A stream on which this was dropped half-way is of no further use.
+    /// Sends the waiting frames. If this future is dropped early, the stream cannot be used any more.
     ///
     /// # Errors
     /// When the connection is gone.

@@ -1,7 +1,7 @@
-//! Raft's network: what openraft sends, in our frames.
+//! Raft's network: carries openraft's messages in our frames.
 //!
-//! Nothing here retries or reorders: openraft does the first, and forbids the second. An answer that did not come is
-//! always an error, never made up: a pre-vote granted by nobody would let an isolated node raise its term.
+//! Nothing here retries, since openraft does, or reorders, which openraft forbids. A missing answer is always an error and
+//! never assumed: an assumed pre-vote would let an isolated node raise its term.
 
 use super::PeerError;
 use super::append::AppendLink;
@@ -25,13 +25,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Raft's limit for an answer comes from the interval of heartbeats. A disk that takes a few of those for one write is
-/// slow, not gone, and to send it the same entries again would only make it slower: a stream of entries is given up,
-/// and a connection dropped, after so many limits without any answer.
+/// Raft's limit for an answer comes from the heartbeat interval. A disk that takes a few intervals for one write is slow,
+/// not gone, and sending the same entries again would make it slower: a stream of entries is given up, and the connection
+/// dropped, only after this many limits without any answer.
 const STALLED_AFTER: u32 = 8;
 
-/// After a connection could not be made, until it is tried again. Raft's own pause does not help here: it stands before
-/// the first request of a stream, and without a connection none is asked for.
+/// Pause after a failed connection attempt. Raft's own pause does not help here: it comes before the first request of a
+/// stream, and without a connection no request is taken.
 pub const DIAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// Makes the [`Network`]s of one node.
@@ -77,18 +77,18 @@ impl<C: Types> RaftNetworkFactory<C> for Factory {
     }
 }
 
-/// The way to one node. It is connected when it is first used.
+/// The network to one node. It connects on first use.
 pub struct Network<C> {
     peers: Peers,
-    /// Of its streams: Raft or Heartbeat. Questions share the connection for calls, and a snapshot makes its own.
+    /// The purpose of its streams: Raft or Heartbeat. Questions share the connection for calls, and a snapshot makes its own.
     purpose: Purpose,
     target: NodeId,
     member: Member,
-    /// Goes on when who waits for it does not: a peer may be further away than one limit.
+    /// Continues when its caller gives up: connecting to a distant peer may take longer than one limit.
     connecting: Option<AbortOnDropHandle<Result<Connection, PeerError>>>,
-    /// When a connection could not be made, last.
+    /// When the last connection attempt failed.
     failed_at: Option<Instant>,
-    /// The last entry that it has called durable.
+    /// The last entry that the node has reported as durable.
     acknowledged: Option<u64>,
     link: Option<AppendLink>,
     types: PhantomData<fn() -> C>,
@@ -101,12 +101,12 @@ impl<C> std::fmt::Debug for Network<C> {
 }
 
 impl<C: Types> Network<C> {
-    /// Raft makes this once for each leadership; the member may have moved since.
+    /// The member's current entry: Raft makes this network once for each leadership, and the member may have moved since.
     fn member(&self) -> Member {
         self.peers.member(self.target).unwrap_or_else(|| self.member.clone())
     }
 
-    /// A new connection, for which nobody waits longer than the limit.
+    /// Makes a connection; returns an error after the limit, while the attempt continues.
     async fn connect(&mut self, limit: Duration) -> Result<Connection, PeerError> {
         if let Some(failed_at) = self.failed_at.filter(|_| self.connecting.is_none()) {
             sleep_until(failed_at + DIAL_PAUSE).await;
@@ -140,7 +140,7 @@ impl<C: Types> Network<C> {
         Ok(())
     }
 
-    /// Raft sends again what a follower has lost, without a word: whoever runs the cluster has to hear of it.
+    /// Logs that a follower has lost entries: Raft silently sends them again, but the operator must know.
     fn note(&mut self, answer: &AppendResult) {
         match answer {
             AppendResult::Appended { up_to } => {
@@ -149,7 +149,7 @@ impl<C: Types> Network<C> {
             AppendResult::Conflict { at } if Some(at.index) <= self.acknowledged => {
                 tracing::error!(
                     "node {} has lost entries from {} on, which it had acknowledged up to {}: its disk does not keep what it \
-                     synced. They are sent again, but trust that node no more: replace it",
+                     synced. They are sent again, but do not trust that node any more: replace it",
                     self.target,
                     at.index,
                     self.acknowledged.unwrap_or_default()
@@ -232,7 +232,7 @@ impl<C: Types> RaftNetworkV2<C> for Network<C> {
             let answers = stream::unfold(Some(appending), |appending| async move {
                 let mut appending = appending?;
                 let answer = appending.next().await?;
-                // Whatever is not a success is the stream's end.
+                // Anything but a success ends the stream.
                 let next = if matches!(answer, Ok(Ok(_))) { Some(appending) } else { None };
                 Some((answer, next))
             });
@@ -297,16 +297,16 @@ impl<C: Types> RaftNetworkV2<C> for Network<C> {
     }
 }
 
-/// One stream on its way.
+/// One open stream.
 struct Appending<'s, C: Types, S> {
     network: &'s mut Network<C>,
     input: Fuse<S>,
     has_input: bool,
     unanswered: usize,
-    /// When an answer to this stream last came, or the first of what is unanswered was sent.
+    /// When the last answer on this stream came, or the first unanswered frame was sent.
     since: Instant,
     soft: Duration,
-    /// Without any answer.
+    /// Limit without any answer.
     limit: Duration,
 }
 
@@ -315,7 +315,7 @@ where
     C: Types,
     S: Stream<Item = AppendEntriesRequest<C>> + Unpin,
 {
-    /// Sends what comes until an answer does. None: everything was sent and answered.
+    /// Sends frames until an answer arrives. None: everything was sent and answered.
     async fn next(&mut self) -> Option<Result<StreamAppendResult<C>, RPCError<C>>> {
         loop {
             if !self.has_input && self.unanswered == 0 {
@@ -326,7 +326,7 @@ where
             };
             let has_room = link.has_room();
             let failed = tokio::select! {
-                // Also when none is due: so a lost connection is noticed, and made anew, before the next entry.
+                // Read even if no answer is due, so that a lost connection is detected and replaced before the next entry.
                 answer = link.answer() => match answer {
                     Ok(Some(answer)) => {
                         self.unanswered -= 1;
@@ -349,7 +349,7 @@ where
                             self.unanswered += 1;
                             continue;
                         }
-                        // Its task knows better why than that it is gone.
+                        // The connection's task knows the cause.
                         Err(error) => link.answer().await.err().unwrap_or(error),
                     },
                     None => {
@@ -370,14 +370,14 @@ where
     }
 }
 
-/// Whether it is for one who lacks an entry up to this one.
+/// Whether the request is for a node that lacks entries up to this one.
 fn lacks<C: Types>(request: &AppendEntriesRequest<C>, upto: u64) -> bool {
     !request.entries.is_empty() && request.prev_log_id.map_or(0, |prev| prev.index) < upto
 }
 
 fn frame<C: Types>(request: AppendEntriesRequest<C>) -> AppendFrame {
     AppendFrame {
-        // Numbered when it is sent.
+        // Set when it is sent.
         stream: 0,
         vote: request.vote.into(),
         prev: request.prev_log_id.map(Into::into),

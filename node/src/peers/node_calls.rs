@@ -1,7 +1,7 @@
-//! The node's own calls over this transport: what the requests and replies of the [`Calls`] trait are in frames.
+//! The [`Calls`] trait over this transport.
 //!
-//! The one thing it adds is what a missing answer means for commands: only what was certainly not sent, or was
-//! certainly not proposed, may be sent again.
+//! It also decides what a missing answer means for commands: only commands that were certainly not sent, or certainly not
+//! proposed, may be sent again.
 
 use super::PeerError;
 use super::connection::Peers;
@@ -58,13 +58,13 @@ fn forwarded(reply: Result<NodeReply, PeerError>, requests: usize) -> Forwarded 
         Ok(NodeReply::Forwarded { outcomes }) => match decode::<Vec<lease::Outcome>>(&outcomes.0) {
             Ok(outcomes) if (1..=requests).contains(&outcomes.len()) => Forwarded::Answered(outcomes),
             Ok(outcomes) => Forwarded::Unknown(format!("{} outcomes for {requests} requests", outcomes.len())),
-            Err(error) => Forwarded::Unknown(format!("outcomes that cannot be read: {error}")),
+            Err(error) => Forwarded::Unknown(format!("cannot decode the outcomes: {error}")),
         },
         Ok(NodeReply::NotLeader { .. }) => Forwarded::NotTaken("that node does not lead".to_owned()),
         Ok(NodeReply::Refused { why }) => Forwarded::NotTaken(why),
         Ok(NodeReply::LowOnDisk { why }) => Forwarded::LowOnDisk(why),
         Ok(NodeReply::Unknown { why }) => Forwarded::Unknown(why),
-        Ok(other) => Forwarded::Unknown(format!("{other:?} is no answer to what was asked")),
+        Ok(other) => Forwarded::Unknown(format!("unexpected answer: {other:?}")),
         Err(error) if error.may_have_happened() => Forwarded::Unknown(error.to_string()),
         Err(error) => Forwarded::NotTaken(error.to_string()),
     }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_certainly_did_not_happen_may_be_sent_again() {
+    fn only_commands_that_certainly_did_not_happen_may_be_sent_again() {
         let why = || "because".to_owned();
         let limit = Duration::from_secs(1);
         let may_repeat = |reply| matches!(forwarded(reply, 1), Forwarded::NotTaken(_));

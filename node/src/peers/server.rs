@@ -1,8 +1,7 @@
-//! The listening side: who connects is checked, bounded, and served until the node stops.
+//! The server for peers: connections are authenticated, limited in number, and served until the node stops.
 //!
-//! Every connection is a task of the server, which waits for all of them when it is shut down. A peer that sends
-//! rubbish loses its connection and nothing else happens. What is asked is answered by the node's [`Service`] and its
-//! Raft; nothing is decided here but who may ask.
+//! Every connection is a task of the server, which waits for all of them when it is shut down. An invalid frame only closes
+//! its connection. The node's [`Service`] and its Raft answer the questions; this module only decides who may ask.
 
 mod append;
 mod calls;
@@ -32,18 +31,19 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Connections at a time, those that have not said hello included. For one more the oldest of those is closed.
+/// Maximum number of connections, including those that have not sent a hello. For one more, the oldest of the latter is
+/// closed.
 pub const CONNECTIONS_MAX: usize = 640;
-/// Of one purpose: a few for each member, those included that were lost and are not known to be.
+/// Maximum number of connections for one purpose: a few for each member, including lost ones that are not detected yet.
 const PURPOSE_CONNECTIONS_MAX: usize = 128;
-/// From the connection to the welcome.
+/// Limit from the connection to the welcome.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
-/// What was asked before its sender left the cluster.
+/// Limit for answering questions that a node asked before it left the cluster.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
-/// When the machine gives out no more sockets, until the next try.
+/// Pause when the system provides no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who is at the other end of a connection.
+/// The node at the other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub hello: Hello,
@@ -56,29 +56,29 @@ impl Peer {
         self.hello.node
     }
 
-    /// Of this cluster, once it has been let in. Any other one may only ask to join it.
+    /// Whether it states this cluster; checked before it is admitted. Any other peer may only ask to join.
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.hello.cluster.is_some()
     }
 }
 
-/// What the node does for its peers.
+/// The service of the node for its peers.
 pub trait Service: Send + Sync + 'static {
     type Types: Types;
     type State: RaftStateMachine<Self::Types, SnapshotData = SnapshotDir>;
 
-    /// Whether this peer is a member, of the instance and with a certificate for the host that the membership has; or,
-    /// when it is of no cluster, may ask to join one. Protocol, group and cluster have been checked.
+    /// Whether this peer is a member with the instance and a certificate for the host in the membership; or, if it states no
+    /// cluster, may ask to join. Protocol, group and cluster have been checked.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it is not admitted.
     fn check(&self, peer: &Peer) -> Result<Welcome, Refusal>;
 
-    /// Returns when a peer that was a member is one no more: its connection is closed then.
+    /// Returns when the peer is no longer a member; its connection is then closed.
     fn left(&self, peer: &Peer) -> impl Future<Output = ()> + Send;
 
-    /// Answers a peer. It is dropped where it stands when the connection is lost: it must bear that at every await.
+    /// Answers a peer. The future is dropped when the connection is lost, so it must be safe to drop at every await.
     fn ask(&self, from: &Peer, question: NodeQuestion) -> impl Future<Output = NodeReply> + Send;
 
     fn raft(&self) -> Raft<Self::Types, Self::State>;
@@ -125,7 +125,7 @@ impl PeerServer {
         self.address
     }
 
-    /// Whether it accepts no more connections. Before a shutdown only a panic ends it.
+    /// Whether the server has ended. Before a shutdown only a panic ends it.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.accepting.is_finished()
@@ -135,7 +135,7 @@ impl PeerServer {
     pub async fn shutdown(self) {
         drop(self.stop);
         if let Err(error) = self.accepting.await {
-            tracing::error!("the listener for peers has ended badly: {error}");
+            tracing::error!("the listener for peers failed: {error}");
         }
     }
 }
@@ -163,7 +163,7 @@ async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>, place
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                failed.say(|times| tracing::warn!(times, "no connection can be accepted: {error}"));
+                failed.say(|times| tracing::warn!(times, "cannot accept connections from nodes: {error}"));
                 tokio::select! {
                     () = sleep(ACCEPT_PAUSE) => continue,
                     () = server.stop.cancelled() => break,
@@ -171,7 +171,7 @@ async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>, place
             }
         };
         let Some(place) = places.take(from.ip()).await else {
-            refused.say(|times| tracing::warn!(times, "{from} was turned away: too many nodes are connected"));
+            refused.say(|times| tracing::warn!(times, "rejected {from}: too many nodes are connected"));
             continue;
         };
         let server = server.clone();
@@ -188,7 +188,7 @@ impl<S: Service> Server<S> {
     async fn connection(&self, stream: TcpStream, from: SocketAddr, place: &Place) {
         let greeted = tokio::select! {
             greeted = timeout(HANDSHAKE_LIMIT, self.greet(stream)) => greeted,
-            () = place.evicted() => return self.not_let_in(from, "others wanted its place before it said hello"),
+            () = place.evicted() => return self.not_let_in(from, "its place was needed before it sent a hello"),
             () = self.stop.cancelled() => return,
         };
         let (peer, mut connection, _place) = match greeted {
@@ -204,7 +204,7 @@ impl<S: Service> Server<S> {
             match hello.purpose {
                 Purpose::Raft | Purpose::Heartbeat => until(&stop, append::serve(&*self.service, connection)).await,
                 Purpose::Calls => until(&stop, calls::serve(&self.service, &peer, connection, &closing)).await,
-                // It ends by itself: what it writes must not go on behind its back.
+                // It ends by itself, so that no write continues after it.
                 Purpose::Snapshot => receive::serve(&*self.service, &self.turn, &mut connection, &stop).await,
             }
         };
@@ -212,11 +212,11 @@ impl<S: Service> Server<S> {
             if peer.is_member() {
                 self.service.left(&peer).await;
                 tracing::info!(
-                    "the {} connection of node {} is closed: it is no member now",
+                    "the {} connection of node {} is closed: it is no longer a member",
                     hello.purpose,
                     hello.node
                 );
-                // One that asked for its own removal is told that it is made.
+                // A node that asked for its own removal still gets the answer.
                 closing.cancel();
                 if hello.purpose == Purpose::Calls {
                     sleep(ANSWERED_WITHIN).await;
@@ -234,17 +234,17 @@ impl<S: Service> Server<S> {
             Err(error) if error.is_rubbish() => {
                 tracing::warn!("the {} connection of node {} at {from} was closed: {error}", hello.purpose, hello.node);
             }
-            // A peer that restarts, or a network that was cut: the side that needs the connection says so.
+            // A peer restarts, or the network was cut: the side that needs the connection logs it.
             Err(error) => tracing::debug!("the {} connection of node {} ended: {error}", hello.purpose, hello.node),
         }
     }
 
     fn not_let_in(&self, from: SocketAddr, why: &str) {
         let mut told = self.not_let_in.lock().unwrap_or_else(PoisonError::into_inner);
-        told.say(|times| tracing::warn!(times, "{from} was not let in: {why}"));
+        told.say(|times| tracing::warn!(times, "{from} was not admitted: {why}"));
     }
 
-    /// None: the peer left without a word, as a probe of the port does.
+    /// None: the peer closed the connection without sending anything, as a port probe does.
     async fn greet(&self, stream: TcpStream) -> Result<Option<(Arc<Peer>, Connection, OwnedSemaphorePermit)>, String> {
         tune(&stream, TAKEN_WITHIN).map_err(|error| error.to_string())?;
         let (shown, mut connection) = match &self.tls {
@@ -252,7 +252,7 @@ impl<S: Service> Server<S> {
             Some(tls) => match tls.acceptor().accept(stream).await {
                 Ok(stream) => {
                     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).cloned();
-                    let certificate = certificate.ok_or("it showed no certificate")?;
+                    let certificate = certificate.ok_or("it presented no certificate")?;
                     (Shown::Certificate(certificate.into_owned()), Connection::split(stream))
                 }
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),

@@ -1,6 +1,6 @@
-//! What one side of a connection showed the other before it said anything: its certificate, if there is TLS.
+//! The certificate that a peer presented, if there is TLS.
 //!
-//! The chain of a certificate is checked in the TLS handshake. Here is asked only which host it is for.
+//! The TLS handshake checks the certificate chain. This module checks only the host that the certificate is for.
 
 use super::tls::server_name;
 use raft_store::codec::records::Blob;
@@ -8,17 +8,17 @@ use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
 
-/// What a peer showed.
+/// What a peer presented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// There is no TLS between the nodes: nothing tells one caller from another.
+    /// There is no TLS between the nodes: peers cannot be told apart.
     Nothing,
-    /// Signed by the authority, for both sides of a connection.
+    /// A certificate signed by the authority, for both sides of a connection.
     Certificate(CertificateDer<'static>),
 }
 
 impl Shown {
-    /// Whether it speaks for the host of this address. Without TLS everything does.
+    /// Whether it is valid for the host of this address. Without TLS always true.
     #[must_use]
     pub fn is_for(&self, address: &str) -> bool {
         let Self::Certificate(certificate) = self else { return true };
@@ -26,7 +26,7 @@ impl Shown {
         ParsedCertificate::try_from(certificate).is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
     }
 
-    /// To be passed on to another node, which believes this one.
+    /// Encodes it for another node, which trusts this one.
     pub(crate) fn to_blob(&self) -> Option<Blob> {
         match self {
             Self::Nothing => None,

@@ -1,8 +1,8 @@
-//! A snapshot on its way from a leader to a node that is too far behind for entries.
+//! Transfers a snapshot from a leader to a node that is too far behind for entries.
 //!
-//! Its files go one after the other, in chunks, a bounded number of which is unacknowledged. What has arrived stays
-//! with the receiver: after a lost connection the next transfer of the same snapshot goes on from there, and a file
-//! whose checksum differs in the end is sent anew.
+//! Files are sent one after the other in chunks, with a bounded number of unacknowledged chunks. The receiver keeps what has
+//! arrived: after a lost connection the next transfer of the same snapshot continues from there, and a file with a wrong
+//! checksum is sent again.
 
 pub(crate) mod receive;
 pub(crate) mod send;

@@ -1,8 +1,8 @@
-//! Mutual TLS between nodes: both sides show a certificate signed by the cluster's authority.
+//! Mutual TLS between nodes: both sides present a certificate signed by the cluster's authority.
 //!
-//! It says how the certificates are used, and nothing of who may be which node: that is said in the hello, and checked
-//! by the membership ([`crate::roster`]). TLS 1.3 only, on ring. Sessions are never resumed: a connection lives long, and one made after a reload must have been
-//! checked by the new certificates.
+//! This module configures TLS; which peer may be which node is stated in the hello and checked by the membership
+//! ([`crate::roster`]). TLS 1.3 only, on ring. Sessions are never resumed: connections live long, and one made after a
+//! reload must be checked with the new certificates.
 
 use crate::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
 use std::fmt;
@@ -17,16 +17,16 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Where the certificates are, in PEM.
+/// The paths of the certificates, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// This node's, and what stands between it and the authority's.
+    /// This node's certificate, and the intermediate ones up to the authority's.
     pub certificate: PathBuf,
-    /// Of this node's certificate.
+    /// The private key of this node's certificate.
     pub key: PathBuf,
-    /// Who is signed by one of these may speak, as the membership says.
+    /// The authorities: a certificate must be signed by one of them, and the membership must list its node.
     pub authority: PathBuf,
-    /// Lists of certificates that were revoked, one for each authority that signed one of a node.
+    /// Revocation lists, one for each authority that signed a node's certificate.
     pub revoked: Option<PathBuf>,
 }
 
@@ -36,16 +36,15 @@ pub struct PeerTls(Kept<TlsFiles>);
 
 impl PeerTls {
     /// # Errors
-    /// When a file cannot be read, or they do not fit together.
+    /// When a file cannot be read, or the files do not match each other.
     pub fn from_files(files: TlsFiles) -> Result<Self, TlsError> {
         Kept::new(files).map(Self)
     }
 
-    /// Reads the files again, and says whether they had changed. Connections made from now on use the new content;
-    /// those that stand go on.
+    /// Reads the files again, and returns whether they had changed. New connections use the new content; open ones remain.
     ///
     /// # Errors
-    /// When they cannot be used, as when only some of them have been replaced yet. What was in use stays so.
+    /// When they cannot be used, for example when only some of them have been replaced yet. The previous ones stay in use.
     pub fn reload(&self) -> Result<bool, TlsError> {
         self.0.reload()
     }
@@ -59,7 +58,7 @@ impl PeerTls {
     }
 }
 
-/// The name that a peer's certificate must bear: the host of its address, by name or by number.
+/// The name that a peer's certificate must contain: the host of its address, a name or an IP address.
 pub(crate) fn server_name(address: &str) -> Result<ServerName<'static>, TlsError> {
     let host = address.rsplit_once(':').map_or(address, |(host, _port)| host);
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -129,17 +128,17 @@ impl PemFiles for TlsFiles {
     }
 }
 
-/// At least one.
+/// Parses the revocation lists of a PEM file; there must be at least one.
 fn revocation_lists(bytes: &[u8], path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     match CertificateRevocationListDer::pem_slice_iter(bytes).collect::<Result<Vec<_>, _>>() {
-        Ok(found) if found.is_empty() => Err(TlsError::of(path, &"no revocation list in it")),
+        Ok(found) if found.is_empty() => Err(TlsError::of(path, &"contains no revocation list")),
         Ok(found) => Ok(found),
         Err(error) => Err(TlsError::of(path, &error)),
     }
 }
 
-/// Lists that have expired, or that are of other authorities, are refused when they are read. This node's own
-/// certificate shows it. One that expires later goes on to count: a list that comes late must not stop the cluster.
+/// Checks this node's own certificate against the lists, to reject lists that have expired or are from other authorities
+/// when they are read. A list that expires later remains in use: a late update must not stop the cluster.
 fn check_lists(
     lists: &[CertificateRevocationListDer<'static>],
     path: &Path,
@@ -154,19 +153,18 @@ fn check_lists(
     let with = builder().with_crls(lists.to_vec()).enforce_revocation_expiration().build();
     let with = with.map_err(|error| of_file(&error))?;
     if without.verify_client_cert(own, between, UnixTime::now()).is_err() {
-        // Whoever it is shown to says what is wrong with it.
+        // Other problems of this certificate are reported by the peers.
         return Ok(());
     }
     let Err(error) = with.verify_client_cert(own, between, UnixTime::now()) else { return Ok(()) };
     Err(of_file(&match &error {
         Error::InvalidCertificate(CertificateError::Revoked) => "it revokes this node's own certificate".to_owned(),
         Error::InvalidCertificate(CertificateError::UnknownRevocationStatus) => {
-            "no list in it is of the authority that signed this node's certificate: put one of each authority into it"
-                .into()
+            "contains no list of the authority that signed this node's certificate: add one of each authority".into()
         }
         Error::InvalidCertificate(
             CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. },
-        ) => "a list in it has expired: get a new one from its authority".into(),
+        ) => "contains an expired list: get a new one from its authority".into(),
         error => error.to_string(),
     }))
 }

@@ -77,7 +77,7 @@ async fn silent_connections_beyond_the_file_limit_keep_out_neither_callers_nor_n
     let words = edge.world.words(leader);
     assert!(!words.contains("Too many open files"), "{words}");
     assert!(words.contains("connection limits"), "{words}");
-    let lines = words.lines().filter(|line| line.contains("was not let in")).count();
+    let lines = words.lines().filter(|line| line.contains("was not admitted")).count();
     assert!(lines < 30, "{lines} lines about nodes that say nothing");
 }
 

@@ -221,7 +221,7 @@ async fn a_node_that_was_removed_is_refused_and_what_it_had_open_is_closed() {
     .await;
     let why = refused(&world, ask(forged("forged")).await);
     assert!(why.contains("is not known here as a member"), "{why}");
-    assert!(world.words(1).contains("it is no member now"), "{}", world.words(1));
+    assert!(world.words(1).contains("it is no longer a member"), "{}", world.words(1));
     client.create("forged").await;
 }
 

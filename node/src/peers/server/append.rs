@@ -1,5 +1,4 @@
-//! Append frames of a leader go into Raft as they come; its answers go back in their order, while later frames are
-//! read.
+//! Passes a leader's append frames to Raft as they come, and returns the answers in order, while later frames are read.
 
 use super::Service;
 use crate::peers::connection::{Connection, Reading, Writing};
@@ -15,7 +14,7 @@ use raft_store::types::{LogEntry, Types};
 use std::pin::pin;
 use tokio::sync::mpsc;
 
-/// Frames that were read and that Raft has not taken yet.
+/// Frames that were read and that Raft has not accepted yet.
 const READ_AHEAD: usize = 8;
 
 /// One stream: its number, and its frames as they come.
@@ -24,7 +23,7 @@ struct Started<C: Types> {
     requests: mpsc::Receiver<AppendEntriesRequest<C>>,
 }
 
-/// Until the connection ends. It may be dropped at any time.
+/// Runs until the connection ends. It may be dropped at any time.
 pub(super) async fn serve<S: Service>(service: &S, connection: Connection) -> Result<(), FrameError> {
     let Connection { mut reader, mut writer } = connection;
     let (streams, mut started) = mpsc::channel(READ_AHEAD);
@@ -49,11 +48,11 @@ async fn read<C: Types>(
                 if streams.send(Started { number, requests: received }).await.is_err() {
                     return Ok(());
                 }
-                // The one before it ends here: its answers go on until the last.
+                // The previous stream ends here; its remaining answers are still sent.
                 &mut current.insert((number, requests)).1
             }
         };
-        // Behind an answer that ended its stream nobody takes it: its sender expects no answer.
+        // After an answer that ended its stream this fails; the sender then expects no answer.
         let _ = requests.send(request).await;
     }
     Ok(())
@@ -66,11 +65,11 @@ async fn answer<S: Service>(
 ) -> Result<(), FrameError> {
     while let Some(Started { number, requests }) = started.recv().await {
         let requests = stream::unfold(requests, |mut requests| async move { Some((requests.recv().await?, requests)) });
-        // Polled once more behind its end it would panic.
+        // Fused, because it would panic if polled after its end.
         let mut answers = pin!(service.raft().stream_append(requests).fuse());
         while let Some(answer) = answers.next().await {
             writer.push(&AppendAnswer { stream: number, result: result(answer) })?;
-            // What is there already goes with it.
+            // Answers that are already there are sent together with it.
             while !writer.is_full()
                 && let Some(Some(answer)) = answers.next().now_or_never()
             {

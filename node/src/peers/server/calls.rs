@@ -1,4 +1,4 @@
-//! Questions of one peer, a bounded number at a time, each answered when it is done.
+//! Answers questions of one peer, a bounded number at a time, each when it is ready.
 
 use super::{Peer, Service};
 use crate::peers::connection::Connection;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// More of them wait in the connection.
+/// Further questions wait in the connection.
 const IN_FLIGHT_MAX: usize = 256;
 
-/// Until the connection ends, or `closing` and all that was asked before is answered. It may be dropped at any time.
+/// Runs until the connection ends, or until `closing` is set and all earlier questions are answered. It may be dropped at
+/// any time.
 pub(super) async fn serve<S: Service>(
     service: &Arc<S>,
     peer: &Arc<Peer>,
@@ -23,7 +24,7 @@ pub(super) async fn serve<S: Service>(
 ) -> Result<(), FrameError> {
     let Connection { mut reader, mut writer } = connection;
     let from = peer.node();
-    // They end with the connection: nobody would hear their answers.
+    // They end with the connection, since their answers could not be sent.
     let mut answering = JoinSet::new();
     loop {
         let is_open = !closing.is_cancelled();
@@ -55,10 +56,10 @@ pub(super) async fn serve<S: Service>(
                     answered = if writer.is_full() { None } else { answering.try_join_next() };
                 }
                 if let Some(Err(error)) = answered {
-                    // Who asked it is told by the loss of the connection that it may have happened.
+                    // The asker learns from the lost connection that it may have happened.
                     return Err(FrameError::Io(std::io::Error::other(error)));
                 }
-                // The peer reads at all times, so this does not wait for anything that waits for us.
+                // The peer always reads, so this cannot deadlock.
                 writer.flush().await?;
             }
         }

@@ -1,8 +1,8 @@
 //! The receiver's side of a transfer.
 //!
-//! It believes nothing: the order of frames is checked here, names, sizes and offsets by [`Incoming`], before a byte is
-//! written; only a whole snapshot whose every file was sealed reaches Raft. At most one transfer writes at a time; a leader at least
-//! as new as the one that is being heard takes its place.
+//! It trusts nothing: the order of frames is checked here, names, sizes and offsets by [`Incoming`], before a byte is
+//! written; only a complete snapshot with every file sealed reaches Raft. At most one transfer writes at a time; a transfer
+//! of a leader that is at least as new replaces the current one.
 
 use crate::peers::connection::Connection;
 use crate::peers::frame::FrameError;
@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-/// Who may write what arrives: shared by all connections of a node.
+/// Which transfer may write; shared by all connections of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     current: Mutex<Current>,
@@ -32,12 +32,12 @@ struct Current {
 }
 
 impl Turn {
-    /// Tells whoever writes to stop, unless its leader is a newer one. Answers the number of this transfer.
+    /// Stops the current transfer, unless its leader is newer. Returns the number of this transfer.
     fn take_over(&self, vote: VoteRecord, stop: &CancellationToken) -> Result<u64, String> {
         let mut current = self.current();
         if let Some((other, writing)) = &current.transfer {
             if is_newer(*other, vote) {
-                return Err("a later leader sends a snapshot".to_owned());
+                return Err("a newer leader is sending a snapshot".to_owned());
             }
             writing.cancel();
         }
@@ -46,7 +46,7 @@ impl Turn {
         Ok(current.transfers)
     }
 
-    /// The transfer of this number is over.
+    /// Ends the transfer with this number.
     fn end(&self, transfer: u64) {
         let mut current = self.current();
         if current.transfers == transfer {
@@ -63,7 +63,7 @@ fn is_newer(vote: VoteRecord, than: VoteRecord) -> bool {
     (vote.term, vote.node) > (than.term, than.node)
 }
 
-/// Takes snapshots from this connection until it ends or the node stops.
+/// Receives snapshots from this connection until it ends or the node stops.
 pub(crate) async fn serve<S: Service>(
     service: &S,
     turn: &Turn,
@@ -77,7 +77,7 @@ pub(crate) async fn serve<S: Service>(
         };
         let Some(begin) = begin else { return Ok(()) };
         let SnapshotFrame::Begin { vote, meta, files } = begin else {
-            return fail(connection, "a transfer starts with its begin").await;
+            return fail(connection, "a transfer must start with a Begin frame").await;
         };
         let begun = Begun { vote, meta, files: files.into_iter().map(|file| (file.name, file.bytes)).collect() };
         let stop = stop.child_token();
@@ -98,18 +98,18 @@ pub(crate) async fn serve<S: Service>(
 }
 
 async fn fail(connection: &mut Connection, why: &str) -> Result<(), FrameError> {
-    tracing::warn!("a snapshot was not taken: {why}");
+    tracing::warn!("a snapshot was not accepted: {why}");
     connection.writer.send(&SnapshotAnswer::Failed { why: why.to_owned() }).await
 }
 
-/// What a sender says that it will send.
+/// The content that the sender announced.
 struct Begun {
     vote: VoteRecord,
     meta: SnapshotMetaRecord,
     files: Vec<(String, u64)>,
 }
 
-/// Why a transfer did not come to its end.
+/// Why a transfer failed.
 enum Broken {
     Frame(FrameError),
     Failed(String),
@@ -117,7 +117,7 @@ enum Broken {
 
 impl Broken {
     fn stopped() -> Self {
-        Self::Failed("another transfer has taken over, or this node stops".to_owned())
+        Self::Failed("another transfer replaced this one, or this node stops".to_owned())
     }
 }
 
@@ -144,9 +144,9 @@ async fn receive<S: Service>(
     if is_newer(ours, vote) {
         return Ok(ours);
     }
-    // Raft would not survive a snapshot that no leader of this vote can have.
+    // Raft would fail on a snapshot that no leader of this vote can have.
     if meta.last.is_some_and(|last| (last.term, last.node) > (vote.term, vote.node)) {
-        return Err(Broken::Failed("the snapshot is of a later leadership than its sender's".to_owned()));
+        return Err(Broken::Failed("the snapshot is from a later leadership than its sender's".to_owned()));
     }
     let raft_meta = SnapshotMeta::try_from(meta.clone()).map_err(|error| Broken::Failed(error.to_string()))?;
     let root = service.snapshot_root();
@@ -157,7 +157,7 @@ async fn receive<S: Service>(
     response.map(|response| response.vote.into()).map_err(|fatal| Broken::Failed(fatal.to_string()))
 }
 
-/// Everything between `Begin` and `End`.
+/// Receives everything between `Begin` and `End`.
 async fn write_files(
     mut incoming: Incoming,
     files: usize,
@@ -169,7 +169,7 @@ async fn write_files(
 
     let mut file = 0;
     loop {
-        // Only here: a write that has begun ends before anyone else may write.
+        // Stops only here: a write that has begun finishes before another transfer may write.
         let frame = tokio::select! {
             frame = connection.reader.next() => frame?.ok_or(FrameError::Cut)?,
             () = stop.cancelled() => return Err(Broken::stopped()),
@@ -177,7 +177,7 @@ async fn write_files(
         let answer = match frame {
             SnapshotFrame::Chunk { file: of, offset, bytes } => {
                 if of as usize != file || bytes.0.is_empty() || bytes.0.len() > CHUNK_BYTES_MAX {
-                    return Err(Broken::Failed("a chunk that does not follow".to_owned()));
+                    return Err(Broken::Failed("a chunk is out of order, empty or too large".to_owned()));
                 }
                 incoming = blocking(move || {
                     incoming.write(file, offset, &bytes.0)?;
@@ -188,7 +188,7 @@ async fn write_files(
             }
             SnapshotFrame::FileEnd { file: of, crc32c } => {
                 if of as usize != file || file >= files {
-                    return Err(Broken::Failed("the end of a file that was not begun".to_owned()));
+                    return Err(Broken::Failed("the end of a file that was not started".to_owned()));
                 }
                 let is_whole;
                 (incoming, is_whole) = blocking(move || {

@@ -1,7 +1,6 @@
 //! The leader's side of a transfer.
 //!
-//! Files are read by a thread of their own, a little ahead of what is sent. Nothing is retried here but a file that
-//! arrived damaged.
+//! A separate thread reads the files, a little ahead of sending. Only a file that arrived damaged is retried here.
 
 use crate::peers::PeerError;
 use crate::peers::connection::Connection;
@@ -16,15 +15,15 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Chunks that were sent and are unacknowledged.
+/// Maximum number of sent, unacknowledged chunks.
 const WINDOW_CHUNKS: usize = 8;
-/// Chunks that were read and are not sent.
+/// Maximum number of chunks that were read and are not sent yet.
 const READ_AHEAD: usize = 2;
-/// How often one file is sent: a second time after a damaged rest of an earlier transfer, a third for good measure.
+/// How often one file is sent: a second time if an earlier transfer left damaged data, a third time to be safe.
 const TRIES: usize = 3;
 
-/// Sends it all and waits until it is installed. The answer is the receiver's vote, a higher one if it refuses.
-/// `limit` bounds the time without any answer, not the whole.
+/// Sends the snapshot and waits until it is installed. Returns the receiver's vote, a higher one if it refuses.
+/// `limit` is the maximum time without any answer, not the total.
 pub(crate) async fn send(
     connection: Connection,
     vote: VoteRecord,
@@ -64,7 +63,9 @@ struct Sending {
 impl Sending {
     async fn file(&mut self, number: u32, file: &SnapshotFile, mut offset: u64) -> Result<(), PeerError> {
         if offset > file.bytes {
-            return Err(PeerError::Refused { why: format!("the receiver has more of {} than there is", file.name) });
+            return Err(PeerError::Refused {
+                why: format!("the receiver claims more bytes of {} than exist", file.name),
+            });
         }
         for _ in 0..TRIES {
             let crc32c = self.chunks(number, file, offset).await?;
@@ -78,11 +79,11 @@ impl Sending {
         Err(PeerError::Refused { why: format!("{} arrived damaged {TRIES} times", file.name) })
     }
 
-    /// Sends a file from the offset on, and waits until all of it is acknowledged. Answers the whole file's checksum.
+    /// Sends a file from the offset on, and waits until all of it is acknowledged. Returns the checksum of the whole file.
     async fn chunks(&mut self, number: u32, file: &SnapshotFile, from: u64) -> Result<u32, PeerError> {
         let (pieces, mut read) = mpsc::channel(READ_AHEAD);
         let (snapshot, SnapshotFile { name, bytes }) = (self.snapshot.clone(), file.clone());
-        // It ends by itself: with the file, or when nobody takes its pieces any more.
+        // The thread ends by itself: at the end of the file, or when the receiver of its pieces is dropped.
         spawn_blocking(move || {
             if let Err(error) = read_pieces(&snapshot, &name, bytes, from, &pieces) {
                 let _ = pieces.blocking_send(Err(error));
@@ -112,7 +113,7 @@ impl Sending {
         match timeout(self.limit, self.connection.writer.send(frame)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(FrameError::Rubbish(error))) => Err(PeerError::Refused { why: error.to_string() }),
-            // The receiver may have said why before it closed the connection.
+            // The receiver may have sent the reason before it closed the connection.
             Ok(Err(error)) => match self.hear().await {
                 Ok(SnapshotAnswer::Failed { why }) => Err(PeerError::Refused { why }),
                 _ => Err(PeerError::lost(error)),
@@ -124,7 +125,7 @@ impl Sending {
     async fn hear(&mut self) -> Result<SnapshotAnswer, PeerError> {
         match timeout(self.limit, self.connection.reader.next()).await {
             Ok(Ok(Some(answer))) => Ok(answer),
-            Ok(Ok(None)) => Err(PeerError::lost("the peer has closed it")),
+            Ok(Ok(None)) => Err(PeerError::lost("the peer closed the connection")),
             Ok(Err(error)) => Err(PeerError::lost(error)),
             Err(_) => Err(PeerError::TimedOut { limit: self.limit }),
         }
@@ -134,7 +135,7 @@ impl Sending {
 fn unexpected(answer: &SnapshotAnswer) -> PeerError {
     match answer {
         SnapshotAnswer::Failed { why } => PeerError::Refused { why: why.clone() },
-        other => PeerError::lost(format_args!("{other:?} is no answer to what was sent")),
+        other => PeerError::lost(format_args!("unexpected answer: {other:?}")),
     }
 }
 
@@ -154,7 +155,7 @@ fn read_pieces(
     let mut buffer = vec![0; CHUNK_BYTES_MAX];
     let (mut offset, mut crc32c) = (0, 0);
     while offset < size {
-        // What the receiver has is read for the checksum, up to where sending begins.
+        // The part that the receiver already has is read only for the checksum.
         let end = if offset < from { from } else { size };
         let wanted = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
         let chunk = &mut buffer[..wanted];
