@@ -1,8 +1,8 @@
-//! What stands in the frames between nodes.
+//! The frames between nodes.
 //!
 //! Every type here is encoded by position, in an envelope with its own number: fields and variants keep their order
-//! for ever, a new variant comes last, a new shape of a frame gets a new number. Nothing of openraft's stands here:
-//! its types may change with each version, these bytes may not.
+//! for ever, a new variant comes last, and a changed frame gets a new number. No type of openraft is used here: its types
+//! may change with each version, these bytes may not.
 
 use raft_store::codec::PAYLOAD_BYTES_MAX;
 use raft_store::codec::records::{
@@ -12,16 +12,16 @@ use raft_store::types::{Group, Member, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Of the frames and their order on a connection. Nodes that speak another one refuse each other.
+/// The version of the frames and their order on a connection. Nodes with different versions refuse each other.
 pub const PROTOCOL: u32 = 1;
 
-/// One piece of a snapshot's file.
+/// Maximum size of one chunk of a snapshot's file.
 pub const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 
-/// Hello and its answer.
+/// Maximum size of the hello and its answer.
 pub const GREETING_BYTES_MAX: usize = 4 * 1024;
 
-/// What a connection is for: said in its hello, never changed after it.
+/// What a connection is for: stated in its hello, and never changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Purpose {
     /// [`AppendFrame`]s and their [`AppendAnswer`]s: entries of the log.
@@ -37,13 +37,13 @@ pub enum Purpose {
 impl Purpose {
     pub const ALL: [Self; 4] = [Self::Raft, Self::Heartbeat, Self::Snapshot, Self::Calls];
 
-    /// No frame of this connection is larger, either way.
+    /// The maximum size of a frame on this connection, in both directions.
     #[must_use]
     pub const fn frame_bytes_max(self) -> usize {
         match self {
             Self::Raft => PAYLOAD_BYTES_MAX,
             Self::Heartbeat => 64 * 1024,
-            // A chunk, or the list of a snapshot's files.
+            // Enough for a chunk and for the list of a snapshot's files.
             Self::Snapshot => 4 * CHUNK_BYTES_MAX,
             Self::Calls => 16 * 1024 * 1024,
         }
@@ -61,22 +61,22 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// The first frame of a connection, from the side that made it.
+/// The first frame of a connection, from the side that opened it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub protocol: u32,
     pub group: Group,
-    /// None: it wants to join, and may ask nothing but that.
+    /// None: the node wants to join, and may only ask that.
     pub cluster: Option<u128>,
     pub node: NodeId,
     pub instance: u64,
     pub rules_version: u32,
-    /// Whom it wants to talk to. None: whoever answers at this address.
+    /// The expected node. None: any node at this address.
     pub expects: Option<NodeId>,
     pub purpose: Purpose,
 }
 
-/// The first frame back. After a refusal the connection is closed.
+/// The first frame in return. After a refusal the connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Greeting {
     Welcome(Welcome),
@@ -94,18 +94,18 @@ pub struct Welcome {
 /// Entries to append, or none: a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppendFrame {
-    /// Counts the streams of this connection. A stream ends with its first answer that is not `Appended`: what was
-    /// sent behind it gets none.
+    /// The number of the stream on this connection. A stream ends with its first answer that is not `Appended`: later frames
+    /// of it get no answer.
     pub stream: u64,
     pub vote: VoteRecord,
     /// The entry right before these.
     pub prev: Option<LogIdRecord>,
     pub entries: Vec<EntryRecord>,
-    /// Up to where the leader knows the log to be committed.
+    /// The last entry that the leader knows to be committed.
     pub commit: Option<LogIdRecord>,
 }
 
-/// One for each [`AppendFrame`], in their order.
+/// The answers to [`AppendFrame`]s, one for each, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppendAnswer {
     pub stream: u64,
@@ -114,11 +114,11 @@ pub struct AppendAnswer {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AppendResult {
-    /// Durable up to here.
+    /// The log is durable up to here.
     Appended {
         up_to: Option<LogIdRecord>,
     },
-    /// There is no such entry here, which was said to be the one right before.
+    /// The entry that should precede the new ones does not exist here.
     Conflict {
         at: LogIdRecord,
     },
@@ -131,7 +131,7 @@ pub enum AppendResult {
     },
 }
 
-/// A question with the number that its reply will bear.
+/// A question with the number that its reply will have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     pub sequence: u64,
@@ -147,7 +147,7 @@ pub struct Answered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
     Vote(VoteQuestion),
-    /// Whether it would vote so; it changes nothing.
+    /// Asks how the node would vote; changes nothing.
     PreVote(VoteQuestion),
     TransferLeader {
         from: VoteRecord,
@@ -159,7 +159,7 @@ pub enum Question {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To a vote and a pre-vote.
+    /// The answer to a vote and a pre-vote.
     Vote(VoteReply),
     TransferLeader(TransferReply),
     Node(NodeReply),
@@ -167,7 +167,7 @@ pub enum Reply {
     Failed {
         why: String,
     },
-    /// Not done, and not because of what was asked: who asks may not ask it.
+    /// Not done: this peer may not ask this question.
     Refused {
         why: String,
     },
@@ -195,57 +195,57 @@ pub enum TransferReply {
     LogNotFlushed { expected: Option<LogIdRecord>, actual: Option<LogIdRecord> },
 }
 
-/// What nodes ask each other besides Raft's own questions.
+/// Questions between nodes besides Raft's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeQuestion {
     /// Commands that reached a follower, for the leader to propose: an encoded `Vec<lease::Request>`.
     Forward {
         requests: Blob,
     },
-    /// Up to where a node has to apply before it may answer a read.
+    /// Asks for the index that a node must apply before it may answer a read.
     ReadIndex,
-    /// The state hashes that nodes compare.
+    /// Asks for the state hashes that nodes compare.
     HashMarks,
-    /// To become a member, to get a vote, or to say that it has moved. `is_new`: its directory was never used; one that
-    /// was, and is no member, has been removed.
+    /// Asks to become a member or to get a vote, or reports a new address. `is_new`: its directory was never used; a node
+    /// with a used directory that is not a member has been removed.
     Join {
         node: NodeId,
         member: Member,
         is_new: bool,
     },
     Status,
-    /// A change of the cluster that was asked of a follower, for the leader to make.
+    /// A change of the cluster that a follower passes on to the leader.
     Change(Change),
-    /// How a member is, for the cluster's status: more than `Status` tells.
+    /// Asks for a member's report for the cluster's status: more than `Status` contains.
     Report,
-    /// To become a member, to get a vote, or to say that it has moved, with what speaks for it. Takes the place of `Join`.
+    /// Asks to become a member or to get a vote, or reports a new address, with credentials. Replaces `Join`.
     JoinBy(JoinRequest),
-    /// Who the members are, with the entry that made them so.
+    /// Asks for the members, and the log id of the entry that set them.
     Members,
-    /// How much room its file system has.
+    /// Asks for the free space of the node's file system.
     Disk,
 }
 
-/// What a node that asks to join says of itself, and what the node that passes it on to the leader adds.
+/// A join request: the node's own fields, and those that the node adds that passes it on to the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinRequest {
     pub node: NodeId,
     pub member: Member,
-    /// Its directory was never used; one that was, and is no member, has been removed.
+    /// Its directory was never used; a node with a used directory that is not a member has been removed.
     pub is_new: bool,
-    /// Not to stay a learner.
+    /// It is not to stay a learner.
     pub wants_vote: bool,
     pub rules_version: u32,
-    /// To which it belongs by its directory.
+    /// The cluster to which its directory belongs.
     pub cluster: Option<u128>,
     pub secret: Option<String>,
-    /// Which it showed the node that passes this on. Believed of a member only, as the next one.
+    /// The certificate that it presented to the node that passes this on. Trusted only from a member, like the next field.
     pub certificate: Option<Blob>,
     /// That node's configuration admits it.
     pub is_admitted: bool,
 }
 
-/// What an operator changes about a cluster. Each may be asked for again.
+/// Changes of the cluster by an operator. Each may be repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     Add {
@@ -258,11 +258,11 @@ pub enum Change {
     Remove {
         node: NodeId,
     },
-    /// None: whoever is furthest.
+    /// None: the most up-to-date voter.
     Transfer {
         to: Option<NodeId>,
     },
-    /// An encoded `lease::Request` that raises the rules, to be proposed if every member can follow.
+    /// An encoded `lease::Request` that raises the rules version, to be proposed if every member knows the rules.
     RaiseRules {
         request: Blob,
     },
@@ -278,7 +278,7 @@ pub enum NodeReply {
     NotLeader {
         leader: Option<NodeId>,
     },
-    /// Whether it happened is not known.
+    /// It is unknown whether it happened.
     Unknown {
         why: String,
     },
@@ -296,14 +296,14 @@ pub enum NodeReply {
         members: MembershipRecord,
     },
     Status(StatusReply),
-    /// The change is made, or was before; this node leads now.
+    /// The change is made, or was made before; `leader` leads now.
     Changed {
         leader: NodeId,
     },
     Report(ReportReply),
     Members(StoredMembershipRecord),
     Disk(DiskReply),
-    /// It has not happened: disk space is low, and not all of it keeps or ends a lease.
+    /// It has not happened: disk space is low, and not all commands keep or end a lease.
     LowOnDisk {
         why: String,
     },
@@ -311,9 +311,9 @@ pub enum NodeReply {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskReply {
-    /// Bytes.
+    /// Free bytes.
     pub free: u64,
-    /// With fewer it is low.
+    /// The node is low with fewer free bytes than this.
     pub floor: u64,
     pub is_low: bool,
 }
@@ -322,14 +322,14 @@ pub struct DiskReply {
 pub struct ReportReply {
     pub role: Role,
     pub term: u64,
-    /// How far its log goes.
+    /// The last index of its log.
     pub last: Option<u64>,
     pub applied: Option<u64>,
     /// The newest state hashes that nodes compare, oldest first.
     pub marks: Vec<HashMark>,
-    /// Of its software.
+    /// The version of its software.
     pub version: String,
-    /// Up to which version its build knows the rules.
+    /// The highest rules version that its build knows.
     pub known_rules: u32,
     pub is_draining: bool,
     /// Why it must stop, if it must.
@@ -355,7 +355,7 @@ pub enum Role {
     Stopped,
 }
 
-/// A snapshot on its way: one `Begin`; for each file its chunks and `FileEnd`; one `End`.
+/// The frames of a snapshot transfer: one `Begin`; for each file its chunks and `FileEnd`; one `End`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SnapshotFrame {
     Begin {
@@ -379,25 +379,25 @@ pub enum SnapshotFrame {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotFile {
-    /// `[A-Za-z0-9._-]+`, and not of dots alone.
+    /// `[A-Za-z0-9._-]+`, and not only dots.
     pub name: String,
     pub bytes: u64,
 }
 
-/// One for each [`SnapshotFrame`], in their order.
+/// The answers to [`SnapshotFrame`]s, one for each, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SnapshotAnswer {
-    /// To `Begin`: how many bytes of each file are here from an earlier attempt.
+    /// Answers `Begin`: how many bytes of each file the receiver has from an earlier attempt.
     Offsets { offsets: Vec<u64> },
-    /// To `Chunk`.
+    /// Answers `Chunk`.
     Written,
-    /// To `FileEnd`: the file is whole.
+    /// Answers `FileEnd`: the file is complete.
     Sealed,
-    /// To `FileEnd`: its content differs and was thrown away; it is to be sent from its first byte.
+    /// Answers `FileEnd`: the content differs and was discarded; send the file again from its first byte.
     Again,
-    /// To `End`, or to `Begin` when its leader is known to be an old one: the receiver's vote.
+    /// Answers `End`, or `Begin` if its leader is known to be outdated: the receiver's vote.
     Installed { vote: VoteRecord },
-    /// To any: this transfer is over.
+    /// Answers any frame: this transfer has failed.
     Failed { why: String },
 }
 
