@@ -45,7 +45,7 @@ const EVENTS: usize = 20;
 const EVENT_BYTES: usize = 512;
 const HTTP2_STREAMS: usize = 100;
 /// About what an identity takes in a request's head.
-const TOKEN_BYTES: usize = 1_024;
+const API_KEY_BYTES: usize = 1_024;
 const CONNECTING_MAX: usize = 64;
 
 #[tokio::main]
@@ -177,13 +177,13 @@ trait Held: Send {}
 impl<T: Send> Held for T {}
 
 async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
-    let token = "t".repeat(TOKEN_BYTES);
-    let request = format!("GET /stream HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+    let api_key = "t".repeat(API_KEY_BYTES);
+    let request = format!("GET /stream HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {api_key}\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("taken");
     read_events(stream, EVENTS).await;
 }
 
-/// All of them go to one path, by the shortest heads that HPACK has, with a literal token.
+/// All of them go to one path, by the shortest heads that HPACK has, with a literal API key.
 async fn ask_http2(stream: &mut TcpStream, streams: usize) {
     let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
         let mut frame = u32::try_from(payload.len()).expect("short").to_be_bytes()[1..].to_vec();
@@ -198,7 +198,7 @@ async fn ask_http2(stream: &mut TcpStream, streams: usize) {
     head.extend(b"/stream");
     // 1,024 = 127 + 897, in groups of seven bits.
     head.extend([0x0f, 0x08, 0x7f, 0x81, 0x07]);
-    head.extend([b't'; TOKEN_BYTES]);
+    head.extend([b't'; API_KEY_BYTES]);
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.expect("taken");
     stream.write_all(&frame(4, 0, 0, &[])).await.expect("taken");
     // The window of a connection is smaller than what all its streams say.

@@ -162,7 +162,7 @@ fn alerts_use_metrics_and_labels_that_exist() {
 }
 
 #[test]
-fn every_alert_has_a_name_of_its_own_and_a_cure_that_is_written_down() {
+fn every_alert_has_a_unique_name_and_a_documented_remedy() {
     let operations = read("docs/OPERATIONS.md");
     let mut names = BTreeSet::new();
     for alert in alerts() {
@@ -193,7 +193,7 @@ fn the_dashboard_uses_metrics_and_labels_that_exist() {
 }
 
 #[test]
-fn what_does_not_exist_is_found_out() {
+fn the_checks_find_unknown_metrics_and_labels() {
     let metrics = metrics();
     let why = |expression: &str| checked(expression, &metrics).unwrap_err();
     assert_eq!(why("tenure_cows == 1"), "there is no tenure_cows");
@@ -209,7 +209,7 @@ fn what_does_not_exist_is_found_out() {
 }
 
 #[test]
-fn the_example_of_a_nodes_file_has_options_that_exist_and_begins_nothing() {
+fn the_example_config_file_has_valid_options_and_starts_no_cluster() {
     let options: Options = toml::from_str(&read("cluster-scripts/systemd/tenured.toml")).unwrap();
     assert_eq!((options.bootstrap, options.join), (None, None), "one who copies it must choose");
     let (peers, callers) = (options.peer_listen.unwrap(), options.listen.unwrap());
@@ -220,7 +220,7 @@ fn the_example_of_a_nodes_file_has_options_that_exist_and_begins_nothing() {
 const STAYS_DOWN: [(u8, Ending); 3] = [(1, Ending::Failed), (2, Ending::Usage), (3, Ending::Diverged)];
 
 #[test]
-fn a_node_that_ended_for_a_cause_that_passes_is_started_again_and_no_other() {
+fn only_exit_codes_of_temporary_causes_are_restarted() {
     for (code, ending) in STAYS_DOWN {
         assert_eq!(ending.code(), code);
     }
@@ -254,7 +254,7 @@ fn start_pod(folder: &Path, code: u8) -> Command {
 }
 
 #[test]
-fn a_pod_whose_state_differs_is_held_until_a_person_has_looked_and_any_other_is_started_again() {
+fn a_diverged_pod_is_held_and_any_other_is_restarted() {
     for code in [0, 1, 75] {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(start_pod(folder.path(), code).status().unwrap().code(), Some(i32::from(code)));
@@ -275,7 +275,7 @@ fn a_pod_whose_state_differs_is_held_until_a_person_has_looked_and_any_other_is_
 }
 
 #[test]
-fn pods_never_begin_a_cluster_by_their_place_alone() {
+fn pods_never_bootstrap_a_cluster_by_ordinal() {
     let pods = read("cluster-scripts/kubernetes/statefulset.yaml");
     assert!(!pods.contains("bootstrap"), "a pod that lost its volume would begin a second cluster");
     let start = read("cluster-scripts/kubernetes/start");
@@ -297,7 +297,7 @@ fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn yaml_is_yaml() {
+fn yaml_files_are_valid() {
     let mut files = Vec::new();
     yaml_files(&top().join("cluster-scripts"), &mut files);
     assert!(files.len() >= 6, "{files:?}");

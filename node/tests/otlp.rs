@@ -86,7 +86,7 @@ fn a_span_reaches_the_collector_in_the_callers_trace() {
 }
 
 #[test]
-fn what_belongs_to_no_trace_or_to_one_that_is_not_kept_stays_here() {
+fn spans_without_a_trace_or_of_unsampled_traces_are_not_exported() {
     let (endpoint, received) = collector("200 OK");
     let exporter = Exporter::start(&endpoint, 7).unwrap();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
@@ -101,7 +101,7 @@ fn what_belongs_to_no_trace_or_to_one_that_is_not_kept_stays_here() {
 }
 
 #[test]
-fn a_trace_that_begins_here_has_the_same_id_in_the_log_and_at_the_collector() {
+fn a_new_trace_has_the_same_id_in_the_log_and_at_the_collector() {
     let (endpoint, received) = collector("200 OK");
     let exporter = Exporter::start(&endpoint, 7).unwrap();
     let mut trace = String::new();
@@ -116,7 +116,7 @@ fn a_trace_that_begins_here_has_the_same_id_in_the_log_and_at_the_collector() {
 }
 
 #[test]
-fn a_collector_that_is_away_or_refuses_keeps_nobody_waiting_for_ever() {
+fn an_unavailable_collector_blocks_nothing_for_ever() {
     let nobody = {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()

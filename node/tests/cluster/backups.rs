@@ -120,7 +120,7 @@ impl Writers {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_under_load_has_all_that_was_acknowledged_before_it_and_becomes_a_cluster() {
+async fn a_backup_under_load_contains_all_acknowledged_writes_and_becomes_a_cluster() {
     let world = World::of(3).await;
     let writers = Writers::start(&world);
     until("the writers are at work", || writers.acknowledged().len() > 4 * WRITERS).await;
@@ -185,7 +185,7 @@ async fn the_same_backup_restored_twice_repeats_no_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restored_node_that_dies_as_it_begins_has_begun_one_epoch_and_grants_nothing() {
+async fn a_restored_node_killed_at_its_start_begins_one_epoch_and_grants_nothing() {
     let world = World::of(1).await;
     for nth in 0..20 {
         world.ask(1, "ada", create(&format!("item-{nth}"))).await;
@@ -214,7 +214,7 @@ async fn a_restored_node_that_dies_as_it_begins_has_begun_one_epoch_and_grants_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_whose_receiver_is_gone_leaves_nothing_and_a_third_at_once_is_refused() {
+async fn an_abandoned_backup_leaves_no_files_and_a_third_concurrent_one_is_refused() {
     let mut world = World::of(1).await;
     world.ask(1, "ada", create("a")).await;
     let folder = world.directory(1).join("backups");
@@ -237,7 +237,7 @@ async fn a_backup_whose_receiver_is_gone_leaves_nothing_and_a_third_at_once_is_r
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_stops_coming_restores_nothing() {
+async fn an_interrupted_stream_restores_nothing() {
     let world = World::of(1).await;
     world.ask(1, "ada", create("a")).await;
     let backup = backup_of(world.node(1)).await;
@@ -262,7 +262,7 @@ async fn a_stream_that_stops_coming_restores_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_used_directory_is_not_restored_into_and_a_restored_one_is_its_nodes() {
+async fn a_restore_needs_an_empty_directory_and_binds_it_to_its_node() {
     let world = World::of(1).await;
     let backup = backup_of(world.node(1)).await;
     let refused = restore_into(&world, &backup).await.unwrap_err();
@@ -276,7 +276,7 @@ async fn a_used_directory_is_not_restored_into_and_a_restored_one_is_its_nodes()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_events_leave_the_disk_and_who_reads_on_from_there_is_told() {
+async fn old_events_are_deleted_and_a_reader_at_a_deleted_position_is_refused() {
     let mut world = World::of(1).await;
     for nth in 0..20 {
         world.ask(1, "ada", create(&format!("item-{nth}"))).await;

@@ -67,7 +67,7 @@ async fn the_log_is_bounded_by_bytes_on_every_node_and_after_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_is_away_is_waited_for_up_to_a_limit_and_then_gets_a_snapshot() {
+async fn the_log_is_kept_for_an_absent_follower_up_to_a_limit() {
     let mut world = World::with(3, tiny()).await;
     let follower = world.follower().await;
     world.kill(follower).await;
@@ -89,7 +89,7 @@ async fn a_follower_that_is_away_is_waited_for_up_to_a_limit_and_then_gets_a_sna
 
 /// As a follower whose disk answers late: it stays connected, and the leader reads for it what it has not got.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_is_slow_does_not_keep_the_leader_from_purging() {
+async fn a_slow_follower_does_not_prevent_purging() {
     let world = World::with(3, tiny()).await;
     let follower = world.follower().await;
     let leader = world.leader().await;

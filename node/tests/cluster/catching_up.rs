@@ -92,7 +92,7 @@ async fn snapshots_and_purges_at_tiny_thresholds_survive_restarts_of_all() {
 
 /// As if it had been killed after it kept a snapshot that arrived, and before it switched to it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_killed_while_it_installed_a_snapshot_takes_it_up_at_the_start() {
+async fn a_node_killed_while_installing_a_snapshot_finishes_it_at_the_next_start() {
     let (mut world, follower, leader) = without_a_follower(tiny()).await;
     let index = world.admin(leader).snapshot().await.unwrap();
     for node in (1..=3).filter(|node| *node != follower) {

@@ -50,7 +50,7 @@ async fn reach_a_compared_index(world: &World, leader: u64) {
 
 /// The third, which could tell which of the two is right, is away.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_differ_without_a_third_stop_and_say_whom_to_ask() {
+async fn two_differing_nodes_without_a_third_stop_and_name_the_nodes_to_start() {
     let (mut world, leader, victim) = with_a_spoilt_node().await;
     let away = (1..=3).find(|node| ![leader, victim].contains(node)).unwrap();
     world.kill(away).await;
@@ -80,7 +80,7 @@ async fn two_that_differ_without_a_third_stop_and_say_whom_to_ask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_odd_one_out_stops_and_the_others_go_on() {
+async fn a_diverged_node_stops_and_the_others_continue() {
     let (world, leader, victim) = with_a_spoilt_node().await;
     reach_a_compared_index(&world, leader).await;
     until("the odd one has stopped", || world.daemons[&victim].failure().is_some()).await;

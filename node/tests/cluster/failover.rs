@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_leader_is_replaced_and_what_it_acknowledged_is_there() {
+async fn a_dead_leader_is_replaced_and_acknowledged_writes_are_kept() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     let mut held = Vec::new();
@@ -109,7 +109,7 @@ async fn all_nodes_stop_at_once_and_come_back_with_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_told_to_stop_hands_leadership_over_first() {
+async fn a_stopping_node_hands_over_leadership_first() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     let term = world.node(leader).raft().with_raft_state(|state| state.vote_ref().leader_id.term).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_node_that_is_told_to_stop_hands_leadership_over_first() {
 
 /// Raft's metrics say nothing of a panic: such a node would stay as one that answers and does nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_raft_panics_says_that_it_must_stop() {
+async fn a_node_reports_a_failure_when_raft_panics() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     let panicked = world.node(leader).clone();

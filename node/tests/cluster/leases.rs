@@ -43,7 +43,7 @@ async fn etcd9395_a_leases_remaining_time_survives_five_leader_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_holders_item_is_free_after_its_lease_without_anyone_asking() {
+async fn a_dead_holders_item_is_free_after_its_lease_without_a_request() {
     let world = World::of(3).await;
     world.ask(1, "ada", create("a")).await;
     world.claim(1, "ada", "a", Span::secs(5)).await;
@@ -91,7 +91,7 @@ async fn with_nothing_alive_nothing_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_that_was_lost_in_a_leader_change_is_answered_when_it_is_sent_again() {
+async fn a_renewal_lost_in_a_leader_change_is_answered_when_repeated() {
     let mut world = World::of(3).await;
     world.ask(1, "ada", create("a")).await;
     let token = world.claim(1, "ada", "a", Span::secs(120)).await;

@@ -39,7 +39,7 @@ fn long_id(number: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_worker_is_told_what_it_was_given_at_its_first_attempt() {
+async fn every_worker_gets_its_grants_at_the_first_attempt() {
     let world = World::of(3).await;
     let (leader, follower) = (world.leader().await, world.follower().await);
     for number in 0..64 {
@@ -77,7 +77,7 @@ async fn every_worker_is_told_what_it_was_given_at_its_first_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_does_not_fit_is_unknown_to_its_own_caller_only() {
+async fn an_answer_that_does_not_fit_is_unknown_only_to_its_caller() {
     let world = World::of(3).await;
     let (leader, follower) = (world.leader().await, world.follower().await);
     let ids: Vec<_> = (0..CANCELLED).map(|number| item(&long_id(number))).collect();
@@ -114,7 +114,7 @@ async fn an_answer_that_does_not_fit_is_unknown_to_its_own_caller_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_submission_whose_answers_could_not_come_back_is_refused_before_anything_happens() {
+async fn a_submission_with_too_large_answers_is_refused_before_it_is_proposed() {
     let world = World::of(3).await;
     let follower = world.follower().await;
     world.ask(follower, "ada", create("a")).await;

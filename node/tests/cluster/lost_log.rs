@@ -9,7 +9,7 @@ use raft_store::log::{LogOptions, LogStore};
 use raft_store::types::{Group, OnTokio};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_log_ends_before_its_committed_mark_is_refused_with_what_to_do() {
+async fn a_log_that_ends_before_its_committed_mark_is_refused_with_advice() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     for number in 0..20 {

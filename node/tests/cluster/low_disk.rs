@@ -75,7 +75,7 @@ async fn is_refused(world: &World, node: NodeId) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_two_of_three_are_low_only_what_keeps_or_ends_a_lease_is_taken_at_any_node() {
+async fn while_two_of_three_are_low_only_commands_that_keep_or_end_leases_are_accepted() {
     let mut world = World::of(3).await;
     let held = hold_three(&world).await;
     world.lead(1).await;
@@ -94,7 +94,7 @@ async fn while_two_of_three_are_low_only_what_keeps_or_ends_a_lease_is_taken_at_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_follower_that_is_low_keeps_nobody_from_working() {
+async fn one_low_follower_does_not_block_work() {
     let mut world = World::of(3).await;
     world.lead(1).await;
     restart(&mut world, 2, true).await;
@@ -115,7 +115,7 @@ async fn one_follower_that_is_low_keeps_nobody_from_working() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_low_hands_over_to_a_node_with_room() {
+async fn a_low_leader_hands_over_to_a_node_with_disk_space() {
     let mut world = World::of(3).await;
     world.lead(3).await;
     restart(&mut world, 1, true).await;

@@ -85,7 +85,7 @@ async fn a_node_replaces_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_node_stays_out_although_it_is_started_to_join() {
+async fn a_removed_node_stays_out_even_with_join() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     let gone = world.follower().await;
@@ -104,7 +104,7 @@ async fn a_removed_node_stays_out_although_it_is_started_to_join() {
 
 /// Raft keeps to the address with which a leadership began: the leader once sent to the old one until it was replaced.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_has_moved_is_found_by_the_leader_that_knew_it() {
+async fn a_leader_finds_a_node_that_moved() {
     // Patient, so that no busy machine replaces the leader.
     let patient =
         RaftSettings { election_min: Duration::from_secs(4), election_max: Duration::from_secs(6), ..quick() };
@@ -123,7 +123,7 @@ async fn a_node_that_has_moved_is_found_by_the_leader_that_knew_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wiped_node_does_not_come_back_under_its_id() {
+async fn a_wiped_node_cannot_reuse_its_id() {
     let mut world = World::of(3).await;
     let victim = world.follower().await;
     world.kill(victim).await;
@@ -138,7 +138,7 @@ async fn a_wiped_node_does_not_come_back_under_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_was_removed_does_not_come_back_with_an_empty_directory() {
+async fn a_removed_id_cannot_be_reused_with_an_empty_directory() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     let gone = world.follower().await;
@@ -160,7 +160,7 @@ async fn an_id_that_was_removed_does_not_come_back_with_an_empty_directory() {
 
 /// Who asks again while the first ask is under way is not told that the node was removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_added_twice_at_once_is_added() {
+async fn adding_a_node_twice_concurrently_succeeds() {
     let world = World::of(3).await;
     let leader = world.leader().await;
     let node = world.node(leader);
@@ -207,7 +207,7 @@ async fn rules_are_raised_only_when_every_member_knows_them() {
 /// One that died in the middle of a change once left the next one with two sets of voters for ever: of three nodes,
 /// the loss of one then stopped the cluster.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_was_left_half_done_is_finished_by_whoever_leads() {
+async fn a_half_done_change_is_finished_by_the_next_leader() {
     let world = World::of(3).await;
     world.lead(1).await;
     // Answered, so all before it is committed: the change before this one, too, or this one could not begin.

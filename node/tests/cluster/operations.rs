@@ -23,7 +23,7 @@ async fn ready(world: &World, node: NodeId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_asked_of_a_follower_is_made_and_may_be_repeated() {
+async fn a_change_through_a_follower_is_made_and_may_be_repeated() {
     let world = World::of(3).await;
     world.lead(1).await;
     let admin = world.admin(2);
@@ -54,7 +54,7 @@ async fn a_change_asked_of_a_follower_is_made_and_may_be_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_an_operator_added_comes_and_gets_its_vote() {
+async fn a_node_added_by_an_operator_joins_and_gets_its_vote() {
     let mut world = World::of(1).await;
     let announced = Member { peer_address: "127.0.0.1:1".into(), ..Member::default() };
     world.admin(1).add(2, announced).await.unwrap();
@@ -99,7 +99,7 @@ async fn without_a_leader_a_change_is_neither_refused_nor_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_names_every_member_and_says_who_does_not_answer() {
+async fn the_status_lists_every_member_and_marks_those_that_do_not_answer() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     world.ask(leader, "ada", create("a")).await;
@@ -188,7 +188,7 @@ async fn a_draining_node_hands_over_refuses_callers_and_is_not_ready() {
 
 /// When no other node can lead, the commands of other nodes' callers must not stand still.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draining_node_that_leads_works_for_the_others() {
+async fn a_draining_leader_serves_the_other_nodes() {
     let world = World::of(2).await;
     world.lead(2).await;
     world.admin(1).drain().await.unwrap();
@@ -204,7 +204,7 @@ async fn a_draining_node_that_leads_works_for_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_is_there_when_it_is_said_to_be() {
+async fn a_reported_snapshot_exists() {
     let world = World::of(3).await;
     let follower = world.follower().await;
     for number in 0..3 {
@@ -219,7 +219,7 @@ async fn a_snapshot_is_there_when_it_is_said_to_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_nodes_callers_reach_it_is_known_to_all_and_taken_up_when_it_changes() {
+async fn api_addresses_are_known_to_all_nodes_and_updated_when_they_change() {
     let mut world = World::of(3).await;
     for address in ["127.0.0.1:1111", "127.0.0.1:2222"] {
         let moved = world.follower().await;

@@ -55,7 +55,7 @@ async fn create(address: SocketAddr, ids: impl Iterator<Item = String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_reads_on_from_events_that_are_gone_is_told_where_to_begin() {
+async fn a_reader_at_deleted_events_learns_where_to_begin() {
     let mut world = World::empty(quick());
     let address = serve(&mut world, Start::Bootstrap, |_| {}).await;
     for nth in 0..20 {
@@ -82,7 +82,7 @@ async fn whoever_reads_on_from_events_that_are_gone_is_told_where_to_begin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_takes_nothing_for_too_long_is_told_why_its_stream_ends_and_goes_on_without_a_gap() {
+async fn a_stream_of_an_idle_reader_ends_with_a_reason_and_resumes_without_a_gap() {
     const PATIENCE: Duration = Duration::from_millis(200);
     let mut world = World::empty(quick());
     let address = serve(&mut world, Start::Bootstrap, |edge| edge.patience = PATIENCE).await;
@@ -131,7 +131,7 @@ async fn a_reader_who_takes_nothing_for_too_long_is_told_why_its_stream_ends_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_on_which_nothing_happens_beats_and_says_how_far_it_is() {
+async fn an_idle_stream_sends_heartbeats_with_its_position() {
     let mut world = World::empty(quick());
     let address = serve(&mut world, Start::Bootstrap, |_| {}).await;
     let mut stream = TcpStream::connect(address).await.unwrap();

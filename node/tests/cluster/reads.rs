@@ -35,7 +35,7 @@ async fn reads_that_wait_share_a_round() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_quorum_a_read_is_refused_and_a_local_one_says_how_far_it_is() {
+async fn without_a_quorum_reads_are_refused_and_local_reads_state_their_position() {
     let mut world = World::of(3).await;
     world.ask(1, "ada", create("a")).await;
     world.agree().await;

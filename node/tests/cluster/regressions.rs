@@ -44,7 +44,7 @@ fn leases(node: &TokioNode) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd15247_a_disk_that_stood_still_for_longer_than_the_leases_costs_nobody_a_lease() {
+async fn etcd15247_a_disk_stall_longer_than_the_leases_ends_no_lease() {
     let world = World::of(1).await;
     let node = world.node(1);
     let ids: Vec<String> = (0..20).map(|number| format!("item-{number}")).collect();
@@ -80,7 +80,7 @@ async fn etcd15247_a_disk_that_stood_still_for_longer_than_the_leases_costs_nobo
 
 /// The followers have what the leader's disk has not: a quorum without it.
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd15247_a_leader_whose_disk_stands_still_keeps_nobody_from_renewing() {
+async fn etcd15247_a_leader_with_a_stalled_disk_prevents_no_renewal() {
     let world = World::of(3).await;
     let (leader, follower) = (world.leader().await, world.follower().await);
     world.ask(leader, "ada", create("a")).await;
@@ -99,7 +99,7 @@ async fn etcd15247_a_leader_whose_disk_stands_still_keeps_nobody_from_renewing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd12528_a_leader_that_was_stopped_and_replaced_ends_no_lease_when_it_goes_on() {
+async fn etcd12528_a_replaced_leader_ends_no_lease_when_it_resumes() {
     let mut world = World::of(3).await;
     let threads = Threads::new();
     world.kill(1).await;
@@ -198,7 +198,7 @@ async fn watch_lapse(node: TokioNode, all: usize, answered: Arc<AtomicU64>) -> L
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd9360_ten_thousand_leases_lapse_at_once_and_nobody_else_notices() {
+async fn etcd9360_ten_thousand_leases_that_expire_at_once_delay_no_other_caller() {
     const ALL: usize = 10_000;
     let world = World::of(3).await;
     let leader = world.leader().await;
@@ -254,7 +254,7 @@ async fn etcd9360_ten_thousand_leases_lapse_at_once_and_nobody_else_notices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd11456_one_whose_place_is_gone_is_granted_nothing() {
+async fn etcd11456_a_claim_without_its_place_in_line_is_granted_nothing() {
     let world = World::of(3).await;
     let (leader, follower) = (world.leader().await, world.follower().await);
     world.ask(leader, "ada", create("a")).await;

@@ -17,7 +17,7 @@ fn rules(world: &World) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_are_raised_only_once_the_last_old_build_is_gone() {
+async fn rules_are_raised_only_after_the_last_old_build_is_gone() {
     let mut world = World::knowing(3, 2).await;
     world.known_rules = 1;
     world.join(4).await;
@@ -45,7 +45,7 @@ async fn rules_are_raised_only_once_the_last_old_build_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_does_not_know_the_rules_neither_joins_nor_follows_and_says_so() {
+async fn a_build_that_does_not_know_the_rules_is_refused_and_logs_it() {
     let mut world = World::knowing(3, 2).await;
     let raised = raise(&world, 1, 2, "r1").await.unwrap();
     assert_eq!(raised, Outcome::RulesRaised { version: 2 });
@@ -79,7 +79,7 @@ async fn a_build_that_does_not_know_the_rules_neither_joins_nor_follows_and_says
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_that_nobody_knows_and_older_ones_are_refused_and_the_same_may_be_raised_again() {
+async fn unknown_and_older_rules_are_refused_and_the_current_ones_may_be_raised_again() {
     let world = World::knowing(3, 2).await;
     let refused = raise(&world, 1, 3, "r1").await.unwrap_err();
     for name in ["node 1 knows up to 2", "node 2 knows up to 2", "node 3 knows up to 2"] {

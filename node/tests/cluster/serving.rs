@@ -58,7 +58,7 @@ async fn many_callers_share_a_batch_and_an_fsync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_who_waits_in_line_is_woken_on_the_node_it_called() {
+async fn a_waiting_claim_is_woken_on_the_node_that_was_called() {
     let world = World::of(3).await;
     let (leader, follower) = (world.leader().await, world.follower().await);
     world.ask(leader, "ada", create("a")).await;
@@ -86,7 +86,7 @@ async fn one_who_waits_in_line_is_woken_on_the_node_it_called() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_for_the_log_is_refused_before_it_gets_there() {
+async fn too_large_commands_are_refused_before_the_log() {
     let world = World::of(1).await;
     let mut items = Vec::new();
     for number in 0..150 {
@@ -101,7 +101,7 @@ async fn what_is_too_large_for_the_log_is_refused_before_it_gets_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_would_not_wait_long_is_taken_like_any_other_command() {
+async fn a_claim_with_a_short_wait_is_accepted_like_any_other_command() {
     let world = World::of(1).await;
     world.ask(1, "ada", create("a")).await;
     world.claim(1, "ada", "a", Span::secs(600)).await;

@@ -21,7 +21,7 @@ const ELSEWHERE: &[(Code, &str)] = &[
     (Code::Overloaded, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unavailable, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unknown, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
-    (Code::PositionTooOld, "backups::old_events_leave_the_disk_and_who_reads_on_from_there_is_told"),
+    (Code::PositionTooOld, "backups::old_events_are_deleted_and_a_reader_at_a_deleted_position_is_refused"),
     (Code::Internal, "failing::a_node_whose_disk_fails_to_be_read_says_so_and_others_serve"),
 ];
 

@@ -104,7 +104,7 @@ async fn a_conflict_ends_its_stream_and_not_the_connection() {
 }
 
 #[tokio::test]
-async fn an_old_leader_is_told_of_the_higher_vote() {
+async fn an_old_leader_gets_the_higher_vote() {
     let node = Node::quiet(2, None).await;
     let higher = Vote { leader_id: LeaderId { term: 5, node_id: 3 }, committed: true };
     let mut network = client(&node.member()).await;
@@ -116,7 +116,7 @@ async fn an_old_leader_is_told_of_the_higher_vote() {
 }
 
 #[tokio::test]
-async fn a_late_answer_is_not_taken_for_that_of_the_next_stream() {
+async fn a_late_answer_is_not_matched_to_the_next_stream() {
     let node = Node::quiet(2, None).await;
     let mut network = heartbeat_client(&node.member()).await;
     assert_eq!(appended(&mut network, requests([entry(0)])).await, [0]);
@@ -134,7 +134,7 @@ async fn a_late_answer_is_not_taken_for_that_of_the_next_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_that_was_dropped_half_way_leaves_the_connection_of_use() {
+async fn a_dropped_stream_leaves_the_connection_usable() {
     let node = Node::quiet(2, None).await;
     let mut network = client(&node.member()).await;
     {
@@ -161,7 +161,7 @@ async fn a_lost_connection_ends_even_an_idle_stream() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_reached_grants_nothing() {
+async fn an_unreachable_node_grants_no_vote() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nowhere = member(2, listener.local_addr().unwrap());
     drop(listener);
@@ -196,7 +196,7 @@ async fn leader_of(raft: &Raft<OnTokio, State>, leader: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_orders_what_many_write_and_moves_its_leader_over_tls() {
+async fn a_cluster_replicates_concurrent_writes_and_moves_its_leader_over_tls() {
     const WRITES: u64 = 500;
     let authority = Authority::new();
     let config = Config {
@@ -250,7 +250,7 @@ async fn a_cluster_orders_what_many_write_and_moves_its_leader_over_tls() {
 
 /// Raft tries again at once: without a pause a leader would spend itself on dialling a node that is down.
 #[tokio::test]
-async fn a_node_that_is_gone_is_not_dialled_without_a_pause() {
+async fn connection_attempts_to_a_dead_node_pause() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut network = client(&member(2, gone)).await;
     let began = Instant::now();

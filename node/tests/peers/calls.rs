@@ -40,7 +40,7 @@ async fn many_questions_share_a_connection_and_each_asker_gets_its_own_reply() {
 }
 
 #[tokio::test]
-async fn a_question_to_nobody_was_never_sent() {
+async fn a_question_to_an_unreachable_node_was_never_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nowhere = member(2, listener.local_addr().unwrap());
     drop(listener);
@@ -49,7 +49,7 @@ async fn a_question_to_nobody_was_never_sent() {
 }
 
 #[tokio::test]
-async fn what_was_sent_when_its_connection_was_lost_may_have_happened() {
+async fn a_question_sent_on_a_lost_connection_may_have_happened() {
     let node = Node::quiet(2, None).await;
     let there = node.member();
     let peers = Peers::new(identity(1), None);
@@ -83,7 +83,7 @@ async fn a_lost_connection_is_made_again_for_the_next_question() {
 }
 
 #[tokio::test]
-async fn a_question_without_an_answer_in_time_may_have_happened_and_hinders_no_other() {
+async fn a_timed_out_question_may_have_happened_and_delays_no_other() {
     let node = Node::quiet(2, None).await;
     let peers = Peers::new(identity(1), None);
     let limit = Duration::from_millis(300);
@@ -94,7 +94,7 @@ async fn a_question_without_an_answer_in_time_may_have_happened_and_hinders_no_o
 }
 
 #[tokio::test]
-async fn a_question_that_waits_for_its_connection_too_long_was_never_sent() {
+async fn a_question_that_waits_too_long_for_a_connection_was_never_sent() {
     // It takes connections and greets nobody.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = member(2, listener.local_addr().unwrap());
@@ -103,7 +103,7 @@ async fn a_question_that_waits_for_its_connection_too_long_was_never_sent() {
 }
 
 #[tokio::test]
-async fn a_question_too_large_for_any_frame_is_not_sent_and_hinders_no_other() {
+async fn a_question_too_large_for_a_frame_is_not_sent_and_delays_no_other() {
     let node = Node::quiet(2, None).await;
     let peers = Peers::new(identity(1), None);
     let reply = peers.ask(2, &node.member(), forward(vec![0; Purpose::Calls.frame_bytes_max()]), LIMIT).await;

@@ -13,7 +13,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 
 #[test]
-fn todays_frames_are_the_golden_ones() {
+fn frames_are_encoded_as_in_the_golden_file() {
     let mut lines = String::new();
     for (name, bytes) in frames() {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -23,7 +23,7 @@ fn todays_frames_are_the_golden_ones() {
 }
 
 #[test]
-fn no_cut_lengthened_or_damaged_frame_is_taken() {
+fn truncated_extended_or_damaged_frames_are_rejected() {
     let check = |bytes: &[u8]| match bytes[4] {
         100 => decode::<Hello>(bytes).map(|_| ()),
         101 => decode::<Greeting>(bytes).map(|_| ()),

@@ -51,7 +51,7 @@ async fn only_members_of_the_same_cluster_talk_to_each_other() {
 }
 
 #[tokio::test]
-async fn a_connection_that_leads_to_another_node_than_expected_is_not_used() {
+async fn a_connection_to_an_unexpected_node_is_refused() {
     let node = Node::quiet(2, None).await;
     let three = member(3, node.server.address());
     check(&node, identity(1), 3, &three, expect!["refused: node 3 is expected, this is node 2"]).await;
@@ -113,7 +113,7 @@ async fn greeting(node: &Node, hello: &Hello) -> Option<Greeting> {
 }
 
 #[tokio::test]
-async fn another_protocol_is_refused_with_words() {
+async fn another_protocol_version_is_refused_with_a_message() {
     let node = Node::quiet(2, None).await;
     let newer = Hello { protocol: PROTOCOL + 1, ..hello(Purpose::Calls) };
     let why = "protocol 2, this node speaks 1".to_owned();
@@ -138,7 +138,7 @@ async fn closes_on(node: &Node, greeted: Option<Purpose>, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn rubbish_closes_its_connection_and_nothing_else() {
+async fn an_invalid_frame_closes_only_its_connection() {
     let node = Node::quiet(2, None).await;
     closes_on(&node, None, b"GET / HTTP/1.1\r\nhost: somewhere\r\n\r\n").await;
     for purpose in Purpose::ALL {
@@ -152,7 +152,7 @@ async fn rubbish_closes_its_connection_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_frame_that_claims_to_be_too_large_closes_its_connection() {
+async fn a_too_large_frame_length_closes_its_connection() {
     let node = Node::quiet(2, None).await;
     for (purpose, question) in [(None, 0), (Some(Purpose::Calls), 4), (Some(Purpose::Heartbeat), 2)] {
         let max = purpose.map_or(4096, Purpose::frame_bytes_max);
@@ -171,7 +171,7 @@ async fn peers_with_certificates_of_one_authority_talk_to_each_other() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_opens_nothing_either_way() {
+async fn a_certificate_of_another_authority_is_rejected_on_both_sides() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let node = Node::quiet(2, Some(ours.tls("127.0.0.1"))).await;
 
@@ -193,7 +193,7 @@ async fn refuses(node: &Node, tls: Option<PeerTls>, why: &str) {
 }
 
 #[tokio::test]
-async fn a_peer_without_a_certificate_is_not_let_in() {
+async fn a_peer_without_a_certificate_is_rejected() {
     let authority = Authority::new();
     let node = Node::quiet(2, Some(authority.tls("127.0.0.1"))).await;
     let mut roots = RootCertStore::empty();
@@ -216,7 +216,7 @@ async fn a_peer_without_a_certificate_is_not_let_in() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_host_is_not_believed() {
+async fn a_certificate_for_another_host_is_rejected() {
     let authority = Authority::new();
     let node = Node::quiet(2, Some(authority.tls("node-2.example"))).await;
     refuses(&node, Some(authority.tls("127.0.0.1")), "not valid for name").await;
@@ -251,7 +251,7 @@ async fn certificates_are_replaced_without_a_restart() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_was_revoked_opens_nothing_either_way() {
+async fn a_revoked_certificate_is_rejected_on_both_sides() {
     let authority = Authority::new();
     let (good, bad) = (authority.files("127.0.0.1"), authority.files("127.0.0.1"));
     let revoked = PeerTls::from_files(bad.paths()).unwrap();
@@ -285,7 +285,7 @@ async fn a_certificate_that_was_revoked_opens_nothing_either_way() {
 }
 
 #[test]
-fn a_list_of_revoked_certificates_that_cannot_count_is_refused_when_it_is_read() {
+fn an_invalid_revocation_list_is_rejected_when_read() {
     let (authority, other) = (Authority::new(), Authority::new());
     let refusal = |files: super::certificates::Files| PeerTls::from_files(files.paths()).unwrap_err().to_string();
     let own = || authority.files("127.0.0.1");
@@ -300,7 +300,7 @@ fn a_list_of_revoked_certificates_that_cannot_count_is_refused_when_it_is_read()
 
 /// A member that was removed loses what it had open.
 #[tokio::test]
-async fn the_connections_of_one_that_is_no_member_now_are_closed() {
+async fn connections_of_a_removed_member_are_closed() {
     let node = Node::quiet(2, None).await;
     for purpose in Purpose::ALL {
         let mut stream = TcpStream::connect(node.server.address()).await.unwrap();

@@ -93,7 +93,7 @@ async fn a_snapshot_arrives_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn after_a_cut_only_the_rest_is_sent() {
+async fn an_interrupted_transfer_resumes_where_it_stopped() {
     let (taken, node) = (Taken::new(), Node::quiet(2, None).await);
     let way = Way::to(node.server.address()).await;
     let mut network = client(&member(2, way.address)).await;
@@ -111,7 +111,7 @@ async fn after_a_cut_only_the_rest_is_sent() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_damaged_between_two_attempts_is_sent_anew() {
+async fn a_file_damaged_between_two_attempts_is_sent_again() {
     let (taken, node) = (Taken::new(), Node::quiet(2, None).await);
     let way = Way::to(node.server.address()).await;
     let mut network = client(&member(2, way.address)).await;
@@ -131,7 +131,7 @@ async fn a_file_that_was_damaged_between_two_attempts_is_sent_anew() {
 }
 
 #[tokio::test]
-async fn a_transfer_that_hangs_gives_way_to_the_next() {
+async fn a_new_transfer_replaces_one_that_hangs() {
     let (taken, node) = (Taken::new(), Node::quiet(2, None).await);
     let way = Way::to(node.server.address()).await;
     way.set(Fault::SilentBehind(5 * MIB));
@@ -147,7 +147,7 @@ async fn a_transfer_that_hangs_gives_way_to_the_next() {
 }
 
 #[tokio::test]
-async fn an_old_leader_is_told_of_the_higher_vote_before_it_sends_anything() {
+async fn an_old_leader_gets_the_higher_vote_before_it_sends_a_file() {
     let (taken, node) = (Taken::new(), Node::quiet(2, None).await);
     let way = Way::to(node.server.address()).await;
     let mut network = client(&member(2, way.address)).await;
@@ -184,7 +184,7 @@ async fn a_cancelled_transfer_ends_at_once() {
 }
 
 #[tokio::test]
-async fn the_node_stops_while_a_snapshot_is_on_its_way() {
+async fn a_node_can_stop_during_a_snapshot_transfer() {
     let (taken, node) = (Taken::new(), Node::quiet(2, None).await);
     let way = Way::to(node.server.address()).await;
     way.set(Fault::SilentBehind(3 * MIB));

@@ -28,7 +28,7 @@ async fn begin_over_and_over(world: &mut World, node: NodeId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_are_killed_as_they_begin_and_join_are_started_again() {
+async fn nodes_killed_while_starting_and_joining_can_be_restarted() {
     let mut world = World::empty();
     for node in 1..=3 {
         begin_over_and_over(&mut world, node).await;

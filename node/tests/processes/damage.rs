@@ -54,7 +54,7 @@ async fn a_torn_tail_is_cut_off_and_the_follower_catches_up() {
 
 /// Worse than any crash: what it had acknowledged is gone. The others have it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_lost_the_end_of_its_log_gets_it_again() {
+async fn a_follower_that_lost_the_end_of_its_log_recovers_it() {
     let (mut world, client, follower, wal) = with_a_dead_follower().await;
     let bytes = fs::read(&wal).unwrap();
     fs::write(&wal, &bytes[..bytes.len() - bytes.len() / 3]).unwrap();
@@ -67,7 +67,7 @@ async fn a_follower_that_lost_the_end_of_its_log_gets_it_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flipped_bit_in_the_middle_of_the_log_is_refused_with_what_to_do() {
+async fn a_flipped_bit_in_the_middle_of_the_log_is_refused_with_advice() {
     let (mut world, client, follower, wal) = with_a_dead_follower().await;
     let mut bytes = fs::read(&wal).unwrap();
     let middle = bytes.len() / 2;
@@ -88,7 +88,7 @@ async fn a_flipped_bit_in_the_middle_of_the_log_is_refused_with_what_to_do() {
 
 /// No promise is kept on a disk that forgets, without others who remember: the check that other tests rely on says so.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_node_alone_loses_with_the_end_of_its_log_is_found() {
+async fn a_single_node_detects_that_it_lost_the_end_of_its_log() {
     let mut world = World::empty();
     world.start(1);
     world.has_vote(1).await;

@@ -45,7 +45,7 @@ async fn a_development_node_starts_with_nothing_and_survives_kill_9() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_it_says_has_no_colours_when_nobody_looks() {
+async fn log_output_has_no_colours_without_a_terminal() {
     let world = World::empty();
     // The port that is its own unless said is the other test's.
     let (process, _) = start(&world, 0, &["--listen", &world.edge_address(1)]).await;
@@ -66,7 +66,7 @@ async fn answered(address: &str, path: &str, headers: &[(&str, &str)]) -> String
 /// A browser on this machine sends to it what a web site asks for: by a name that was bound to this machine's address, or
 /// from another site.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_development_node_answers_no_web_site() {
+async fn a_development_node_rejects_requests_from_web_sites() {
     let world = World::empty();
     let address = world.edge_address(1);
     let (process, _) = start(&world, 0, &["--listen", &address]).await;

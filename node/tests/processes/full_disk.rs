@@ -145,18 +145,18 @@ fn renew(id: &str, token: Token) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_stops_before_its_disk_is_full_and_waits_for_room_while_the_others_go_on() {
+async fn a_follower_with_a_full_disk_stops_and_waits_for_room_while_others_continue() {
     stops_and_comes_back(3).await;
 }
 
 /// It led when its disk became short of space: another one leads from then on.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_disk_is_short_of_space_hands_over_and_stops_before_it_is_full() {
+async fn a_leader_low_on_disk_space_hands_over_and_stops_before_the_disk_is_full() {
     stops_and_comes_back(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_all_disks_are_short_of_space_new_work_is_refused_and_leases_go_on_until_there_is_room() {
+async fn with_all_disks_low_new_work_is_refused_and_leases_continue() {
     let mut world = World::empty();
     let mut disks = Vec::new();
     for node in 1..=3 {

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_that_nobody_was_told_of_is_found() {
+    fn an_unacknowledged_completion_is_found() {
         check(
             |history, _| assert!(history.completed.remove("b")),
             &["b is Complete, but nobody was told that it was completed"],
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_given_twice_is_found() {
+    fn a_token_granted_twice_is_found() {
         check(
             |history, _| history.grants[1].token = Token(1),
             &["token 1 was given for a and for b", "token 1 for b is not above 1"],
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_of_what_is_held_is_found() {
+    fn a_grant_of_a_held_item_is_found() {
         check(|history, _| history.grants[2].ending = None, &["c was held under token 3 when it was granted under 4"]);
     }
 }

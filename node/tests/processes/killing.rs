@@ -29,7 +29,7 @@ async fn more_answers(world: &mut World, callers: &mut Callers, answers: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_was_acknowledged_is_lost_by_kill_9() {
+async fn acknowledged_writes_survive_kill_9() {
     let (rounds, seed) = (number("ROUNDS", ROUNDS), number("SEED", SEED));
     eprintln!("to replay: SEED={seed} ROUNDS={rounds} cargo test -p node --test processes killing");
     let mut dice = Dice(seed);

@@ -106,7 +106,7 @@ async fn members(world: &World, at: NodeId) -> Vec<NodeId> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_of_the_authority_for_another_host_opens_nothing() {
+async fn a_valid_certificate_for_another_host_is_rejected() {
     let mut world = admitting(&[2, 3]);
     world.start_three().await;
     let client = world.client();
@@ -141,7 +141,7 @@ async fn a_certificate_of_the_authority_for_another_host_opens_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_nobody_let_in_gets_no_vote_and_costs_no_quorum() {
+async fn an_unadmitted_node_gets_no_vote_and_does_not_affect_the_quorum() {
     let mut world = admitting(&[2, 3]);
     world.start_three().await;
     world.start(4);
@@ -159,7 +159,7 @@ async fn a_node_that_nobody_let_in_gets_no_vote_and_costs_no_quorum() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_joins_by_an_operators_word_or_with_a_secret_that_has_not_expired() {
+async fn a_node_joins_when_an_operator_added_it_or_with_a_valid_join_secret() {
     let mut world = certified();
     world.start(1);
     world.has_vote(1).await;
@@ -205,7 +205,7 @@ fn refused_by_one(reply: Result<NodeReply, PeerError>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_was_removed_is_refused_and_what_it_had_open_is_closed() {
+async fn a_removed_node_is_refused_and_its_connections_are_closed() {
     let mut world = admitting(&[2, 3]);
     world.start_three().await;
     let client = world.client();
@@ -227,7 +227,7 @@ async fn a_node_that_was_removed_is_refused_and_what_it_had_open_is_closed() {
 
 /// Its leader by now is none that it ever heard of.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_was_away_while_others_were_replaced_hears_the_new_ones() {
+async fn a_returning_node_accepts_members_that_joined_meanwhile() {
     let mut world = admitting(&[2, 3, 4, 5]);
     world.start_three().await;
     let client = world.client_of(&[1, 2]);
@@ -254,7 +254,7 @@ async fn a_node_that_was_away_while_others_were_replaced_hears_the_new_ones() {
 
 /// Nobody that it knows is left: an operator names one that is.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_others_were_all_replaced_is_brought_back_with_join() {
+async fn a_node_whose_known_members_are_all_gone_returns_with_join() {
     let mut world = admitting(&[2, 3, 4, 5]);
     world.start_three().await;
     world.kill(3);
@@ -276,7 +276,7 @@ async fn a_node_whose_others_were_all_replaced_is_brought_back_with_join() {
 
 /// The same directory at another host: its certificate is for both, or an operator says so first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_moves_with_a_certificate_for_both_hosts_or_by_an_operators_word() {
+async fn a_node_moves_with_a_certificate_for_both_hosts_or_after_an_operator_adds_it() {
     let mut world = admitting(&[2, 3]);
     world.start_three().await;
     let address_of = async |world: &World, node| {

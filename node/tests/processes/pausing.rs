@@ -13,7 +13,7 @@ const LEASE: Span = Span::secs(10);
 
 /// etcd12528: a deposed leader's revoke was forwarded and killed a live lease.
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd12528_a_deposed_leader_ends_no_lease_that_was_renewed_with_its_successor() {
+async fn etcd12528_a_deposed_leader_ends_no_lease_renewed_with_its_successor() {
     let mut world = World::of_three().await;
     let everyone = world.client();
     let client = &everyone;

@@ -84,7 +84,7 @@ async fn a_backup_is_restored_into_a_fresh_directory_and_becomes_a_cluster_of_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_whole_backup_ends_with_1_and_makes_nothing() {
+async fn an_incomplete_backup_exits_with_1_and_creates_nothing() {
     let mut old = World::empty();
     old.start(1);
     old.has_vote(1).await;

@@ -4,7 +4,7 @@ use crate::client::until;
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_told_to_stop_hands_over_and_ends_with_0() {
+async fn a_stopping_leader_hands_over_and_exits_with_0() {
     let mut world = World::empty();
     // Nobody stands for election by himself within this test: who leads next was handed it.
     let patience = ["--election-min-ms", "3600000", "--election-max-ms", "7200000"];
@@ -34,7 +34,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_and_ends_with_0() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_state_is_there_after_all_were_stopped() {
+async fn all_state_survives_a_stop_of_all_nodes() {
     let mut world = World::of_three().await;
     let client = world.client();
     for nth in 0..50 {

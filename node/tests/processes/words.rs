@@ -16,7 +16,7 @@ fn untimed(line: &str) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_thing_that_happens_to_a_cluster_is_one_line_of_json() {
+async fn each_cluster_event_is_logged_as_one_line_of_json() {
     let mut world = World::empty();
     world.options =
         ["--log-format", "json", "--snapshot-every", "40", "--entries-kept", "5"].map(String::from).to_vec();
