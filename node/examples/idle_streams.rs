@@ -1,5 +1,5 @@
-//! What an idle event stream costs the server in memory: ten thousand of them over loopback, plain, in TLS, and as streams
-//! of HTTP/2. Server and callers are processes of their own, so that only the server's memory is measured.
+//! What an idle event stream costs the server in memory: ten thousand of them over loopback, plain, in TLS, and as
+//! streams of HTTP/2. Server and callers are processes of their own, so that only the server's memory is measured.
 //!
 //!     ./x bench idle_streams
 //!     ./x bench idle_streams --streams=500    # does it run? Its figures mean little

@@ -252,7 +252,8 @@ impl Admin {
         }
     }
 
-    /// Makes a change through the current leader. A node that does not lead has done nothing, so another one may be asked.
+    /// Makes a change through the current leader. A node that does not lead has done nothing, so another one may be
+    /// asked.
     async fn change(&self, change: Change) -> Result<Made, ChangeError> {
         let by = Instant::now() + BEGUN_WITHIN;
         loop {

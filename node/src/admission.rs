@@ -28,8 +28,8 @@ pub const SECRET_FOR_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Nodes that this node's configuration admits, each with its peer address.
 pub type Admitted = BTreeMap<NodeId, String>;
 
-/// A secret with which the given node, or any node, may join until then. Every node of the cluster can make and check one:
-/// nothing is stored.
+/// A secret with which the given node, or any node, may join until then. Every node of the cluster can make and check
+/// one: nothing is stored.
 #[must_use]
 pub fn join_secret(cluster: &IdentityRecord, node: Option<NodeId>, until: Wall) -> String {
     let mut claim = [0; CLAIM_BYTES];

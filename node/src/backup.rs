@@ -62,8 +62,8 @@ impl Stream for BackupStream {
     }
 }
 
-/// A backup of everything that was acknowledged, by any node, before the call. A stream that ends without its trailer was
-/// cut off; a restore detects that.
+/// A backup of everything that was acknowledged, by any node, before the call. A stream that ends without its trailer
+/// was cut off; a restore detects that.
 ///
 /// # Errors
 /// When no leader could be asked in time, two backups are running, or the disk failed.

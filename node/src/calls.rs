@@ -48,8 +48,8 @@ pub enum Forwarded {
     Answered(Vec<Outcome>),
     /// No command entered any log: they may be sent again.
     NotTaken(String),
-    /// No command entered any log, because of [`crate::propose::NoOutcome::LowOnDisk`]: commands that keep or end a lease may
-    /// be sent again at once.
+    /// No command entered any log, because of [`crate::propose::NoOutcome::LowOnDisk`]: commands that keep or end a
+    /// lease may be sent again at once.
     LowOnDisk(String),
     /// The commands may have happened.
     Unknown(String),

@@ -2,9 +2,9 @@
 //! broken on purpose).
 //!
 //! It starts at the state's time and adds the time of the monotonic clock from then on. It is observed every 50 ms; one
-//! observation adds at most 250 ms, so a leader that was stopped, starved or stuck does not charge the lost time to holders
-//! that could not renew meanwhile. For the same reason the time does not advance while no quorum answers this leader: Raft
-//! accepts no renewal then.
+//! observation adds at most 250 ms, so a leader that was stopped, starved or stuck does not charge the lost time to
+//! holders that could not renew meanwhile. For the same reason the time does not advance while no quorum answers this
+//! leader: Raft accepts no renewal then.
 
 use crate::daemon::wall_now;
 use lease::numbers::Time;
@@ -55,8 +55,8 @@ impl<I: Instant> Clock<I> {
         Self { leadership: Mutex::new(None), backed: Box::new(backed) }
     }
 
-    /// Starts the clock of a leadership. `base` must be read from the state before `now` is taken, so that no time counts
-    /// twice. Starting the same leadership again changes nothing.
+    /// Starts the clock of a leadership. `base` must be read from the state before `now` is taken, so that no time
+    /// counts twice. Starting the same leadership again changes nothing.
     pub fn begin(&self, id: LeaderId, base: Time, now: I) {
         let mut leadership = self.lock();
         if leadership.as_ref().is_none_or(|current| current.id != id) {

@@ -1,6 +1,6 @@
-//! Nodes compare their state hashes at the same indexes while they run. A node whose hash differs from a majority's stops.
-//! If no hash can have a majority, all stop: a wrong state must not answer. Silence alone stops no node, but a difference
-//! that stays undecided because other nodes are silent stops the nodes that differ.
+//! Nodes compare their state hashes at the same indexes while they run. A node whose hash differs from a majority's
+//! stops. If no hash can have a majority, all stop: a wrong state must not answer. Silence alone stops no node, but a
+//! difference that stays undecided because other nodes are silent stops the nodes that differ.
 
 use crate::calls::Calls;
 use openraft::Raft;

@@ -1,5 +1,5 @@
-//! The daemon's options: flags take precedence over environment variables, then the TOML file, then defaults. One struct
-//! holds them all.
+//! The daemon's options: flags take precedence over environment variables, then the TOML file, then defaults. One
+//! struct holds them all.
 
 use crate::admission::Admitted;
 use crate::daemon::{EdgeSettings, Settings, Start};
@@ -61,8 +61,8 @@ pub struct Options {
     #[arg(long, env = "TENURED_BOOTSTRAP", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub bootstrap: Option<bool>,
 
-    /// Start a new cluster from a backup that is sent to POST /v1/cluster/restore; no effect once the data folder belongs
-    /// to a cluster
+    /// Start a new cluster from a backup that is sent to POST /v1/cluster/restore; no effect once the data folder
+    /// belongs to a cluster
     #[arg(long, env = "TENURED_AWAIT_RESTORE", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub await_restore: Option<bool>,
 
@@ -70,12 +70,13 @@ pub struct Options {
     #[arg(long, env = "TENURED_JOIN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
 
-    /// File with the join secret that `tenure cluster join-secret` printed, which lets this node join [default: the value
-    /// of TENURED_JOIN_SECRET]
+    /// File with the join secret that `tenure cluster join-secret` printed, which lets this node join [default: the
+    /// value of TENURED_JOIN_SECRET]
     #[arg(long, env = "TENURED_JOIN_SECRET_FILE", value_name = "FILE")]
     pub join_secret_file: Option<PathBuf>,
 
-    /// Let node N join without a join secret if it has this peer address and a certificate for that host; may be repeated
+    /// Let node N join without a join secret if it has this peer address and a certificate for that host; may be
+    /// repeated
     #[arg(long, env = "TENURED_ADMIT", value_name = "N=HOST:PORT", value_delimiter = ',')]
     pub admit: Option<Vec<String>>,
 
@@ -131,8 +132,8 @@ pub struct Options {
     #[arg(long, env = "TENURED_INSECURE_CALLERS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure_callers: Option<bool>,
 
-    /// Serve metrics without an API key to any caller on this machine; a proxy on this machine then exposes them to all of
-    /// its callers
+    /// Serve metrics without an API key to any caller on this machine; a proxy on this machine then exposes them to all
+    /// of its callers
     #[arg(long, env = "TENURED_METRICS_OPEN", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub metrics_open: Option<bool>,
 
@@ -192,12 +193,13 @@ pub struct Options {
     #[arg(long, env = "TENURED_SNAPSHOT_BYTES", value_name = "BYTES", hide_short_help = true)]
     pub snapshot_bytes: Option<u64>,
 
-    /// Bytes of log entries to keep after a snapshot; four times as many if a member still lacks them [default: 256 MiB]
+    /// Bytes of log entries to keep after a snapshot; four times as many if a member still lacks them [default: 256
+    /// MiB]
     #[arg(long, env = "TENURED_LOG_BYTES_KEPT", value_name = "BYTES", hide_short_help = true)]
     pub log_bytes_kept: Option<u64>,
 
-    /// Free disk space below which this node rejects new work; below a quarter of it the node stops, and a start waits for
-    /// half of it [default: 1 GiB or a tenth of the file system, whichever is less]
+    /// Free disk space below which this node rejects new work; below a quarter of it the node stops, and a start waits
+    /// for half of it [default: 1 GiB or a tenth of the file system, whichever is less]
     #[arg(long, env = "TENURED_DISK_FREE_MIN", value_name = "BYTES", hide_short_help = true)]
     pub disk_free_min: Option<u64>,
 }

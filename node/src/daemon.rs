@@ -455,8 +455,8 @@ pub(crate) async fn reload_api_keys(api_keys: ApiKeys) {
     }
 }
 
-/// Loads the state on a blocking thread, since a large state takes seconds. A restored state first begins its epoch: Raft
-/// does not run yet, so no entry can precede it.
+/// Loads the state on a blocking thread, since a large state takes seconds. A restored state first begins its epoch:
+/// Raft does not run yet, so no entry can precede it.
 async fn load(
     directory: Directory,
     group: Group,
@@ -538,7 +538,8 @@ async fn join(
                 Ok(NodeReply::Joined { cluster, salt, members }) => return Ok((cluster, salt, Some(members))),
                 Ok(NodeReply::Refused { why }) => return Err(DaemonError::Refused(why)),
                 Ok(other) => tracing::debug!(seed, ?other, "not joined yet"),
-                // This seed rejects every request of this node: asking it again does not help, but the next seed may accept.
+                // This seed rejects every request of this node: asking it again does not help, but the next seed may
+                // accept.
                 Err(PeerError::Refused { why }) => refused = Some(why),
                 Err(error) => {
                     if !is_logged {

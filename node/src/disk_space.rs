@@ -1,8 +1,8 @@
 //! Watches the free space of the node's file system: decision 0022.
 //!
-//! Below its floor a node is low. A leader rejects new work while it is low itself, or while others are low and the voters
-//! that answer and are not low form no quorum: its proposals would fill disks that the cluster needs. Below a quarter of
-//! its floor a node stops before its file system is full, and it starts only when there is room again.
+//! Below its floor a node is low. A leader rejects new work while it is low itself, or while others are low and the
+//! voters that answer and are not low form no quorum: its proposals would fill disks that the cluster needs. Below a
+//! quarter of its floor a node stops before its file system is full, and it starts only when there is room again.
 
 use crate::peers::PeerError;
 use crate::peers::wire::{DiskReply, NodeQuestion, NodeReply};
@@ -192,8 +192,8 @@ pub(crate) async fn watch(disk: &DiskSpace, floor: &Floor) -> String {
     }
 }
 
-/// While this node leads: asks the other voters, rejects new work when too many are low, and hands over if the others have
-/// room and it does not.
+/// While this node leads: asks the other voters, rejects new work when too many are low, and hands over if the others
+/// have room and it does not.
 pub(crate) async fn guard(node: TokioNode) {
     let disk = node.disk_space().clone();
     let mut heard: BTreeMap<NodeId, Heard> = BTreeMap::new();
@@ -215,7 +215,8 @@ pub(crate) async fn guard(node: TokioNode) {
         let others: BTreeMap<NodeId, bool> = heard.iter().map(|(id, heard)| (*id, heard.is_low())).collect();
         let with_room: BTreeSet<NodeId> = others.iter().filter(|(_, is_low)| !**is_low).map(|(id, _)| *id).collect();
         let others_suffice = is_quorum(&membership, &with_room);
-        // If no voter is known to be low, silent voters do not matter here: without a quorum nothing is committed anyway.
+        // If no voter is known to be low, silent voters do not matter here: without a quorum nothing is committed
+        // anyway.
         let some_are_low = heard.values().any(|heard| heard.is_low);
         let refuses = disk.is_low() || (some_are_low && !is_quorum(&membership, &with(&with_room, node.id())));
         if refuses != disk.refuses_work() || (refuses && others != disk.others()) {

@@ -21,8 +21,8 @@ pub enum Topic {
     Place(SpaceName, ItemId, Holder),
     /// Anything about an item.
     Item(SpaceName, ItemId),
-    /// An item that `next` could hand out may be ready. Wakes one waiter per item; if it cannot use the item, it wakes the
-    /// next.
+    /// An item that `next` could hand out may be ready. Wakes one waiter per item; if it cannot use the item, it wakes
+    /// the next.
     Ready(SpaceName, QueueName),
 }
 
@@ -76,8 +76,8 @@ struct Waiters {
     by_topic: BTreeMap<Topic, BTreeMap<u64, oneshot::Sender<Wake>>>,
 }
 
-/// The number of the last waiter when a wake-up began. The wake-up passes only among waiters up to this number: later ones
-/// have checked the queue themselves.
+/// The number of the last waiter when a wake-up began. The wake-up passes only among waiters up to this number: later
+/// ones have checked the queue themselves.
 type Wake = u64;
 
 impl Hub {
@@ -106,7 +106,8 @@ impl Hub {
         let _ = self.progress().wait_for(is_there).await;
     }
 
-    /// Subscribes to a topic. Subscribe before checking whether waiting is needed, or the event may be missed in between.
+    /// Subscribes to a topic. Subscribe before checking whether waiting is needed, or the event may be missed in
+    /// between.
     pub fn wait_for(self: &Arc<Self>, topic: Topic) -> Waiter {
         let (sender, woken) = oneshot::channel();
         let mut waiters = self.lock();

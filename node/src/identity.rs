@@ -1,7 +1,8 @@
-//! Authentication of callers: turns a credential into an [`Identity`]. The rest of the node does not depend on the method.
+//! Authentication of callers: turns a credential into an [`Identity`]. The rest of the node does not depend on the
+//! method.
 //!
-//! There are two methods: a file of API keys, stored as hashes and reloaded when it changes; and, on a development node and
-//! from the same machine only, the name that the caller states.
+//! There are two methods: a file of API keys, stored as hashes and reloaded when it changes; and, on a development node
+//! and from the same machine only, the name that the caller states.
 
 use api::words::Need;
 use api::{Code, Problem};

@@ -69,8 +69,8 @@ pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
     }
 }
 
-/// The moment, at most `now`, up to which a quorum backs this leader. After it Raft refuses writes, so holders cannot renew.
-/// `None` until a quorum has answered.
+/// The moment, at most `now`, up to which a quorum backs this leader. After it Raft refuses writes, so holders cannot
+/// renew. `None` until a quorum has answered.
 pub(crate) fn backed_until<C: Types, D: StateDisk>(
     raft: &Raft<C, Machine<C, D>>,
     leader_lease: Duration,

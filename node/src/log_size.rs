@@ -1,8 +1,8 @@
-//! Takes snapshots and purges the log by bytes and by entries: decision 0022. Openraft itself only counts entries, and is
-//! configured not to purge.
+//! Takes snapshots and purges the log by bytes and by entries: decision 0022. Openraft itself only counts entries, and
+//! is configured not to purge.
 //!
-//! After each snapshot a node keeps as many of the newest entries as its limits allow. A leader keeps more for a member that
-//! lacks some, up to a limit; beyond it that member gets a snapshot. While disk space is low, less is kept.
+//! After each snapshot a node keeps as many of the newest entries as its limits allow. A leader keeps more for a member
+//! that lacks some, up to a limit; beyond it that member gets a snapshot. While disk space is low, less is kept.
 
 use crate::disk_space::DiskSpace;
 use crate::metrics::bytes_in;
@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep};
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// For a member that lacks entries, a leader keeps this many times as much.
 const KEPT_FOR_OTHERS: u64 = 4;
-/// A purge must gain at least the kept bytes divided by this, except after a snapshot: each purge leaves a tombstone that
-/// slows down reads.
+/// A purge must gain at least the kept bytes divided by this, except after a snapshot: each purge leaves a tombstone
+/// that slows down reads.
 const PURGE_PARTS: u64 = 8;
 /// The files of the log may take twice the size of its entries, plus this.
 const SLACK_BYTES: u64 = 256 * 1024 * 1024;

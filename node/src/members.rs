@@ -1,5 +1,5 @@
-//! Changes of the membership. Every change may be repeated. A change is computed from the current members and applied only
-//! if they are still the same, so concurrent changes never undo one another.
+//! Changes of the membership. Every change may be repeated. A change is computed from the current members and applied
+//! only if they are still the same, so concurrent changes never undo one another.
 
 use crate::calls::Calls;
 use crate::node::Node;
@@ -62,8 +62,8 @@ enum Step {
     Make(ChangeMembers<NodeId, Member>),
 }
 
-/// Makes the target of a half-done change the only voters. It names no node, so it cannot bring back members that another
-/// change has replaced.
+/// Makes the target of a half-done change the only voters. It names no node, so it cannot bring back members that
+/// another change has replaced.
 fn flatten() -> ChangeMembers<NodeId, Member> {
     ChangeMembers::AddVoterIds(BTreeSet::new())
 }
@@ -116,9 +116,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         }
     }
 
-    /// Adds a node that follows without a vote. Adding the same node again changes nothing. Another directory under a known
-    /// or removed id is refused, because it does not hold the votes and entries of the first one. An instance of 0 means that
-    /// the directory is not known yet: the node reports it when it joins.
+    /// Adds a node that follows without a vote. Adding the same node again changes nothing. Another directory under a
+    /// known or removed id is refused, because it does not hold the votes and entries of the first one. An instance of
+    /// 0 means that the directory is not known yet: the node reports it when it joins.
     ///
     /// # Errors
     /// When this node does not lead, or the id is taken.
@@ -183,8 +183,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.change(give_vote).await
     }
 
-    /// Removes a node and its vote. Removing an unknown id changes nothing. A leader that removes itself hands over first
-    /// and returns the new leader in `NotLeader`: repeat the call there.
+    /// Removes a node and its vote. Removing an unknown id changes nothing. A leader that removes itself hands over
+    /// first and returns the new leader in `NotLeader`: repeat the call there.
     ///
     /// # Errors
     /// When this node does not lead or no longer leads, or the node is the last voter.
@@ -307,14 +307,15 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             .all(|(id, member)| membership.get_node(id).is_some_and(|known| known.instance == member.instance))
     }
 
-    /// A change of voters has two steps; a crash between them leaves both sets in force. Returns when only one is in force.
+    /// A change of voters has two steps; a crash between them leaves both sets in force. Returns when only one is in
+    /// force.
     async fn settle_members(&self) -> Result<(), ChangeError> {
         self.change(|_| Ok(Step::Done)).await
     }
 
-    /// Makes the change that `next` computes. Raft makes one change at a time, so this may have to wait; `next` runs again
-    /// after each wait on the then current members, and Raft appends the change only if they are still the same. If there is
-    /// nothing to change, a quorum confirms it.
+    /// Makes the change that `next` computes. Raft makes one change at a time, so this may have to wait; `next` runs
+    /// again after each wait on the then current members, and Raft appends the change only if they are still the same.
+    /// If there is nothing to change, a quorum confirms it.
     async fn change(&self, next: impl Fn(&Membership) -> Result<Step, ChangeError>) -> Result<(), ChangeError> {
         let by = C::now() + TURN_WITHIN;
         if is_broken(Broken::StaleVoters)

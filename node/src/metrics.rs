@@ -1,7 +1,7 @@
 //! The metrics of a node. Some are counted here as they happen; the others are sampled at each scrape, see [`sample`].
 //!
-//! There is a registry per node, since several may run in one process. No label carries an actor, an item or anything else
-//! that a caller chose, except the names of queues and spaces, whose number is limited.
+//! There is a registry per node, since several may run in one process. No label carries an actor, an item or anything
+//! else that a caller chose, except the names of queues and spaces, whose number is limited.
 
 mod command;
 mod encode;
@@ -102,8 +102,8 @@ impl Metrics {
         Self(Arc::new(inner.registered()))
     }
 
-    /// A call was answered. `outcome` is [`OK`], a refusal's code or a code of the edge: from a closed set, never text from
-    /// a caller.
+    /// A call was answered. `outcome` is [`OK`], a refusal's code or a code of the edge: from a closed set, never text
+    /// from a caller.
     pub fn call(&self, command: CommandName, outcome: &'static str, took: Duration) {
         let labels = [("command", command.as_str()), ("outcome", outcome)];
         self.0.calls.get_or_create(&labels).observe(took.as_secs_f64());
@@ -184,8 +184,8 @@ impl Metrics {
         }
     }
 
-    /// Renders all metrics. Reads files and, in pieces, the state: this takes some milliseconds with thousands of queues, so
-    /// do not call it on a runtime thread.
+    /// Renders all metrics. Reads files and, in pieces, the state: this takes some milliseconds with thousands of
+    /// queues, so do not call it on a runtime thread.
     #[must_use]
     pub fn render(&self, node: &TokioNode, log: &LogMonitor) -> String {
         self.text(Sample::take(node, log, self.0.started))

@@ -210,8 +210,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         Ok(node)
     }
 
-    /// Runs a task until this node stops. If the task panics, the node fails and stops: it must not continue to lead while
-    /// part of its work is not done.
+    /// Runs a task until this node stops. If the task panics, the node fails and stops: it must not continue to lead
+    /// while part of its work is not done.
     pub fn keep(&self, what: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.inner.stop.clone();
         let (raft, failure) = (self.inner.raft.clone(), self.inner.failure.clone());
@@ -277,8 +277,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         &self.inner.calls
     }
 
-    /// Carries out commands of one caller, wherever the leader is. Returns an outcome per request, in order. Commands that
-    /// the caller has no right to are answered without being proposed.
+    /// Carries out commands of one caller, wherever the leader is. Returns an outcome per request, in order. Commands
+    /// that the caller has no right to are answered without being proposed.
     ///
     /// # Errors
     /// When there is no outcome: it did not happen, or it is unknown whether it happened.
@@ -289,9 +289,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         self.submit_with_rights(requests, within).await
     }
 
-    /// Carries out a single command; if it cannot be sent `within` this time, it does not happen. A claim that waits in line
-    /// waits here until it is answered or `poll` is over, counted from now. Then its place is returned, and a repeat under
-    /// the same request id continues to wait.
+    /// Carries out a single command; if it cannot be sent `within` this time, it does not happen. A claim that waits in
+    /// line waits here until it is answered or `poll` is over, counted from now. Then its place is returned, and a
+    /// repeat under the same request id continues to wait.
     ///
     /// # Errors
     /// Those of [`Node::submit`].
@@ -385,8 +385,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     }
 
     /// Prepares this node to be taken away: it rejects new commands of its callers, finishes accepted ones, hands over
-    /// leadership and does not stand for election. It follows, votes and answers other nodes as before, and stops draining
-    /// when it is restarted. The call may be repeated; the node drains whatever it returns.
+    /// leadership and does not stand for election. It follows, votes and answers other nodes as before, and stops
+    /// draining when it is restarted. The call may be repeated; the node drains whatever it returns.
     ///
     /// # Errors
     /// When it still leads although other voters exist. It then still carries out the commands of other nodes' callers.

@@ -1,7 +1,7 @@
 //! Exports spans to a collector by OTLP over HTTP, if configured.
 //!
-//! It never delays a request: spans go into a bounded queue, a separate thread sends them, and spans that an unavailable
-//! collector does not accept are dropped.
+//! It never delays a request: spans go into a bounded queue, a separate thread sends them, and spans that an
+//! unavailable collector does not accept are dropped.
 
 mod collector;
 mod exporter;

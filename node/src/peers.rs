@@ -1,7 +1,7 @@
 //! The transport between nodes: framed TCP, with mutual TLS where it is configured.
 //!
-//! It carries the messages of Raft and between nodes, in order and with limits; for a message that failed it reports whether
-//! it may have been processed. It decides nothing about leases, and trusts no input that it has not checked.
+//! It carries the messages of Raft and between nodes, in order and with limits; for a message that failed it reports
+//! whether it may have been processed. It decides nothing about leases, and trusts no input that it has not checked.
 //!
 //! A pair of nodes has one connection per [`Purpose`](wire::Purpose), so that a snapshot delays no entry and an entry
 //! no heartbeat. Each connection begins with a [`Hello`](wire::Hello), in which both sides identify themselves.
@@ -57,7 +57,8 @@ impl Identity {
         Ok(Welcome { cluster, node: self.node, instance: self.instance, rules_version: self.rules_version })
     }
 
-    /// Whether the peer states this cluster, or may ask to join it. The message to the peer does not reveal the cluster's id.
+    /// Whether the peer states this cluster, or may ask to join it. The message to the peer does not reveal the
+    /// cluster's id.
     pub(crate) fn check(&self, hello: &Hello) -> Result<(), Refusal> {
         if hello.protocol != wire::PROTOCOL {
             return Err(format!("protocol {}, this node speaks {}", hello.protocol, wire::PROTOCOL).into());

@@ -1,5 +1,5 @@
-//! Limits the number of connections. When all places are taken, the oldest connection without a valid credential loses its
-//! place, so that silent connections cannot keep others out.
+//! Limits the number of connections. When all places are taken, the oldest connection without a valid credential loses
+//! its place, so that silent connections cannot keep others out.
 
 use crate::edge::unsent::OfOneConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,8 +48,8 @@ impl Places {
         self.0.max - self.0.free.available_permits()
     }
 
-    /// Takes a place for a connection, if necessary from the oldest newcomer: from one of the same address if that address
-    /// has its share. None: all are taken by connections that have shown a credential.
+    /// Takes a place for a connection, if necessary from the oldest newcomer: from one of the same address if that
+    /// address has its share. None: all are taken by connections that have shown a credential.
     pub(crate) async fn take(&self, address: IpAddr) -> Option<Place> {
         let address = network(address);
         let is_at_share = self.0.lock().by_address.get(&address).copied().unwrap_or(0) >= self.0.address_max;
@@ -87,8 +87,8 @@ impl Inner {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Evicts the oldest newcomer, of this address or of any. It stops being a newcomer at once; its place is free when it
-    /// is closed.
+    /// Evicts the oldest newcomer, of this address or of any. It stops being a newcomer at once; its place is free when
+    /// it is closed.
     fn evict(&self, of: Option<IpAddr>) -> bool {
         let mut taken = self.lock();
         let no = match of {

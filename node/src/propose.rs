@@ -1,8 +1,8 @@
 //! The proposer: many callers share one append. While a batch is in flight, arriving commands form the next one.
 //!
-//! On the leader a batch is stamped when it is sealed, and proposed under the leadership of its stamp; a follower sends it
-//! to the leader in one frame, unstamped. A command that may have happened is never reported as failed: a batch that was
-//! not accepted is retried until its callers' time is over, and a batch whose answer was lost is unknown.
+//! On the leader a batch is stamped when it is sealed, and proposed under the leadership of its stamp; a follower sends
+//! it to the leader in one frame, unstamped. A command that may have happened is never reported as failed: a batch that
+//! was not accepted is retried until its callers' time is over, and a batch whose answer was lost is unknown.
 
 use crate::calls::{Calls, Forwarded};
 use crate::clock::Clock;
@@ -37,7 +37,8 @@ const BATCH_COMMANDS: usize = 1_024;
 const BATCH_BYTES: usize = 1024 * 1024;
 /// Maximum size of one submission: it must fit into a frame between nodes and an entry of the log, with room to spare.
 pub const SUBMISSION_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Maximum size of the answers to a batch: the leader returns them in one frame, with room for the frame's other fields.
+/// Maximum size of the answers to a batch: the leader returns them in one frame, with room for the frame's other
+/// fields.
 pub const ANSWERS_BYTES_MAX: usize = 16 * 1024 * 1024 - 1024;
 /// A grant contains its item. A full batch of the largest grants fits, and so does any single command.
 const _: () = assert!(BATCH_COMMANDS * GRANT_BYTES_MAX <= ANSWERS_BYTES_MAX && lease::bounds::BATCH < BATCH_COMMANDS);
@@ -58,7 +59,8 @@ const LOW_ON_DISK: &str = "disk space is low: until there is room, only commands
 pub enum NoOutcome {
     /// It did not happen and will not: it may be sent again, to any node.
     Unavailable(String),
-    /// It did not happen: disk space is low, and this command neither keeps nor ends a lease. It may be sent again later.
+    /// It did not happen: disk space is low, and this command neither keeps nor ends a lease. It may be sent again
+    /// later.
     LowOnDisk(String),
     /// It did not happen, and never will: the commands, or their largest possible answers, exceed a limit.
     TooLarge { what: &'static str, bytes: usize, max: usize },
@@ -502,7 +504,8 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
     }
 }
 
-/// Answers each submission. The leader omits the last outcomes if they do not fit into a frame; those callers ask again.
+/// Answers each submission. The leader omits the last outcomes if they do not fit into a frame; those callers ask
+/// again.
 fn answer_each<C: Types>(batch: Vec<Submission<C>>, outcomes: Vec<Outcome>) {
     let mut outcomes = outcomes.into_iter();
     for submission in batch {

@@ -1,5 +1,5 @@
-//! Linearizable reads on any node: waiting reads share one round with the leader, then each is answered from this node's
-//! own state once it has applied what the leader had committed.
+//! Linearizable reads on any node: waiting reads share one round with the leader, then each is answered from this
+//! node's own state once it has applied what the leader had committed.
 
 use crate::calls::Calls;
 use crate::hub::Hub;
@@ -76,8 +76,8 @@ impl<C: Types> Reads<C> {
         }
     }
 
-    /// The latest moment at which this node's state is known to have had everything that was committed; `None` if there was
-    /// none since it started. The arrival of a leader's message does not count: it may have been sent long before.
+    /// The latest moment at which this node's state is known to have had everything that was committed; `None` if there
+    /// was none since it started. The arrival of a leader's message does not count: it may have been sent long before.
     pub fn in_step_at(&self) -> Option<InstantOf<C>> {
         *self.in_step_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,8 @@ impl<C: Types, D: StateDisk, P: Calls> Rounds<C, D, P> {
     }
 }
 
-/// On the leader: the committed index, after a quorum has confirmed that it still leads. Never relies on the leader lease.
+/// On the leader: the committed index, after a quorum has confirmed that it still leads. Never relies on the leader
+/// lease.
 pub(crate) async fn own_read_index<C: Types, D: StateDisk>(raft: &Raft<C, Machine<C, D>>) -> Option<u64> {
     if is_broken(Broken::LeaseRead) {
         return raft.metrics().borrow_watched().last_applied.map(|last| last.index());

@@ -9,8 +9,8 @@ use tokio::time::sleep;
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Events that one step reads: some milliseconds of disk time.
 const STEP: usize = 10_000;
-/// Cutoffs are rounded down to this, so that a busy space gets one range deletion per hour instead of one per minute: many
-/// of them make reads slow.
+/// Cutoffs are rounded down to this, so that a busy space gets one range deletion per hour instead of one per minute:
+/// many of them make reads slow.
 const GRAIN: Duration = Duration::from_secs(60 * 60);
 
 /// Deletes events that are older than this, for ever.

@@ -1,8 +1,8 @@
-//! Refuses commands without the needed right before they are proposed, so that they never enter the log. [`lease::rights`]
-//! decides which right a command needs and how it is refused; apply checks it again.
+//! Refuses commands without the needed right before they are proposed, so that they never enter the log.
+//! [`lease::rights`] decides which right a command needs and how it is refused; apply checks it again.
 //!
-//! A refusal never comes from a stale state: if a right seems to be missing, it is checked again after a linearizable read.
-//! A command that passes on a stale state is still checked by apply.
+//! A refusal never comes from a stale state: if a right seems to be missing, it is checked again after a linearizable
+//! read. A command that passes on a stale state is still checked by apply.
 
 use crate::calls::Calls;
 use crate::node::Node;

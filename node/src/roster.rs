@@ -1,8 +1,8 @@
 //! Which peers this node accepts: the members of its cluster, as far as it knows them.
 //!
-//! The node's own log lists the members. A node that was away or has just joined may not know the current leader: it asks
-//! the members that it knows, over connections that it opens itself, and keeps their answer until its own log is as new. A
-//! member by its own log is never refused because of other nodes' answers. Decision 0023.
+//! The node's own log lists the members. A node that was away or has just joined may not know the current leader: it
+//! asks the members that it knows, over connections that it opens itself, and keeps their answer until its own log is
+//! as new. A member by its own log is never refused because of other nodes' answers. Decision 0023.
 
 use crate::peers::Refusal;
 use crate::peers::server::Peer;
@@ -81,7 +81,8 @@ impl Roster {
         Self(Arc::new(Inner { node, seeds, learned: Mutex::new(learned), knocked: Notify::new() }))
     }
 
-    /// Whether a peer is a member. An unknown peer is refused, and this node asks the others about it: a member retries.
+    /// Whether a peer is a member. An unknown peer is refused, and this node asks the others about it: a member
+    /// retries.
     ///
     /// # Errors
     /// When the peer is not a member as far as this node knows.
@@ -127,9 +128,11 @@ impl Roster {
         }
     }
 
-    /// What this node knows of a member: from its log, from the committed part of its log, and from others if that is newer.
+    /// What this node knows of a member: from its log, from the committed part of its log, and from others if that is
+    /// newer.
     ///
-    /// The committed part counts as well: a later change may still be reverted, and a member that it removes could then lead.
+    /// The committed part counts as well: a later change may still be reverted, and a member that it removes could then
+    /// lead.
     fn known(&self, id: NodeId) -> Vec<Member> {
         let (own, committed) = self.own_log();
         let learned = self.learned();
@@ -216,8 +219,8 @@ impl Roster {
         }
     }
 
-    /// Keeps the newest answer of the last round with answers. An answer of an earlier round may be from a reverted change,
-    /// so the first answer of a round replaces it.
+    /// Keeps the newest answer of the last round with answers. An answer of an earlier round may be from a reverted
+    /// change, so the first answer of a round replaces it.
     fn learn(&self, members: StoredMembershipRecord, is_first: bool) -> bool {
         let (at, own) = (members.log_id, self.own_log().0.log_id().map(Into::into));
         let mut learned = self.learned();

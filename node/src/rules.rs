@@ -13,7 +13,8 @@ use std::time::Duration;
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
-    /// Asks every member whether it knows the new rules, and if all do, proposes this request, which raises the version.
+    /// Asks every member whether it knows the new rules, and if all do, proposes this request, which raises the
+    /// version.
     ///
     /// # Errors
     /// When this node does not lead, or members do not know the rules or did not answer; the error names them.

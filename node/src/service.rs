@@ -80,8 +80,8 @@ impl NodeService {
         }
     }
 
-    /// Handles a join request; only the leader decides. A member that passes a request on is trusted about the certificate
-    /// that it saw and about its own admissions.
+    /// Handles a join request; only the leader decides. A member that passes a request on is trusted about the
+    /// certificate that it saw and about its own admissions.
     async fn join(&self, from: &Peer, mut asked: JoinRequest) -> NodeReply {
         if !from.is_member() {
             asked.certificate = from.shown.to_blob();
@@ -161,7 +161,8 @@ impl NodeService {
     }
 }
 
-/// Encodes as many outcomes, from the first on, as fit into a reply. All fit unless heartbeats name many cancelled leases.
+/// Encodes as many outcomes, from the first on, as fit into a reply. All fit unless heartbeats name many cancelled
+/// leases.
 fn encode_fitting(outcomes: &[Outcome]) -> Vec<u8> {
     let all = encode(&outcomes);
     if all.len() <= ANSWERS_BYTES_MAX || is_broken(Broken::LongAnswers) {

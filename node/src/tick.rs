@@ -62,7 +62,8 @@ mod tests {
         Progress { now: Time(now), deadlines, has_leases, ..Progress::default() }
     }
 
-    /// A stopping node accepts no tick, whatever is due: its timer must sleep between attempts, or it could not be ended.
+    /// A stopping node accepts no tick, whatever is due: its timer must sleep between attempts, or it could not be
+    /// ended.
     #[test]
     fn a_refused_tick_is_not_retried_without_a_pause() {
         let (sender, ended) = std::sync::mpsc::channel();

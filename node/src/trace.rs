@@ -1,8 +1,8 @@
 //! The trace that a request belongs to: W3C's `traceparent`, and the span under which the request is logged.
 //!
-//! A request with a `traceparent` header keeps its trace; any other starts a new trace. The trace id is on every log line
-//! of the request, so that a caller's error can be found in the log of the node that it called. A request without a request
-//! id gets one that contains its trace id, and that id is forwarded with the request.
+//! A request with a `traceparent` header keeps its trace; any other starts a new trace. The trace id is on every log
+//! line of the request, so that a caller's error can be found in the log of the node that it called. A request without
+//! a request id gets one that contains its trace id, and that id is forwarded with the request.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -50,8 +50,8 @@ impl TraceContext {
         header.and_then(Self::parse).unwrap_or_else(Self::begin)
     }
 
-    /// Strictly as W3C's Trace Context says: `00-<32 hex>-<16 hex>-<2 hex>`, lower case, ids not zero. A later version may
-    /// have more after a further dash, which is ignored; version `ff` is invalid.
+    /// Strictly as W3C's Trace Context says: `00-<32 hex>-<16 hex>-<2 hex>`, lower case, ids not zero. A later version
+    /// may have more after a further dash, which is ignored; version `ff` is invalid.
     #[must_use]
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.splitn(5, '-');
@@ -100,8 +100,8 @@ impl TraceContext {
 }
 
 /// The span of one request of a trace, with its command. The answering code records `outcome` only if it is not
-/// [`OK`](crate::metrics::OK): recording is formatted at once, and most requests succeed. With span export it is a child of
-/// the caller's span, unless the caller's trace is not sampled.
+/// [`OK`](crate::metrics::OK): recording is formatted at once, and most requests succeed. With span export it is a
+/// child of the caller's span, unless the caller's trace is not sampled.
 ///
 /// The request id comes from the caller: it is written quoted, and is never a label of a metric.
 #[must_use]
@@ -134,8 +134,8 @@ fn is_hex(byte: u8) -> bool {
     byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)
 }
 
-/// A number that is not zero, unique in this process and, by its random keys, unlike those of others. It does not ask the
-/// system each time, which took 2% of a busy leader's CPU time.
+/// A number that is not zero, unique in this process and, by its random keys, unlike those of others. It does not ask
+/// the system each time, which took 2% of a busy leader's CPU time.
 fn random() -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static LAST: AtomicU64 = AtomicU64::new(0);

@@ -1,5 +1,5 @@
-//! What stands in `cluster-scripts` fits the code: names and labels of metrics, options, and the cures that alerts name.
-//! It reads files and starts nothing.
+//! What stands in `cluster-scripts` fits the code: names and labels of metrics, options, and the cures that alerts
+//! name. It reads files and starts nothing.
 
 use node::config::Options;
 use node::ending::Ending;

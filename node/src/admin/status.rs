@@ -111,8 +111,8 @@ fn report(said: &ReportReply, hashes_at: Option<u64>, last: Option<u64>) -> Memb
     }
 }
 
-/// The index at which to compare: the newest where hashes differ, else the newest that most nodes have. A node that is far
-/// behind does not hide a difference between the others.
+/// The index at which to compare: the newest where hashes differ, else the newest that most nodes have. A node that is
+/// far behind does not hide a difference between the others.
 fn compared_at(marks: &[&[HashMark]]) -> Option<u64> {
     let mut nodes_at: BTreeMap<u64, usize> = BTreeMap::new();
     for mark in marks.iter().copied().flatten() {

@@ -57,16 +57,16 @@ struct Restore {
     /// The node's id in the new cluster, 1 or above
     #[arg(long, env = "TENURED_NODE_ID", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     node_id: u64,
-    /// Grant only fencing tokens above this one; needed if another system also granted tokens, or the clock of the backup's
-    /// cluster was ahead
+    /// Grant only fencing tokens above this one; needed if another system also granted tokens, or the clock of the
+    /// backup's cluster was ahead
     #[arg(long, value_name = "TOKEN")]
     token_floor: Option<u64>,
-    /// Restore even if this machine's clock is not later than the newest time in the backup; if the clock is behind, tokens
-    /// may repeat
+    /// Restore even if this machine's clock is not later than the newest time in the backup; if the clock is behind,
+    /// tokens may repeat
     ///
-    /// Use this only after you have checked that this clock is right and that the backup's newest time is wrong. If this
-    /// clock is behind, tokens that the old cluster granted after the backup may be granted again, unless --token-floor is
-    /// above them. The epoch and the tokens always rise above those in the backup.
+    /// Use this only after you have checked that this clock is right and that the backup's newest time is wrong. If
+    /// this clock is behind, tokens that the old cluster granted after the backup may be granted again, unless
+    /// --token-floor is above them. The epoch and the tokens always rise above those in the backup.
     #[arg(long)]
     accept_clock: bool,
 }

@@ -26,7 +26,8 @@ impl CommandName {
         Self(name(command))
     }
 
-    /// A call that has no name here: a read, or a call for operators. The name is from the program, never from a caller.
+    /// A call that has no name here: a read, or a call for operators. The name is from the program, never from a
+    /// caller.
     #[must_use]
     pub const fn other(name: &'static str) -> Self {
         Self(name)

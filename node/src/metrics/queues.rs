@@ -1,7 +1,7 @@
 //! The depths of the queues: summed over all, and one by one for the first ones by name.
 //!
-//! Callers name queues, so only [`NAMED`] queues get their own series; the others are summed. The state is read in pieces:
-//! apply never waits for a scrape longer than [`HOLD`] plus the time for one queue.
+//! Callers name queues, so only [`NAMED`] queues get their own series; the others are summed. The state is read in
+//! pieces: apply never waits for a scrape longer than [`HOLD`] plus the time for one queue.
 
 use lease::State;
 use lease::names::{QueueName, SpaceName};

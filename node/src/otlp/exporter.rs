@@ -49,8 +49,8 @@ impl Exporter {
         Spans::new(self.queue.clone())
     }
 
-    /// Sends the remaining spans, if the collector accepts them in time. A thread that still waits for the collector then
-    /// ends with the process.
+    /// Sends the remaining spans, if the collector accepts them in time. A thread that still waits for the collector
+    /// then ends with the process.
     pub fn stop(self) {
         drop(self.running);
         if self.ended.recv_timeout(STOP_WITHIN) == Err(RecvTimeoutError::Timeout) {

@@ -1,8 +1,8 @@
 //! Questions to one peer, many at a time, on one connection.
 //!
-//! One task owns the connection: it connects when a question comes, writes questions as they come, passes each reply to its
-//! asker, and after a loss fails all sent questions. It never sends a question twice, and never one that was reported as not
-//! sent.
+//! One task owns the connection: it connects when a question comes, writes questions as they come, passes each reply to
+//! its asker, and after a loss fails all sent questions. It never sends a question twice, and never one that was
+//! reported as not sent.
 
 use super::PeerError;
 use super::connection::{Connection, Dialer, Expected, Reading, Writing};
@@ -158,7 +158,8 @@ fn push(writer: &mut FrameWriter<Writing>, sequence: u64, ask: Ask, in_flight: &
     }
     let mut in_flight = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
     if in_flight.len() >= IN_FLIGHT_MAX {
-        // Remove questions whose askers gave up, since the peer may never answer them. At most this many others are left.
+        // Remove questions whose askers gave up, since the peer may never answer them. At most this many others are
+        // left.
         in_flight.retain(|_, answer| !answer.is_closed());
     }
     in_flight.insert(sequence, answer);

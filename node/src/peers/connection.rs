@@ -1,8 +1,8 @@
 //! Connections from this node to its peers: how they are made and authenticated, and the calls over them.
 //!
 //! A connection is returned only after both sides are authenticated. [`Peers`] keeps the connections for calls to each
-//! node, made when they are first needed and again after a loss; connections for entries, heartbeats and snapshots belong to
-//! their senders.
+//! node, made when they are first needed and again after a loss; connections for entries, heartbeats and snapshots
+//! belong to their senders.
 
 use super::calls::Calls;
 use super::frame::{FrameReader, FrameWriter};

@@ -1,7 +1,7 @@
 //! Frames, each in an envelope, over a stream of bytes.
 //!
-//! A reader never holds much more memory than has arrived, and never more than its limit; a writer sends no frame that is
-//! too large for its peer. Neither knows what the frames mean.
+//! A reader never holds much more memory than has arrived, and never more than its limit; a writer sends no frame that
+//! is too large for its peer. Neither knows what the frames mean.
 
 use raft_store::codec::{CodecError, HEADER_BYTES, Header, Kind, encode_into};
 use std::fmt;

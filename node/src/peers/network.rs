@@ -1,7 +1,7 @@
 //! Raft's network: carries openraft's messages in our frames.
 //!
-//! Nothing here retries, since openraft does, or reorders, which openraft forbids. A missing answer is always an error and
-//! never assumed: an assumed pre-vote would let an isolated node raise its term.
+//! Nothing here retries, since openraft does, or reorders, which openraft forbids. A missing answer is always an error
+//! and never assumed: an assumed pre-vote would let an isolated node raise its term.
 
 use super::PeerError;
 use super::append::AppendLink;
@@ -25,9 +25,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Raft's limit for an answer comes from the heartbeat interval. A disk that takes a few intervals for one write is slow,
-/// not gone, and sending the same entries again would make it slower: a stream of entries is given up, and the connection
-/// dropped, only after this many limits without any answer.
+/// Raft's limit for an answer comes from the heartbeat interval. A disk that takes a few intervals for one write is
+/// slow, not gone, and sending the same entries again would make it slower: a stream of entries is given up, and the
+/// connection dropped, only after this many limits without any answer.
 const STALLED_AFTER: u32 = 8;
 
 /// Pause after a failed connection attempt. Raft's own pause does not help here: it comes before the first request of a
@@ -80,7 +80,8 @@ impl<C: Types> RaftNetworkFactory<C> for Factory {
 /// The network to one node. It connects on first use.
 pub struct Network<C> {
     peers: Peers,
-    /// The purpose of its streams: Raft or Heartbeat. Questions share the connection for calls, and a snapshot makes its own.
+    /// The purpose of its streams: Raft or Heartbeat. Questions share the connection for calls, and a snapshot makes
+    /// its own.
     purpose: Purpose,
     target: NodeId,
     member: Member,
@@ -101,7 +102,8 @@ impl<C> std::fmt::Debug for Network<C> {
 }
 
 impl<C: Types> Network<C> {
-    /// The member's current entry: Raft makes this network once for each leadership, and the member may have moved since.
+    /// The member's current entry: Raft makes this network once for each leadership, and the member may have moved
+    /// since.
     fn member(&self) -> Member {
         self.peers.member(self.target).unwrap_or_else(|| self.member.clone())
     }
@@ -326,7 +328,8 @@ where
             };
             let has_room = link.has_room();
             let failed = tokio::select! {
-                // Read even if no answer is due, so that a lost connection is detected and replaced before the next entry.
+                // Read even if no answer is due, so that a lost connection is detected and replaced before the next
+                // entry.
                 answer = link.answer() => match answer {
                     Ok(Some(answer)) => {
                         self.unanswered -= 1;

@@ -1,7 +1,7 @@
 //! The [`Calls`] trait over this transport.
 //!
-//! It also decides what a missing answer means for commands: only commands that were certainly not sent, or certainly not
-//! proposed, may be sent again.
+//! It also decides what a missing answer means for commands: only commands that were certainly not sent, or certainly
+//! not proposed, may be sent again.
 
 use super::PeerError;
 use super::connection::Peers;

@@ -1,7 +1,8 @@
 //! The server for peers: connections are authenticated, limited in number, and served until the node stops.
 //!
-//! Every connection is a task of the server, which waits for all of them when it is shut down. An invalid frame only closes
-//! its connection. The node's [`Service`] and its Raft answer the questions; this module only decides who may ask.
+//! Every connection is a task of the server, which waits for all of them when it is shut down. An invalid frame only
+//! closes its connection. The node's [`Service`] and its Raft answer the questions; this module only decides who may
+//! ask.
 
 mod append;
 mod calls;
@@ -68,8 +69,8 @@ pub trait Service: Send + Sync + 'static {
     type Types: Types;
     type State: RaftStateMachine<Self::Types, SnapshotData = SnapshotDir>;
 
-    /// Whether this peer is a member with the instance and a certificate for the host in the membership; or, if it states no
-    /// cluster, may ask to join. Protocol, group and cluster have been checked.
+    /// Whether this peer is a member with the instance and a certificate for the host in the membership; or, if it
+    /// states no cluster, may ask to join. Protocol, group and cluster have been checked.
     ///
     /// # Errors
     /// Why it is not admitted.

@@ -41,10 +41,12 @@ impl PeerTls {
         Kept::new(files).map(Self)
     }
 
-    /// Reads the files again, and returns whether they had changed. New connections use the new content; open ones remain.
+    /// Reads the files again, and returns whether they had changed. New connections use the new content; open ones
+    /// remain.
     ///
     /// # Errors
-    /// When they cannot be used, for example when only some of them have been replaced yet. The previous ones stay in use.
+    /// When they cannot be used, for example when only some of them have been replaced yet. The previous ones stay in
+    /// use.
     pub fn reload(&self) -> Result<bool, TlsError> {
         self.0.reload()
     }
@@ -137,8 +139,8 @@ fn revocation_lists(bytes: &[u8], path: &Path) -> Result<Vec<CertificateRevocati
     }
 }
 
-/// Checks this node's own certificate against the lists, to reject lists that have expired or are from other authorities
-/// when they are read. A list that expires later remains in use: a late update must not stop the cluster.
+/// Checks this node's own certificate against the lists, to reject lists that have expired or are from other
+/// authorities when they are read. A list that expires later remains in use: a late update must not stop the cluster.
 fn check_lists(
     lists: &[CertificateRevocationListDer<'static>],
     path: &Path,

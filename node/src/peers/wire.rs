@@ -1,7 +1,7 @@
 //! The frames between nodes.
 //!
-//! Every type here is encoded by position, in an envelope with its own number: fields and variants keep their order
-//! for ever, a new variant comes last, and a changed frame gets a new number. No type of openraft is used here: its types
+//! Every type here is encoded by position, in an envelope with its own number: fields and variants keep their order for
+//! ever, a new variant comes last, and a changed frame gets a new number. No type of openraft is used here: its types
 //! may change with each version, these bytes may not.
 
 use raft_store::codec::PAYLOAD_BYTES_MAX;
@@ -94,8 +94,8 @@ pub struct Welcome {
 /// Entries to append, or none: a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppendFrame {
-    /// The number of the stream on this connection. A stream ends with its first answer that is not `Appended`: later frames
-    /// of it get no answer.
+    /// The number of the stream on this connection. A stream ends with its first answer that is not `Appended`: later
+    /// frames of it get no answer.
     pub stream: u64,
     pub vote: VoteRecord,
     /// The entry right before these.
@@ -206,8 +206,8 @@ pub enum NodeQuestion {
     ReadIndex,
     /// Asks for the state hashes that nodes compare.
     HashMarks,
-    /// Asks to become a member or to get a vote, or reports a new address. `is_new`: its directory was never used; a node
-    /// with a used directory that is not a member has been removed.
+    /// Asks to become a member or to get a vote, or reports a new address. `is_new`: its directory was never used; a
+    /// node with a used directory that is not a member has been removed.
     Join {
         node: NodeId,
         member: Member,
@@ -239,7 +239,8 @@ pub struct JoinRequest {
     /// The cluster to which its directory belongs.
     pub cluster: Option<u128>,
     pub secret: Option<String>,
-    /// The certificate that it presented to the node that passes this on. Trusted only from a member, like the next field.
+    /// The certificate that it presented to the node that passes this on. Trusted only from a member, like the next
+    /// field.
     pub certificate: Option<Blob>,
     /// That node's configuration admits it.
     pub is_admitted: bool,

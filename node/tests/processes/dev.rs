@@ -63,8 +63,8 @@ async fn answered(address: &str, path: &str, headers: &[(&str, &str)]) -> String
     answer
 }
 
-/// A browser on this machine sends to it what a web site asks for: by a name that was bound to this machine's address, or
-/// from another site.
+/// A browser on this machine sends to it what a web site asks for: by a name that was bound to this machine's address,
+/// or from another site.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_development_node_rejects_requests_from_web_sites() {
     let world = World::empty();

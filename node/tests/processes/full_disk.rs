@@ -1,5 +1,5 @@
-//! Disks that have no room left: a node stops before its disk is full and waits for room, the others go on; where too many are
-//! short of space, new work is refused and leases go on.
+//! Disks that have no room left: a node stops before its disk is full and waits for room, the others go on; where too
+//! many are short of space, new work is refused and leases go on.
 
 use crate::client::{Client, Submitted, request};
 use crate::fleet::{self, Dice};

@@ -148,9 +148,7 @@ async fn an_unadmitted_node_gets_no_vote_and_does_not_affect_the_quorum() {
     let status = world.ended(4).await;
     assert_eq!(status.code(), Some(1));
     let words = world.words(4);
-    for word in
-        ["the cluster rejected this node", "tenure cluster add --node 4", "--join-secret-file", "--admit 4="]
-    {
+    for word in ["the cluster rejected this node", "tenure cluster add --node 4", "--join-secret-file", "--admit 4="] {
         assert!(words.contains(word), "{word}: {words}");
     }
     assert_eq!(members(&world, 1).await, [1, 2, 3]);

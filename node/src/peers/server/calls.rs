@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 /// Further questions wait in the connection.
 const IN_FLIGHT_MAX: usize = 256;
 
-/// Runs until the connection ends, or until `closing` is set and all earlier questions are answered. It may be dropped at
-/// any time.
+/// Runs until the connection ends, or until `closing` is set and all earlier questions are answered. It may be dropped
+/// at any time.
 pub(super) async fn serve<S: Service>(
     service: &Arc<S>,
     peer: &Arc<Peer>,

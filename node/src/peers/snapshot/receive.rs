@@ -1,8 +1,8 @@
 //! The receiver's side of a transfer.
 //!
 //! It trusts nothing: the order of frames is checked here, names, sizes and offsets by [`Incoming`], before a byte is
-//! written; only a complete snapshot with every file sealed reaches Raft. At most one transfer writes at a time; a transfer
-//! of a leader that is at least as new replaces the current one.
+//! written; only a complete snapshot with every file sealed reaches Raft. At most one transfer writes at a time; a
+//! transfer of a leader that is at least as new replaces the current one.
 
 use crate::peers::connection::Connection;
 use crate::peers::frame::FrameError;

@@ -79,7 +79,8 @@ impl Sending {
         Err(PeerError::Refused { why: format!("{} arrived damaged {TRIES} times", file.name) })
     }
 
-    /// Sends a file from the offset on, and waits until all of it is acknowledged. Returns the checksum of the whole file.
+    /// Sends a file from the offset on, and waits until all of it is acknowledged. Returns the checksum of the whole
+    /// file.
     async fn chunks(&mut self, number: u32, file: &SnapshotFile, from: u64) -> Result<u32, PeerError> {
         let (pieces, mut read) = mpsc::channel(READ_AHEAD);
         let (snapshot, SnapshotFile { name, bytes }) = (self.snapshot.clone(), file.clone());
