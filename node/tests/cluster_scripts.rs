@@ -1,5 +1,5 @@
-//! What stands in `cluster-scripts` fits the code: names and labels of metrics, options, and the cures that alerts
-//! name. It reads files and starts nothing.
+//! Checks `cluster-scripts` against the code: names and labels of metrics, options, and the remedies that alerts name.
+//! It reads files and starts nothing.
 
 use node::config::Options;
 use node::ending::Ending;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 /// Every series has these, from Prometheus.
 const SCRAPED: [&str; 2] = ["job", "instance"];
-/// What a histogram is asked for by.
+/// The suffixes of a histogram's series.
 const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 fn top() -> &'static Path {
@@ -55,7 +55,7 @@ fn names_in(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// What is wrong with an expression, and else which labels its result may have.
+/// Checks an expression: returns the error, or the labels that its result may have.
 fn checked(expression: &str, metrics: &Metrics) -> Result<BTreeSet<String>, String> {
     let mut known: BTreeSet<String> = SCRAPED.map(str::to_owned).into();
     let mut rest = expression;
@@ -211,7 +211,7 @@ fn the_checks_find_unknown_metrics_and_labels() {
 #[test]
 fn the_example_config_file_has_valid_options_and_starts_no_cluster() {
     let options: Options = toml::from_str(&read("cluster-scripts/systemd/tenured.toml")).unwrap();
-    assert_eq!((options.bootstrap, options.join), (None, None), "one who copies it must choose");
+    assert_eq!((options.bootstrap, options.join), (None, None), "the operator must choose");
     let (peers, callers) = (options.peer_listen.unwrap(), options.listen.unwrap());
     assert_eq!((peers.as_str(), callers.as_str()), ("0.0.0.0:7401", "0.0.0.0:7400"));
 }
@@ -309,7 +309,7 @@ fn yaml_files_are_valid() {
         let mut command = Command::new("python3");
         command.args(["-c", script]).args(files).stdin(Stdio::null()).output()
     };
-    // A machine without a parser has seen the little above.
+    // Without a YAML parser only the checks above are done.
     if !python("import yaml", &[]).is_ok_and(|output| output.status.success()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Spans, as a collector receives them.
+//! Spans as a collector receives them.
 
 use node::otlp::{Endpoint, Exporter};
 use node::trace::{TraceContext, request_span};
@@ -10,7 +10,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a request of the exporter was.
+/// A request of the exporter.
 struct Received {
     head: String,
     body: Vec<u8>,
@@ -22,7 +22,7 @@ impl Received {
     }
 }
 
-/// Answers every request with this status, and hands on what it was.
+/// A collector that answers every request with this status and passes the request on.
 fn collector(status: &'static str) -> (Endpoint, mpsc::Receiver<Received>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let endpoint = Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();

@@ -1,5 +1,5 @@
-//! What the transport between nodes promises: who is let in, what of a lost call is known, in which order entries
-//! arrive, and how a snapshot goes on after a cut.
+//! The transport between nodes: which peers are admitted, what is known about a lost call, the order of entries, and
+//! how a snapshot transfer continues after a cut.
 
 #[path = "peers/append.rs"]
 mod append;

@@ -1,5 +1,5 @@
-//! The daemon as its operators meet it: real processes on real disks and sockets, that are killed, stopped, paused,
-//! damaged and run out of space.
+//! The daemon as operators run it: real processes on real disks and sockets that are killed, stopped, paused, damaged
+//! and run out of space.
 
 #[path = "../../raft-store/tests/support/fleet.rs"]
 mod fleet;

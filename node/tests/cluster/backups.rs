@@ -27,7 +27,7 @@ async fn backup_of(node: &TokioNode) -> Vec<u8> {
     chunks.into_iter().flat_map(Result::unwrap).collect()
 }
 
-/// In pieces as a connection brings them, which are not those that were sent.
+/// Splits a backup into pieces as a connection delivers them, unlike those that were sent.
 fn arriving(bytes: &[u8]) -> impl Stream<Item = io::Result<Vec<u8>>> + use<> {
     futures_util::stream::iter(bytes.chunks(30_001).map(|piece| Ok(piece.to_vec())).collect::<Vec<_>>())
 }
@@ -67,7 +67,7 @@ fn epoch_of(node: &TokioNode) -> u32 {
     node.store().read(|state, _| state.epoch().0).unwrap()
 }
 
-/// Each creates and claims item after item, and notes what it was told.
+/// Writers that create and claim items one after the other, and record the answers.
 struct Writers {
     tasks: tokio::task::JoinSet<()>,
     done: Arc<AtomicBool>,
@@ -124,7 +124,7 @@ async fn a_backup_under_load_contains_all_acknowledged_writes_and_becomes_a_clus
     let world = World::of(3).await;
     let writers = Writers::start(&world);
     until("the writers are at work", || writers.acknowledged().len() > 4 * WRITERS).await;
-    // Not the leader: what another node has acknowledged is in it all the same.
+    // From a follower: the backup also contains what another node has acknowledged.
     let follower = world.follower().await;
     let before = writers.acknowledged();
     let backup = backup_of(world.node(follower)).await;
@@ -154,7 +154,7 @@ async fn a_backup_under_load_contains_all_acknowledged_writes_and_becomes_a_clus
     for node in world.nodes() {
         assert_eq!(node.store().verify().unwrap(), [""; 0]);
     }
-    // They have the state, not only the log: the first node is not needed any more.
+    // They have the state, not only the log, so the first node is no longer needed.
     world.kill(1).await;
     let leader = world.leader().await;
     assert!(before.iter().all(|id| has(world.node(leader), id)));
@@ -229,7 +229,7 @@ async fn an_abandoned_backup_leaves_no_files_and_a_third_concurrent_one_is_refus
     until("its files are gone", || left() == 1).await;
     drop(backup_of(world.node(1)).await);
     until("its files are gone", || left() == 1).await;
-    // A stream that nobody reads does not keep the node from ending.
+    // An unread stream does not prevent the node from stopping.
     let daemon = world.daemons.remove(&1).unwrap();
     within("it stops", daemon.stop()).await;
     drop(second);
@@ -248,7 +248,7 @@ async fn an_interrupted_stream_restores_nothing() {
     assert!(refused.contains("stopped coming: the line is dead"), "{refused}");
     let refused = node::restore::from_stream(arriving(&half), target.clone()).await.unwrap_err().to_string();
     assert!(refused.contains("cut off"), "{refused}");
-    // Whoever feeds it goes away in the middle.
+    // The sender disappears in the middle.
     let workshop = target.directory.with_file_name("node-7.restoring");
     let feeding = tokio::spawn(node::restore::from_stream(
         arriving(&half).chain(futures_util::stream::pending()),

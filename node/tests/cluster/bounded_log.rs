@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering;
 
 const KIB: u64 = 1024;
 
-/// By entries nothing would ever be purged.
+/// With these limits, the number of entries never causes a purge.
 fn tiny() -> RaftSettings {
     RaftSettings { snapshot_bytes: 256 * KIB, bytes_kept: 256 * KIB, ..quick() }
 }
 
-/// What the log may hold a while after the last write: what is kept, what comes before the next snapshot, and an entry.
+/// Maximum log size some time after the last write: the kept bytes, the bytes before the next snapshot, and one entry.
 const BOUND: u64 = (256 + 256 + 128) * KIB;
 
-/// Each of about 50 KiB.
+/// Creates items of about 50 KiB each.
 async fn create_large(world: &World, node: NodeId, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let mut new = NewItem::new(item(&format!("item-{number}")), queue());
@@ -48,7 +48,7 @@ async fn the_log_is_bounded_by_bytes_on_every_node_and_after_restarts() {
         (1..=3).all(|node| held(&world, node) <= BOUND && purged(&world, node) > 20)
     })
     .await;
-    // Not all of it: a node that was away for a moment needs no snapshot.
+    // Some entries are kept: a node that was away briefly needs no snapshot.
     assert!((1..=3).all(|node| held(&world, node) > 100 * KIB));
     world.kill_all().await;
     for node in 1..=3 {
@@ -87,7 +87,7 @@ async fn the_log_is_kept_for_an_absent_follower_up_to_a_limit() {
     until("nothing is kept for it any more", || held(&world, leader) <= BOUND).await;
 }
 
-/// As a follower whose disk answers late: it stays connected, and the leader reads for it what it has not got.
+/// A follower with a slow disk: it stays connected, and the leader reads the missing entries for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_follower_does_not_prevent_purging() {
     let world = World::with(3, tiny()).await;

@@ -90,7 +90,7 @@ async fn snapshots_and_purges_at_tiny_thresholds_survive_restarts_of_all() {
     }
 }
 
-/// As if it had been killed after it kept a snapshot that arrived, and before it switched to it.
+/// As if the node had been killed after it stored a received snapshot and before it switched to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_while_installing_a_snapshot_finishes_it_at_the_next_start() {
     let (mut world, follower, leader) = without_a_follower(tiny()).await;
@@ -105,7 +105,7 @@ async fn a_node_killed_while_installing_a_snapshot_finishes_it_at_the_next_start
         fs::copy(file.path(), copy.join(file.file_name())).unwrap();
     }
 
-    // Nobody is there who could send it again.
+    // No other node runs that could send it again.
     world.restart(follower).await;
     let has = || world.node(follower).hub().current().applied.map_or(0, |applied| applied.index);
     until("it has what the snapshot holds", || has() >= index).await;
@@ -118,7 +118,7 @@ async fn a_node_killed_while_installing_a_snapshot_finishes_it_at_the_next_start
     assert_eq!(world.node(follower).store().verify().unwrap(), [""; 0]);
 }
 
-/// The build has its files and has not taken its place when the leader's snapshot arrives.
+/// The local snapshot's files are written, but it is not in place yet when the leader's snapshot arrives.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_builds_a_snapshot_while_it_installs_one() {
     // The follower takes none by itself.
@@ -128,7 +128,7 @@ async fn a_node_builds_a_snapshot_while_it_installs_one() {
         purged.map_or(0, |purged| purged.index)
     };
     until("the leader has purged what the follower lacks", || purged(&world, leader) > 100).await;
-    // Nothing can arrive as long as there is a file where its folder would be.
+    // No snapshot can arrive while a file is in the place of its folder.
     let incoming = world.directory(follower).join("incoming");
     fs::write(&incoming, "").unwrap();
     world.restart(follower).await;

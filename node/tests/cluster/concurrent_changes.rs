@@ -1,4 +1,4 @@
-//! Membership changes beside each other: nodes that join at once, are removed while they move, promoted while others go.
+//! Concurrent membership changes: nodes join at once, are removed while they move, or are promoted while others leave.
 
 use crate::world::{LIMIT, World, until, within};
 use futures_util::future::join_all;
@@ -7,7 +7,7 @@ use node::members::ChangeError;
 use raft_store::types::{Member, Membership, NodeId};
 use std::collections::BTreeSet;
 
-/// More rounds than one find what happens rarely: `ROUNDS=100` was run to see that nothing does.
+/// More rounds find rare failures: `ROUNDS=100` was run without one.
 fn rounds() -> usize {
     std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3)
 }

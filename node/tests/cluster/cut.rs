@@ -1,4 +1,4 @@
-//! A network between nodes that can be cut: each node is reached through a relay of its own.
+//! A network between nodes that can be cut: each node is reached through its own relay.
 
 use crate::world::{World, until};
 use node::daemon::Start;
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Every node of a world that is started with this is cut from every other one while it is shut.
+/// While it is shut, every node of the world that uses it is cut off from every other node.
 pub(crate) struct Relays {
     is_open: Arc<watch::Sender<bool>>,
     relaying: Vec<AbortOnDropHandle<()>>,

@@ -1,4 +1,4 @@
-//! A node whose state is not the cluster's stops by itself.
+//! A node whose state differs from the cluster's stops by itself.
 
 use crate::fleet::{create, request as numbered};
 use crate::world::{World, ask, request, until, within};
@@ -11,7 +11,7 @@ use raft_store::state::rocks::RocksDisk;
 use raft_store::types::Group;
 use std::time::Duration;
 
-/// As a bug or a flipped bit would: the state has something in it that the log never said.
+/// Like a bug or a flipped bit: puts something into the state that is not in the log.
 fn spoil(world: &World, node: u64) {
     let path = world.settings(node, node::daemon::Start::Again).directory;
     let Found::Used(directory) = Directory::find(&path).unwrap() else { panic!("it was used") };
@@ -25,7 +25,7 @@ fn spoil(world: &World, node: u64) {
     disk.flush().unwrap();
 }
 
-/// Three nodes: one that leads, and one whose state is not the others'.
+/// Three nodes: one leads, and the state of another one differs.
 async fn with_a_spoilt_node() -> (World, u64, u64) {
     let mut world = World::of(3).await;
     world.ask(1, "ada", create("a")).await;
@@ -48,7 +48,7 @@ async fn reach_a_compared_index(world: &World, leader: u64) {
     }
 }
 
-/// The third, which could tell which of the two is right, is away.
+/// The third node, which could decide which of the two is right, is away.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_differing_nodes_without_a_third_stop_and_name_the_nodes_to_start() {
     let (mut world, leader, victim) = with_a_spoilt_node().await;
@@ -62,7 +62,7 @@ async fn two_differing_nodes_without_a_third_stop_and_name_the_nodes_to_start() 
         assert!(why.contains(&format!("Start nodes [{away}] first")), "{why}");
     }
 
-    // With the third the odd one is found, as soon as that has caught up.
+    // With the third node, the diverged one is found as soon as the third has caught up.
     world.raft.compare_every = Duration::from_secs(2);
     for node in [leader, victim] {
         world.kill(node).await;

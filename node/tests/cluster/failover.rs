@@ -1,4 +1,4 @@
-//! Leaders go, and nothing that was acknowledged goes with them.
+//! Leaders fail, and no acknowledged write is lost.
 
 use crate::fleet::{complete, create};
 use crate::world::{World, ask, request, until, within};
@@ -30,14 +30,14 @@ async fn a_dead_leader_is_replaced_and_acknowledged_writes_are_kept() {
     world.agree().await;
 }
 
-/// Workers claim and complete items of their own on every node while leaders die one after the other.
+/// Workers claim and complete their own items on every node while leaders die one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn five_nodes_lose_leader_after_leader_under_load_and_no_token_repeats() {
     let mut world = World::of(5).await;
     let stop = Arc::new(AtomicBool::new(false));
     let done = Arc::new(AtomicU64::new(0));
     let mut workers = tokio::task::JoinSet::new();
-    // Two nodes stay up, so that their callers always have someone to ask.
+    // Two nodes stay up, so that callers can always reach one.
     let (first, second) = (world.node(4).clone(), world.node(5).clone());
     for worker in 0..8 {
         let node = if worker % 2 == 0 { first.clone() } else { second.clone() };
@@ -121,7 +121,7 @@ async fn a_stopping_node_hands_over_leadership_first() {
     assert!(matches!(world.ask(next, "ada", create("a")).await, Outcome::Created { .. }));
 }
 
-/// Raft's metrics say nothing of a panic: such a node would stay as one that answers and does nothing.
+/// Raft's metrics do not report a panic: such a node would keep answering without doing anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_reports_a_failure_when_raft_panics() {
     let mut world = World::of(3).await;

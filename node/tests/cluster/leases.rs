@@ -1,4 +1,4 @@
-//! Time is in the log: what that means for leases when leaders change and disks stand still.
+//! Time is in the log: leases when leaders change and disks stall.
 
 use crate::cut::Relays;
 use crate::fleet::{caller, create, item};
@@ -13,7 +13,7 @@ use lease::{Command, Outcome};
 use raft_store::state::disk::StateDisk;
 use std::time::Duration;
 
-/// When the lease on an item ends, as this node's disk has it; none: nobody holds it.
+/// When the lease on an item ends, according to this node's disk; `None` if it is not held.
 fn expires_at(world: &World, node: u64, id: &str) -> Option<Time> {
     let (viewer, space, store) = (caller("op"), SpaceName::fallback(), world.node(node).store());
     let view = store.read(|state, archive| state.view_item(archive, &viewer, &space, &item(id), IfClaimed::Return));
@@ -53,7 +53,7 @@ async fn a_dead_holders_item_is_free_after_its_lease_without_a_request() {
     assert!(outcome.grant().is_some(), "{outcome:?}");
 }
 
-/// Nobody can renew while the nodes do not reach each other, and the leader may still lead when they do again.
+/// No holder can renew while the nodes do not reach each other, and the leader may still lead when they do again.
 /// `CUT_SECONDS=60` was run as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn time_without_a_quorum_is_not_charged_to_holders() {

@@ -1,4 +1,4 @@
-//! Answers that are as long as they can be, to callers of a node that does not lead.
+//! The longest possible answers, to callers of a node that does not lead.
 
 use crate::fleet::{claim, create, item, queue};
 use crate::world::{LIMIT, World, request, until, within};
@@ -19,10 +19,10 @@ const EACH: usize = 100;
 /// Their cancelled leases, named in each answer, make up three frames.
 const HEARTBEATS: usize = 1_000;
 const CANCELLED: usize = 400;
-/// At least so many of these answers fit into one.
+/// At least this many of these answers fit into one frame.
 const FIT: usize = 300;
 
-/// Asks until there is an answer. Says how often it asked.
+/// Asks until there is an answer. Returns how often it asked.
 async fn answered(node: TokioNode, mut asked: Request) -> (usize, Outcome) {
     for attempt in 1.. {
         if let Ok(mut outcomes) = node.submit(vec![asked.clone()], Duration::from_secs(10)).await {
@@ -89,7 +89,7 @@ async fn an_answer_that_does_not_fit_is_unknown_only_to_its_caller() {
         world.ask(leader, "op", Command::Cancel(Cancel { item: id, reason: "enough".into(), force: false })).await;
     }
 
-    // While one heartbeat waits for the leader's disk, all others gather behind it.
+    // While one heartbeat waits for the leader's disk, all others queue up after it.
     world.gates[&leader].shut();
     let heartbeat = || request("ada", Command::RenewAll(RenewAll::default()));
     let node = world.node(follower).clone();

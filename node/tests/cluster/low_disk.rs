@@ -1,4 +1,4 @@
-//! Disks that are short of space, as far as a floor above what is free makes them so.
+//! Disks with little free space, simulated by a floor above the free space.
 
 use crate::fleet::{claim, complete, create, release};
 use crate::world::{World, until};
@@ -9,7 +9,7 @@ use node::propose::NoOutcome;
 use raft_store::types::NodeId;
 use std::time::Duration;
 
-/// Above what is free, so that a node with it is low, and not so far that it stops.
+/// A floor above the free space, so that the node is low, but not so far above that it stops.
 fn above_what_is_free(world: &World) -> u64 {
     let found = rustix::fs::statvfs(world.directory(1)).unwrap();
     found.f_bavail * found.f_frsize / 2 * 3
@@ -105,7 +105,7 @@ async fn one_low_follower_does_not_block_work() {
         let created = submit(&world, number % 3 + 1, create(&format!("item-{number}"))).await;
         assert!(matches!(created, Ok(Outcome::Created { .. })), "{created:?}");
     }
-    // Until another one that a quorum needs is away: then the one that is low would be filled.
+    // Until another voter is away, so that the quorum needs the low one, which would then fill up.
     let away = (1..=3).find(|node| *node != 2 && *node != leader).unwrap();
     world.kill(away).await;
     until("the leader does not count on who is away", || world.node(leader).disk_space().refuses_work()).await;

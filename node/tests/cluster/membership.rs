@@ -91,7 +91,7 @@ async fn a_removed_node_stays_out_even_with_join() {
     let gone = world.follower().await;
     world.node(leader).remove(gone).await.unwrap();
     world.kill(gone).await;
-    // It has moved, so it has something to say; and it may not even know that it was removed.
+    // It has moved, so it contacts the cluster; and it may not know that it was removed.
     world.forget_address(gone);
     let seeds = world.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect();
     world.start(gone, Start::Join(seeds)).await;
@@ -102,10 +102,10 @@ async fn a_removed_node_stays_out_even_with_join() {
     assert!(world.node(leader).membership().get_node(&gone).is_none());
 }
 
-/// Raft keeps to the address with which a leadership began: the leader once sent to the old one until it was replaced.
+/// Raft keeps the addresses from the start of a leadership: the leader once sent to the old one until it was replaced.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_finds_a_node_that_moved() {
-    // Patient, so that no busy machine replaces the leader.
+    // Long timeouts, so that a busy machine does not cause an election.
     let patient =
         RaftSettings { election_min: Duration::from_secs(4), election_max: Duration::from_secs(6), ..quick() };
     let mut world = World::with(3, patient).await;
@@ -158,7 +158,7 @@ async fn a_removed_id_cannot_be_reused_with_an_empty_directory() {
     }
 }
 
-/// Who asks again while the first ask is under way is not told that the node was removed.
+/// A repeat while the first request is in progress must not be answered with "was removed".
 #[tokio::test(flavor = "multi_thread")]
 async fn adding_a_node_twice_concurrently_succeeds() {
     let world = World::of(3).await;
@@ -204,8 +204,8 @@ async fn rules_are_raised_only_when_every_member_knows_them() {
     assert_eq!(world.node(leader).cannot_follow(current).await, [silent], "silence is no consent");
 }
 
-/// One that died in the middle of a change once left the next one with two sets of voters for ever: of three nodes,
-/// the loss of one then stopped the cluster.
+/// A leader that died in the middle of a change once left the next one with two sets of voters for ever: then the loss
+/// of one of three nodes stopped the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_done_change_is_finished_by_the_next_leader() {
     let world = World::of(3).await;

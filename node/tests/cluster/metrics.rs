@@ -1,4 +1,4 @@
-//! What a running node's metrics say, and what they never say.
+//! The metrics of a running node, and what they must not contain.
 
 use crate::fleet::{self, claim, create};
 use crate::world::{LIMIT, World, quick, request, until, within};
@@ -16,7 +16,7 @@ fn render(world: &World, node: u64) -> String {
     daemon.node().metrics().render(daemon.node(), daemon.log())
 }
 
-/// The value of the one series that is written so.
+/// The value of the series with this name and these labels.
 fn value(text: &str, series: &str) -> f64 {
     let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     found.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
@@ -114,7 +114,7 @@ async fn metrics_show_lag_snapshots_and_forwarded_commands() {
     assert!(value(&behind, &format!("tenure_raft_member_lag_entries{{node=\"{follower}\"}}")) > 100.0);
     world.restart(follower).await;
     world.agree().await;
-    // The follower is done before its answer has arrived.
+    // The follower has installed it before its answer has arrived.
     until("the leader knows that it was installed", || {
         value(&render(&world, leader), "tenure_snapshots_sent_total") >= 1.0
     })

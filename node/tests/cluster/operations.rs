@@ -1,4 +1,4 @@
-//! What operators do, on whichever node they reach.
+//! Operators' changes, through any node.
 
 use crate::fleet::create;
 use crate::world::{LIMIT, World, request, until, within};
@@ -128,7 +128,7 @@ async fn the_status_lists_every_member_and_marks_those_that_do_not_answer() {
             assert_eq!(member.unreachable.is_some(), member.id == gone, "{member:?}");
         }
     }
-    // Nobody leads any more: who is asked knows that much, and says it.
+    // There is no leader any more, and the asked node reports that.
     world.kill(leader).await;
     let alone = *world.daemons.keys().next().unwrap();
     let status = world.admin(alone).status().await.unwrap();
@@ -186,7 +186,7 @@ async fn a_draining_node_hands_over_refuses_callers_and_is_not_ready() {
     assert!(matches!(world.ask(drained, "ada", create("b")).await, Outcome::Created { .. }));
 }
 
-/// When no other node can lead, the commands of other nodes' callers must not stand still.
+/// When no other node can lead, the commands of other nodes' callers must continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draining_leader_serves_the_other_nodes() {
     let world = World::of(2).await;
@@ -261,7 +261,7 @@ async fn leadership_is_not_handed_to_a_draining_node() {
     world.admin(draining).drain().await.unwrap();
     let refused = world.node(leader).transfer(Some(draining), LIMIT).await.unwrap_err();
     assert!(matches!(&refused, ChangeError::Refused(why) if why.contains("draining")), "{refused}");
-    // Whichever of the two is further in the log.
+    // The one with the longer log.
     for _ in 0..3 {
         let leader = world.leader().await;
         within("it hands over", world.admin(leader).drain()).await.unwrap();

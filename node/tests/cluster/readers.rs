@@ -1,4 +1,4 @@
-//! Readers of events over HTTP: who comes too late, who is too slow, and who hears nothing for long.
+//! Readers of events over HTTP: too late, too slow, or idle for long.
 
 use crate::world::{LIMIT, World, quick, until, within};
 use node::daemon::{EdgeSettings, Start};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// A node by itself that believes its callers.
+/// A single node that accepts callers without API keys.
 async fn serve(world: &mut World, start: Start, change: impl FnOnce(&mut EdgeSettings)) -> SocketAddr {
     let mut settings = world.settings(1, start);
     let mut edge = EdgeSettings::new("127.0.0.1:0".into(), Authenticator::SelfReported, None);
@@ -72,12 +72,12 @@ async fn a_reader_at_deleted_events_learns_where_to_begin() {
     }
     assert_eq!(problem["took_effect"], "no", "{problem}");
     let kept_after = problem["kept_after"].as_str().unwrap().to_owned();
-    // Also a stream is refused, and not begun and ended.
+    // A stream is refused as well, instead of being started and ended.
     let (status, refused) = ask(address, "GET", "/v1/events/stream?after=0.0", "").await;
     assert_eq!((status, &refused["code"]), (410, &json!("position_too_old")), "{refused}");
     let (status, page) = ask(address, "GET", &format!("/v1/events?after={kept_after}"), "").await;
     assert_eq!(status, 200, "from where it was told to: {page}");
-    // Who names no position begins with what there is.
+    // A reader without a position begins at the oldest event.
     assert_eq!(ask(address, "GET", "/v1/events", "").await.0, 200);
 }
 
@@ -98,7 +98,7 @@ async fn a_stream_of_an_idle_reader_ends_with_a_reason_and_resumes_without_a_gap
         let ask = head("GET", &format!("/v1/events/stream?after={position}"), "");
         stream.write_all(ask.as_bytes()).await.unwrap();
         let asked = Instant::now();
-        // Nothing is read for longer than the node waits for; once is enough.
+        // Read nothing for longer than the node's patience; once is enough.
         until("it has been slow", || !reasons.is_empty() || asked.elapsed() > 5 * PATIENCE).await;
         let mut text = String::new();
         let mut bytes = vec![0; 64 * 1024];

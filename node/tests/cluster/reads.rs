@@ -58,7 +58,7 @@ async fn without_a_quorum_reads_are_refused_and_local_reads_state_their_position
     assert!(asked.await.unwrap().is_err(), "nothing is acknowledged without a quorum");
 }
 
-/// A node that was stopped hears of its leader at once, by messages that were sent long before.
+/// A node that was stopped gets its leader's messages at once, but they were sent long before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_read_never_understates_the_age_of_what_it_shows() {
     let mut world = World::of(3).await;

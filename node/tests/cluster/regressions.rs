@@ -1,4 +1,4 @@
-//! What befell others, each under the number of their report, and shown not to happen here.
+//! Defects of other systems, named by their report, shown not to happen here.
 
 use crate::fleet::{caller, claim, create, item, queue, release};
 use crate::world::{LIMIT, Threads, World, ask, request, until, within};
@@ -74,11 +74,11 @@ async fn etcd15247_a_disk_stall_longer_than_the_leases_ends_no_lease() {
     assert!(passed < LEASE, "{passed:?} of cluster time passed while the disk stood still for {stood:?}");
     let withheld = node.clock().withheld();
     assert!(withheld > stood / 2, "{withheld:?} of {stood:?} were withheld");
-    // Those who are really gone lose their leases all the same.
+    // Holders that are really gone still lose their leases.
     until("the leases lapse when nobody renews them", || leases(node) == 0).await;
 }
 
-/// The followers have what the leader's disk has not: a quorum without it.
+/// The followers have entries that the leader's disk lacks: a quorum without it.
 #[tokio::test(flavor = "multi_thread")]
 async fn etcd15247_a_leader_with_a_stalled_disk_prevents_no_renewal() {
     let world = World::of(3).await;
@@ -106,13 +106,13 @@ async fn etcd12528_a_replaced_leader_ends_no_lease_when_it_resumes() {
     world.restart_on(1, &threads).await;
     world.lead(1).await;
     world.ask(2, "ada", create("a")).await;
-    // Longer than until another one leads, shorter than until one gives up waiting for an answer.
+    // Longer than an election, shorter than the limit for an answer.
     let lease_for = Span::secs(8);
     let token = world.claim(2, "ada", "a", lease_for).await;
 
     let stopped = threads.stop().await;
     let since = Instant::now();
-    // It waits in the stopped leader, which takes itself for the leader when it goes on.
+    // It waits in the stopped leader, which still believes that it leads when it resumes.
     let bob = tokio::spawn({
         let node = world.node(1).clone();
         async move { ask(&node, request("bob", claim("a", lease_for))).await }
@@ -130,7 +130,7 @@ async fn etcd12528_a_replaced_leader_ends_no_lease_when_it_resumes() {
     assert!(matches!(refused, Outcome::Refused(Refusal::AlreadyClaimed(_))), "{refused:?}");
     let outcome = world.ask(1, "ada", renew("a", token)).await;
     assert!(is_renewed(&outcome), "{outcome:?}");
-    // It leads anew, and does not count the time of its old leadership.
+    // It leads again, and does not count the time of its old leadership.
     world.lead(1).await;
     let outcome = world.ask(1, "ada", renew("a", token)).await;
     assert!(is_renewed(&outcome), "{outcome:?}");
@@ -156,7 +156,7 @@ async fn etcd12528_a_stamp_of_an_old_leadership_enters_no_new_log() {
     let answer = within("Raft answers", answered).await.unwrap();
     assert!(matches!(answer, Err(ClientWriteError::ForwardToLeader(_))), "{answer:?}");
 
-    // As the proposer and the timer meet it: the clock still has the old leadership's time.
+    // As the proposer and the timer see it: the clock still has the old leadership's time.
     let clock = world.node(1).clock();
     clock.begin(old, far, OnTokio::now());
     let untaken = world.node(1).submit(vec![request("ada", renew("a", token))], Duration::from_millis(500)).await;
@@ -171,13 +171,13 @@ async fn etcd12528_a_stamp_of_an_old_leadership_enters_no_new_log() {
     }
 }
 
-/// What was seen while the leases lapsed: how many were left at which index.
+/// Observations while the leases expired: how many were left at which index.
 struct Lapse {
     seen: Vec<(u64, usize)>,
     answered_meanwhile: u64,
 }
 
-/// Watches every chunk that a node applies until only so many leases are left.
+/// Watches every chunk that a node applies until only this many leases are left.
 async fn watch_lapse(node: TokioNode, all: usize, answered: Arc<AtomicU64>) -> Lapse {
     let mut progress = node.hub().progress();
     let (mut seen, mut answered_before) = (Vec::new(), None);
@@ -263,7 +263,7 @@ async fn etcd11456_a_claim_without_its_place_in_line_is_granted_nothing() {
         let on_conflict = OnConflict::Wait { wait_for, line_max: None };
         Command::Claim(Claim { on_conflict, lease_for: Some(Span::secs(30)), ..Claim::new(item("a")) })
     };
-    // He asks once, is told his place, and is never heard of again.
+    // He asks once, gets his place, and never asks again.
     let bobs = request("bob", waiting(Some(Span::secs(1))));
     let outcome = ask(world.node(leader), bobs.clone()).await;
     assert!(matches!(outcome, Outcome::Waiting { place: 0, .. }), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Any node serves any call.
+//! Every node serves every call.
 
 use crate::fleet::{claim, complete, create, item, release};
 use crate::world::{LIMIT, World, ask, request, until, within};
@@ -105,7 +105,7 @@ async fn a_claim_with_a_short_wait_is_accepted_like_any_other_command() {
     let world = World::of(1).await;
     world.ask(1, "ada", create("a")).await;
     world.claim(1, "ada", "a", Span::secs(600)).await;
-    // A batch is on its way, and whatever comes has to wait for the next one.
+    // A batch is in flight, so the next command waits for the next batch.
     world.gates[&1].shut();
     let proposed = world.node(1).proposer().counts().commands.load(Ordering::Relaxed);
     let node = world.node(1).clone();

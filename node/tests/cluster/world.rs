@@ -1,4 +1,4 @@
-//! A cluster to be torn at.
+//! A cluster in one process, for tests with faults.
 
 use crate::fleet;
 use crate::gate::Gate;
@@ -29,15 +29,15 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct World {
     folder: TempDir,
     pub(crate) daemons: BTreeMap<NodeId, Daemon>,
-    /// Where each node listened: it comes back there.
+    /// The address of each node, used again after a restart.
     addresses: BTreeMap<NodeId, String>,
     pub(crate) raft: RaftSettings,
-    /// In front of each node's disk: as if its fsync did not return while it is shut.
+    /// A gate in front of each node's disk: while it is shut, fsync does not return.
     pub(crate) gates: BTreeMap<NodeId, Gate>,
     pub(crate) events_kept_for: Duration,
-    /// Of those that are started.
+    /// The floor of free disk space of nodes that are started.
     pub(crate) disk_free_min: Option<u64>,
-    /// Up to which version the build of those that are started knows the rules.
+    /// The highest rules version that started nodes know.
     pub(crate) known_rules: u32,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn quick() -> RaftSettings {
 }
 
 impl World {
-    /// A cluster of so many voters.
+    /// A cluster of this many voters.
     pub(crate) async fn of(nodes: u64) -> Self {
         Self::with(nodes, quick()).await
     }
@@ -61,7 +61,7 @@ impl World {
         Self::begin(nodes, raft, RULES_VERSION).await
     }
 
-    /// Of a build that knows the rules up to this version.
+    /// A cluster whose build knows the rules up to this version.
     pub(crate) async fn knowing(nodes: u64, rules: u32) -> Self {
         Self::begin(nodes, quick(), rules).await
     }
@@ -77,7 +77,7 @@ impl World {
         world
     }
 
-    /// Nothing runs yet.
+    /// A world in which no node runs yet.
     pub(crate) fn empty(raft: RaftSettings) -> Self {
         #[cfg(feature = "sabotage")]
         break_what_was_asked();
@@ -103,7 +103,7 @@ impl World {
         self.started(node, daemon);
     }
 
-    /// On threads of its own, which can be stopped.
+    /// Starts a node on its own threads, which can be stopped.
     pub(crate) async fn restart_on(&mut self, node: NodeId, threads: &Threads) {
         let daemon = threads.spawn(Daemon::start(self.settings(node, Start::Again))).await;
         self.started(node, daemon);
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Starts a node that finds its way in, and waits until it has a vote.
+    /// Starts a node that joins, and waits until it has a vote.
     pub(crate) async fn join(&mut self, node: NodeId) {
         self.start(node, self.seeds()).await;
         until("all know that the node has a vote", || {
@@ -159,7 +159,7 @@ impl World {
         self.daemons[&node].admin()
     }
 
-    /// Where those that run are found.
+    /// The addresses of running nodes.
     pub(crate) fn seeds(&self) -> Start {
         Start::Join(self.daemons.values().map(|daemon| daemon.member().peer_address.clone()).collect())
     }
@@ -168,7 +168,7 @@ impl World {
         self.daemons.values().map(Daemon::node)
     }
 
-    /// A node that leads, and that the others know of.
+    /// Waits for a leader that all other nodes know.
     pub(crate) async fn leader(&self) -> NodeId {
         let mut leader = None;
         until("a leader is known to all", || {
@@ -186,12 +186,12 @@ impl World {
         *self.daemons.keys().find(|node| **node != leader).unwrap()
     }
 
-    /// It will listen somewhere else when it comes back.
+    /// The node gets another address at its next start.
     pub(crate) fn forget_address(&mut self, node: NodeId) {
         self.addresses.remove(&node);
     }
 
-    /// The node is gone in the middle of whatever it did.
+    /// Kills the node, whatever it is doing.
     pub(crate) async fn kill(&mut self, node: NodeId) {
         self.daemons.remove(&node).unwrap().abandon().await;
     }
@@ -206,7 +206,7 @@ impl World {
         self.start(node, Start::Again).await;
     }
 
-    /// All have applied the same, and it is the same.
+    /// Waits until all nodes have applied the same entries, and checks that their states are equal.
     pub(crate) async fn agree(&self) {
         until("all have applied the same", || {
             let progress: Vec<_> = self.nodes().map(|node| node.hub().current().applied).collect();
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Asks a node, again under the same request id while nobody can say what became of it.
+    /// Asks a node, and repeats under the same request id while the result is unknown.
     pub(crate) async fn ask(&self, node: NodeId, actor: &str, command: Command) -> Outcome {
         ask(self.node(node), request(actor, command)).await
     }
@@ -242,7 +242,7 @@ impl World {
         outcome.grant().unwrap_or_else(|| panic!("{outcome:?}")).token
     }
 
-    /// This node leads from now on.
+    /// Makes this node the leader.
     pub(crate) async fn lead(&self, node: NodeId) {
         let leader = self.leader().await;
         if leader != node {
@@ -278,17 +278,17 @@ fn break_what_was_asked() {
 }
 
 impl Drop for World {
-    /// A test that fails does not wait for a writer that waits at a gate.
+    /// Opens the gates, so that a failed test does not wait for a blocked writer.
     fn drop(&mut self) {
         self.gates.values().for_each(Gate::open);
     }
 }
 
-/// Threads that a node has for itself, so that it can be stopped as a process is: it computes nothing, answers
-/// nothing and hears nothing, while its connections stay open and every clock goes on.
+/// A node's own threads, so that it can be stopped like a process: it computes nothing, answers nothing and receives
+/// nothing, while its connections stay open and every clock continues.
 pub(crate) struct Threads(Option<Runtime>);
 
-/// Goes on when this is dropped.
+/// The node resumes when this is dropped.
 pub(crate) struct Stopped(#[expect(dead_code, reason = "its drop is what it is for")] std::sync::mpsc::Sender<()>);
 
 impl Threads {

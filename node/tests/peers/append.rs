@@ -32,7 +32,7 @@ fn proposal(number: u64) -> Proposal {
     Proposal::from_bytes(number.to_le_bytes().to_vec().into())
 }
 
-/// The entry of this index, right behind the one before it.
+/// The entry of this index, after the previous one.
 fn entry(index: u64) -> Request {
     let entry = LogEntry { log_id: id(index), payload: Payload::Normal(proposal(index)) };
     Request { vote: vote(), prev_log_id: index.checked_sub(1).map(id), entries: vec![entry], leader_commit: None }
@@ -92,7 +92,7 @@ async fn a_conflict_ends_its_stream_and_not_the_connection() {
     let mut network = client(&node.member()).await;
     assert_eq!(appended(&mut network, requests((0..3).map(entry))).await, [0, 1, 2]);
     {
-        // Three that follow and twenty that cannot.
+        // Three frames that follow each other, and twenty that cannot be appended.
         let frames = requests((3..6).chain(50..70).map(entry));
         let answers = network.stream_append(frames, option()).await.unwrap();
         let mut answers: Vec<_> = within("the end of a stream", answers.collect()).await;
@@ -219,7 +219,7 @@ async fn a_cluster_replicates_concurrent_writes_and_moves_its_leader_over_tls() 
         let raft = one.raft.clone();
         writers.spawn(async move {
             let writing = async {
-                // A fresh leader takes nothing before its first quorum.
+                // A new leader accepts nothing before its first quorum.
                 while raft.client_write(proposal(number)).await.is_err() {
                     tokio::task::yield_now().await;
                 }
@@ -248,7 +248,7 @@ async fn a_cluster_replicates_concurrent_writes_and_moves_its_leader_over_tls() 
     }
 }
 
-/// Raft tries again at once: without a pause a leader would spend itself on dialling a node that is down.
+/// Raft retries at once: without a pause a leader would waste its time connecting to a node that is down.
 #[tokio::test]
 async fn connection_attempts_to_a_dead_node_pause() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

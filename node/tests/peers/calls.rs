@@ -1,4 +1,4 @@
-//! Questions: each reply reaches who asked, and a failure says whether it may have happened.
+//! Questions: each reply reaches its asker, and a failure tells whether the question may have been processed.
 
 use super::world::{Fault, LIMIT, Node, Way, identity, member, within};
 use node::peers::PeerError;
@@ -19,7 +19,7 @@ fn forward(bytes: Vec<u8>) -> NodeQuestion {
 async fn many_questions_share_a_connection_and_each_asker_gets_its_own_reply() {
     const ASKERS: u32 = 200;
     let node = Node::quiet(2, None).await;
-    // Not one is answered before all have come: they are in flight together.
+    // None is answered before all have arrived: they are in flight together.
     *node.service.together.lock().unwrap() = Arc::new(Barrier::new(ASKERS as usize));
     let peers = Peers::new(identity(1), None);
     let mut askers = JoinSet::new();
@@ -95,7 +95,7 @@ async fn a_timed_out_question_may_have_happened_and_delays_no_other() {
 
 #[tokio::test]
 async fn a_question_that_waits_too_long_for_a_connection_was_never_sent() {
-    // It takes connections and greets nobody.
+    // It accepts connections but never sends a greeting.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = member(2, listener.local_addr().unwrap());
     let reply = Peers::new(identity(1), None).ask(2, &silent, NodeQuestion::Status, Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! An authority, and the files of those it signs.
+//! A certificate authority, and the files of certificates that it signs.
 
 use node::peers::tls::{PeerTls, TlsFiles};
 use rcgen::{
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
-/// Of certificates, and of authorities by their names.
+/// Serial numbers of certificates, and of authorities by name.
 static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -35,7 +35,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate of its, for this host.
+    /// A certificate of this authority for this host.
     pub(crate) fn files(&self, host: &str) -> Files {
         self.files_for(&[host])
     }
@@ -51,7 +51,7 @@ impl Authority {
         PeerTls::from_files(self.files(host).paths()).unwrap()
     }
 
-    /// Its certificate, but another authority's to check others by.
+    /// Its own certificate, but another authority to check peers.
     pub(crate) fn tls_that_trusts(&self, other: &Self, host: &str) -> PeerTls {
         let files = self.files(host);
         fs::write(files.paths().authority, other.certificate()).unwrap();
@@ -89,7 +89,7 @@ impl Files {
         }
     }
 
-    /// With a list of those that were revoked.
+    /// Adds a revocation list.
     pub(crate) fn with_list(mut self, authority: &Authority, revoked: &[&Self], until: i32) -> Self {
         self.has_list = true;
         authority.revoke(revoked, until, &self.paths().revoked.unwrap());
@@ -120,7 +120,7 @@ impl Files {
         fs::write(paths.authority, authority.certificate()).unwrap();
     }
 
-    /// As half-way through a replacement.
+    /// The files as they are in the middle of a replacement.
     pub(crate) fn replace_key(&self) {
         fs::write(self.paths().key, KeyPair::generate().unwrap().serialize_pem()).unwrap();
     }

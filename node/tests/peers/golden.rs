@@ -1,4 +1,4 @@
-//! Bytes between nodes stay the same: a cluster is upgraded one node at a time.
+//! The bytes between nodes must not change: a cluster is upgraded one node at a time.
 //!
 //! `golden.txt` holds one line per frame: its name, and its bytes in hex. A line is never changed or removed; a new
 //! shape is a new kind with lines of its own.

@@ -1,4 +1,4 @@
-//! Who is let in, and what becomes of those who are not.
+//! Which peers are admitted, and how others are rejected.
 
 use super::certificates::Authority;
 use super::world::{CLUSTER, LIMIT, Node, identity, instance, member, within};
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Asks node 2 as somebody, and shows what comes back.
+/// Asks node 2 under this identity, and compares the answer.
 async fn check(node: &Node, who: Identity, target: NodeId, member: &Member, expected: Expect) {
     let reply = Peers::new(who, None).ask(target, member, NodeQuestion::Status, LIMIT).await;
     let shown = match reply {
@@ -120,7 +120,7 @@ async fn another_protocol_version_is_refused_with_a_message() {
     assert_eq!(greeting(&node, &newer).await, Some(Greeting::Refused { why }));
 }
 
-/// Sends these bytes, first or behind a welcome, and waits for the connection to be closed.
+/// Sends these bytes, first or after a welcome, and waits until the connection is closed.
 async fn closes_on(node: &Node, greeted: Option<Purpose>, bytes: &[u8]) {
     let mut stream = TcpStream::connect(node.server.address()).await.unwrap();
     if let Some(purpose) = greeted {
@@ -131,7 +131,7 @@ async fn closes_on(node: &Node, greeted: Option<Purpose>, bytes: &[u8]) {
     }
     stream.write_all(bytes).await.unwrap();
     let mut rest = Vec::new();
-    // Either end is one: what is still unread when it closes makes the other kind.
+    // Both kinds of end are fine: unread bytes at the close cause a reset.
     let _ = within("the connection's end", stream.read_to_end(&mut rest)).await;
     assert_eq!(rest, b"", "nobody answers rubbish");
     node.serves(None).await;
@@ -143,7 +143,7 @@ async fn an_invalid_frame_closes_only_its_connection() {
     closes_on(&node, None, b"GET / HTTP/1.1\r\nhost: somewhere\r\n\r\n").await;
     for purpose in Purpose::ALL {
         closes_on(&node, Some(purpose), b"GET / HTTP/1.1\r\nhost: somewhere\r\n\r\n").await;
-        // A frame of ours, where another belongs.
+        // A valid frame in the wrong place.
         closes_on(&node, Some(purpose), &encode(&hello(purpose)).unwrap()).await;
     }
     let mut damaged = encode(&Call { sequence: 1, question: Question::Node(NodeQuestion::Status) }).unwrap();
@@ -175,11 +175,11 @@ async fn a_certificate_of_another_authority_is_rejected_on_both_sides() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let node = Node::quiet(2, Some(ours.tls("127.0.0.1"))).await;
 
-    // It does not believe the node.
+    // The peer does not trust the node.
     refuses(&node, Some(theirs.tls("127.0.0.1")), "invalid peer certificate").await;
-    // It believes the node, which does not believe it.
+    // The peer trusts the node, but the node does not trust the peer.
     refuses(&node, Some(theirs.tls_that_trusts(&ours, "127.0.0.1")), "alert").await;
-    // It speaks no TLS at all.
+    // The peer does not use TLS.
     refuses(&node, None, "").await;
     node.serves(Some(ours.tls("127.0.0.1"))).await;
     assert_eq!(node.connections(), 1, "nobody else has come as far as a hello");
@@ -207,7 +207,7 @@ async fn a_peer_without_a_certificate_is_rejected() {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
     let (read, write) = tokio::io::split(stream);
-    // In this version of TLS one side is done before the other has looked.
+    // In TLS 1.3 one side finishes the handshake before the other has checked it.
     let _ = FrameWriter::new(write, 4096).send(&hello(Purpose::Calls)).await;
     let greeting = within("the connection's end", FrameReader::new(read, 4096).next::<Greeting>()).await;
     assert!(greeting.is_err(), "{greeting:?}");
@@ -270,7 +270,7 @@ async fn a_revoked_certificate_is_rejected_on_both_sides() {
         other => panic!("{other:?}"),
     }
 
-    // What takes the place of the list counts without a restart; what is no list changes nothing.
+    // A replaced list is used without a restart; an invalid one changes nothing.
     std::fs::write(&list, "rubbish").unwrap();
     let wrong = careful.reload().unwrap_err().to_string();
     assert!(wrong.contains("contains no revocation list"), "{wrong}");
@@ -298,7 +298,7 @@ fn an_invalid_revocation_list_is_rejected_when_read() {
     assert!(refusal(missing).contains("revoked.pem"));
 }
 
-/// A member that was removed loses what it had open.
+/// A removed member loses its open connections.
 #[tokio::test]
 async fn connections_of_a_removed_member_are_closed() {
     let node = Node::quiet(2, None).await;

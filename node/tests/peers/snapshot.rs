@@ -1,4 +1,4 @@
-//! A snapshot arrives as it was sent, whatever happens on its way.
+//! A snapshot arrives unchanged despite faults during the transfer.
 
 use super::store::content;
 use super::world::{Fault, LIMIT, Node, Way, identity, member, within};
@@ -118,7 +118,7 @@ async fn a_file_damaged_between_two_attempts_is_sent_again() {
     way.set(Fault::CutBehind(20 * MIB));
     assert!(taken.send(&mut network, 1, pending()).await.is_err());
 
-    // The first is whole, the second is not.
+    // The first file is complete, the second is not.
     for name in ["000004.sst", "000007.sst"] {
         let folder = fs::read_dir(node.received()).unwrap().next().unwrap().unwrap().path();
         let mut bytes = fs::read(folder.join(name)).unwrap();

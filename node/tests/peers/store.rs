@@ -1,5 +1,5 @@
-//! A log and a state in memory, for a Raft that is only to be talked to: the log can hold back that it is durable, and
-//! the state remembers what was applied and installed.
+//! A log and a state in memory, for tests of the transport: the log can delay its durability, and the state records
+//! what was applied and installed.
 
 use futures_util::{Stream, StreamExt};
 use openraft::entry::RaftEntry;
@@ -23,7 +23,7 @@ struct LogInner {
     vote: Option<Vote>,
     entries: BTreeMap<u64, LogEntry>,
     purged: Option<LogId>,
-    /// Some: not durable before it is let go.
+    /// Some: entries become durable only when it is released.
     held: Option<Vec<IOFlushed<OnTokio>>>,
 }
 

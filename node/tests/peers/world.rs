@@ -26,10 +26,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const CLUSTER: u128 = 0xC1;
 
-/// Far more than anything here takes.
+/// A limit far above the time of anything here.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// The instance that a node's directory has got.
+/// The instance of a node's directory.
 pub(crate) fn instance(node: NodeId) -> u64 {
     1000 + node
 }
@@ -52,15 +52,15 @@ pub(crate) struct Answering {
     raft: Raft<OnTokio, State>,
     identity: Identity,
     root: TempDir,
-    /// Everyone who said hello.
+    /// All peers that sent a hello.
     pub(crate) hellos: Mutex<Vec<Hello>>,
     /// Says that it is of this cluster.
     pub(crate) claims: Mutex<u128>,
-    /// Forwarded requests are answered when so many have come.
+    /// Forwarded requests are answered when this many have arrived.
     pub(crate) together: Mutex<Arc<Barrier>>,
     /// A question that is never answered has come.
     pub(crate) stuck: Notify,
-    /// They are members no more.
+    /// Nodes that are no longer members.
     pub(crate) gone: watch::Sender<BTreeSet<NodeId>>,
 }
 
@@ -115,7 +115,7 @@ impl Service for Answering {
 }
 
 impl Node {
-    /// One that takes part in no election.
+    /// A node that takes part in no election.
     pub(crate) async fn quiet(id: NodeId, tls: Option<PeerTls>) -> Self {
         let config = Config { enable_tick: false, ..Config::default() };
         Self::start(id, tls, config).await
@@ -190,9 +190,9 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     None,
-    /// The connection is lost behind so many.
+    /// The connection is lost after this many bytes.
     CutBehind(usize),
-    /// Nothing arrives behind so many, and nobody is told.
+    /// No bytes arrive after this many, without an error.
     SilentBehind(usize),
 }
 
@@ -200,7 +200,7 @@ pub(crate) enum Fault {
 pub(crate) struct Way {
     pub(crate) address: SocketAddr,
     pub(crate) fault: Arc<Mutex<Fault>>,
-    /// That have passed to the listening side.
+    /// Bytes that have passed to the listening side.
     pub(crate) bytes: Arc<AtomicUsize>,
     _task: AbortOnDropHandle<()>,
 }

@@ -1,14 +1,14 @@
-//! A node that is killed while it makes its directory, begins a cluster or joins one can simply be started again.
+//! A node that is killed while it creates its directory, starts a cluster or joins one can simply be restarted.
 
 use crate::client::until;
 use crate::world::World;
 use raft_store::types::NodeId;
 
-/// What a beginning leaves behind it, in the order in which it comes.
+/// The files that a first start creates, in order.
 const MARKS: [&str; 6] =
     ["MAKING", "log/CURRENT", "state-000001/CURRENT", "CURRENT", "IDENTITY", "state-000001/TENURE"];
 
-/// Kills it as soon as each of the marks is there, and once it says that it has started.
+/// Kills the node as soon as each of the marks exists, and once it logs that it has started.
 async fn begin_over_and_over(world: &mut World, node: NodeId) {
     for mark in MARKS {
         world.start(node);

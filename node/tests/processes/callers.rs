@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::task::JoinSet;
 
-/// No lease lapses here.
+/// Long enough that no lease expires here.
 const LONG: Span = Span::secs(3_600);
 const SHARED: u64 = 4;
 
-/// What they do, and what they were told.
+/// What all callers share: the client, and the history of requests and answers.
 #[derive(Clone)]
 pub(crate) struct Office {
     client: Client,
@@ -50,19 +50,19 @@ impl Callers {
         Self { office, tasks }
     }
 
-    /// How many answers they have got.
+    /// The number of answers so far.
     pub(crate) fn told(&self) -> u64 {
         self.office.told.load(Ordering::Relaxed)
     }
 
-    /// One who met what must not happen has stopped.
+    /// Panics if a caller has stopped because of a violation.
     pub(crate) fn check(&mut self) {
         if let Some(ended) = self.tasks.try_join_next() {
             panic!("a caller has ended: {:?}", ended.map(|_| ()));
         }
     }
 
-    /// Each ends what it was at. Then those who kept an item complete it: their claims were not lost.
+    /// Each caller finishes its current work. Then callers with an item complete it: their claims were not lost.
     pub(crate) async fn finish(mut self) -> (History, usize) {
         self.office.is_over.store(true, Ordering::Relaxed);
         let mut kept = 0;
@@ -133,7 +133,7 @@ impl Office {
         self.history().completed.insert(item.into());
     }
 
-    /// Takes one that others want, too, and gives it back.
+    /// Claims an item that others want, too, and releases it.
     async fn fight(&self, actor: &str, item: &str) {
         match self.claim(actor, item).await {
             Ok(grant) => {

@@ -1,4 +1,4 @@
-//! One who asks nodes over the wire, as another node would, and does not give up.
+//! A client that asks nodes over the wire, like another node, and retries.
 
 use crate::fleet;
 use lease::bounds::RULES_VERSION;
@@ -28,12 +28,12 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Client {
     peers: Peers,
     nodes: Arc<Vec<(NodeId, Member)>>,
-    /// Where the last answer came from: a place in `nodes`.
+    /// The source of the last answer: an index into `nodes`.
     turn: Arc<AtomicUsize>,
     counts: Arc<Counts>,
 }
 
-/// What became of what was asked.
+/// The result of a question.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) answered: AtomicU64,
@@ -42,7 +42,7 @@ pub(crate) struct Counts {
 }
 
 impl Client {
-    /// Without certificates whoever knows the instance of a member speaks as it.
+    /// Without certificates any process that knows a member's instance can act as that member.
     pub(crate) fn new(member: &IdentityRecord, tls: Option<PeerTls>, nodes: Vec<(NodeId, Member)>) -> Self {
         let IdentityRecord { cluster, node, instance, .. } = *member;
         let peers = Peers::new(Identity { cluster: Some(cluster), node, instance, ..STRANGER }, tls);
@@ -92,7 +92,7 @@ impl Client {
         submitted
     }
 
-    /// Asks whoever leads, again under the same request id while nobody says what became of it.
+    /// Asks the leader, and repeats under the same request id while the result is unknown.
     pub(crate) async fn finish(&self, mut request: Request) -> Outcome {
         let asking = async {
             loop {
@@ -125,7 +125,7 @@ impl Client {
         assert!(matches!(outcome, Outcome::Created { created: true, .. }), "{id}: {outcome:?}");
     }
 
-    /// It is there: it cannot be created again.
+    /// Checks that the item exists: it cannot be created again.
     pub(crate) async fn has(&self, id: &str) -> bool {
         match self.carry_out("ada", fleet::create(id)).await {
             Outcome::Created { created, .. } => !created,
@@ -151,7 +151,7 @@ pub(crate) enum Submitted {
     Unknown,
 }
 
-/// No member of any cluster here.
+/// A node id that is not a member of any cluster here.
 pub(crate) const STRANGER: Identity =
     Identity { group: Group(0), cluster: None, node: 1_000, instance: 1, rules_version: RULES_VERSION };
 

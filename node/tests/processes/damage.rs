@@ -1,4 +1,4 @@
-//! What a crash or a bad disk leaves in a node's log, and what the node makes of it.
+//! How a node handles damage of its log by a crash or a bad disk.
 
 use crate::client::Client;
 use crate::history::History;
@@ -52,7 +52,7 @@ async fn a_torn_tail_is_cut_off_and_the_follower_catches_up() {
     world.stop_and_compare().await;
 }
 
-/// Worse than any crash: what it had acknowledged is gone. The others have it.
+/// Worse than any crash: acknowledged entries are gone. The other nodes have them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_that_lost_the_end_of_its_log_recovers_it() {
     let (mut world, client, follower, wal) = with_a_dead_follower().await;
@@ -86,7 +86,7 @@ async fn a_flipped_bit_in_the_middle_of_the_log_is_refused_with_advice() {
     has_everything(&client).await;
 }
 
-/// No promise is kept on a disk that forgets, without others who remember: the check that other tests rely on says so.
+/// A single node cannot keep its promises on a disk that loses data: the check that other tests rely on detects it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_node_detects_that_it_lost_the_end_of_its_log() {
     let mut world = World::empty();

@@ -1,4 +1,4 @@
-//! `tenured --dev`: a whole cluster in one process, with nothing said.
+//! `tenured --dev`: a whole cluster in one process, without other options.
 
 use crate::client::{Client, until, within};
 use crate::world::{Process, World};
@@ -47,12 +47,12 @@ async fn a_development_node_starts_with_nothing_and_survives_kill_9() {
 #[tokio::test(flavor = "multi_thread")]
 async fn log_output_has_no_colours_without_a_terminal() {
     let world = World::empty();
-    // The port that is its own unless said is the other test's.
+    // Another test uses the default port.
     let (process, _) = start(&world, 0, &["--listen", &world.edge_address(1)]).await;
     assert!(!process.words().contains('\u{1b}'), "{:?}", process.words());
 }
 
-/// What is answered to a request for the items, in full.
+/// The complete answer to a request for the items.
 async fn answered(address: &str, path: &str, headers: &[(&str, &str)]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

@@ -18,10 +18,10 @@ use std::time::Duration;
 /// A disk of such a size has room for a while, and what RocksDB writes at once is less than the floor.
 const MEGABYTES: u32 = 1_024;
 const FLOOR: &str = "500000000";
-/// With which a node ends that may be started again.
+/// The exit code of a node that may be restarted.
 const PASSING: i32 = 75;
 
-/// A small disk of its own.
+/// A small, separate disk.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -38,7 +38,7 @@ impl SmallDisk {
         }
     }
 
-    /// Somebody else fills it, but for so much.
+    /// Fills the disk with other data, except for this many bytes.
     fn leave(&self, free: u64) {
         let found = rustix::fs::statvfs(&self.0).unwrap();
         let bytes = (found.f_bavail * found.f_frsize).saturating_sub(free);
@@ -98,7 +98,7 @@ async fn stops_and_comes_back(small: NodeId) {
     // The others have room, and the same floor.
     world.options = vec!["--disk-free-min".into(), FLOOR.into()];
     world.start_three().await;
-    // It made the cluster.
+    // It started the cluster.
     assert_eq!(world.leader().await, 1);
     let client = world.client();
     let held = client.carry_out("bob", fleet::create("held")).await;
@@ -113,7 +113,7 @@ async fn stops_and_comes_back(small: NodeId) {
     assert_eq!(status.code(), Some(PASSING), "{status}: {said}");
     assert!(said.contains("disk space is used up") && said.contains("Enlarge the file system"), "{said}");
     assert!(!said.contains("No space left on device"), "{said}");
-    // Its lease goes on, and so does work: two of three have room.
+    // Its lease stays alive and work continues: two of three nodes have room.
     for nth in 0..20 {
         client.create(&format!("meanwhile-{nth}")).await;
     }
@@ -149,7 +149,7 @@ async fn a_follower_with_a_full_disk_stops_and_waits_for_room_while_others_conti
     stops_and_comes_back(3).await;
 }
 
-/// It led when its disk became short of space: another one leads from then on.
+/// The leader's disk runs low: another node leads from then on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_low_on_disk_space_hands_over_and_stops_before_the_disk_is_full() {
     stops_and_comes_back(1).await;
@@ -173,7 +173,7 @@ async fn with_all_disks_low_new_work_is_refused_and_leases_continue() {
         held.push((id, client.claim("bob", id, Span::secs(20)).await));
     }
 
-    // One who renews, all the while.
+    // A holder renews all the while.
     let (is_over, renewals) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let holder = {
         let (client, (id, token), is_over, renewals) = (client.clone(), held[0], is_over.clone(), renewals.clone());

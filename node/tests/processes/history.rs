@@ -1,4 +1,4 @@
-//! What callers were told, and whether a state keeps it.
+//! The answers that callers got, and whether a state agrees with them.
 
 use lease::numbers::Token;
 use lease::standing::StateKind;
@@ -13,7 +13,7 @@ pub(crate) struct History {
     pub(crate) completed: BTreeSet<String>,
 }
 
-/// A grant that its holder was told of.
+/// A grant that its holder received.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) item: String,
@@ -41,7 +41,7 @@ impl History {
         self.grants[grant].ending = Some(self.moment());
     }
 
-    /// What is wrong with it, given what a state says of each item.
+    /// Returns the violations, given the item states.
     pub(crate) fn faults(&self, state_of: impl Fn(&str) -> Option<StateKind>) -> Vec<String> {
         let mut faults = self.token_faults();
         for item in &self.created {

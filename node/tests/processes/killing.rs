@@ -1,4 +1,4 @@
-//! kill -9 at any moment, over and over: nothing that anyone was told is lost.
+//! kill -9 at random moments, repeatedly: no acknowledged write is lost.
 
 use crate::callers::Callers;
 use crate::client::{until, within};
@@ -56,7 +56,7 @@ async fn acknowledged_writes_survive_kill_9() {
         }
         kills[nodes.len() - 1] += 1;
         if nodes.len() == 1 && dice.roll(2) == 0 {
-            // The two others go on alone.
+            // The other two continue without it.
             more_answers(&mut world, &mut callers, 1 + dice.roll(40)).await;
         }
         for node in &nodes {
@@ -94,7 +94,7 @@ async fn acknowledged_writes_survive_kill_9() {
     for (node, state) in &states {
         let state_of = |id: &str| state_of(state, id);
         assert_eq!(history.faults(state_of), Vec::<String>::new(), "on node {node}");
-        // What was never done is missed: the check looks.
+        // A control: the check detects a write that never happened.
         history.created.insert("never".into());
         assert_eq!(history.faults(state_of), ["never was created and is gone"]);
         history.created.remove("never");

@@ -1,5 +1,5 @@
-//! Only members speak as members: what a certificate of the authority is worth by itself, who may join, and who is
-//! still heard after the members have changed.
+//! Only members can act as members: what a certificate of the authority alone allows, which nodes may join, and which
+//! are accepted after the membership has changed.
 
 use crate::certificates::Authority;
 use crate::client::{STRANGER, until};
@@ -28,7 +28,7 @@ fn certified() -> World {
     world
 }
 
-/// The same, and each node's configuration admits these.
+/// A TLS cluster in which each node's configuration admits these nodes.
 fn admitting(nodes: &[NodeId]) -> World {
     let mut world = certified();
     let words = nodes.iter().map(|node| format!("{node}={}", world.address(*node)));
@@ -36,12 +36,12 @@ fn admitting(nodes: &[NodeId]) -> World {
     world
 }
 
-/// Of another host, by the cluster's authority.
+/// A certificate for another host, from the cluster's authority.
 fn rogue(world: &World) -> PeerTls {
     world.authority.as_ref().unwrap().tls("worker-7.example.org")
 }
 
-/// As this node, with this certificate.
+/// A client that acts as this node, with this certificate.
 fn speaks_as(world: &World, node: NodeId, instance: u64, tls: PeerTls) -> Peers {
     let cluster = Some(world.identity(1).cluster);
     Peers::new(Identity { cluster, node, instance, ..STRANGER }, Some(tls))
@@ -51,7 +51,7 @@ async fn asks(world: &World, peers: &Peers, at: NodeId, question: NodeQuestion) 
     peers.ask_address(&world.address(at), question, ANSWER_WITHIN).await
 }
 
-/// Its word of a refusal, which tells nothing of the cluster.
+/// The reason of a refusal, which reveals nothing about the cluster.
 fn refused(world: &World, reply: Result<NodeReply, PeerError>) -> String {
     let why = match reply {
         Err(PeerError::Refused { why }) | Ok(NodeReply::Refused { why }) => why,
@@ -86,7 +86,7 @@ fn wall(later: i64) -> Wall {
     Wall(u64::try_from(now).unwrap().saturating_add_signed(later))
 }
 
-/// As this member asks for it, of whichever node takes it.
+/// Makes a change as this member, through any node that accepts it.
 async fn change(world: &World, by: NodeId, change: Change) {
     let others = world.running().into_iter().filter(|node| *node != by);
     let client = world.client_of(&[by].into_iter().chain(others).collect::<Vec<_>>());
@@ -123,14 +123,14 @@ async fn a_valid_certificate_for_another_host_is_rejected() {
             let member = speaks_as(&world, member, world.identity(member).instance, tls.clone());
             refused(&world, asks(&world, &member, at, forged("forged")).await);
         }
-        // One that wants to join: it may ask that, and is told nothing.
+        // A node that wants to join may ask for it, but learns nothing else.
         let stranger = Peers::new(STRANGER, Some(tls.clone()));
         refused(&world, asks(&world, &stranger, at, NodeQuestion::Status).await);
         refused(&world, asks(&world, &stranger, at, forged("forged")).await);
         let why = refused(&world, asks(&world, &stranger, at, join(&world, ROGUE, None)).await);
         assert!(why.contains("is not for the host of its --peer-address"), "{why}");
     }
-    // A member's own certificate and directory, and it is heard.
+    // With a member's own certificate and directory it is accepted.
     let second = speaks_as(&world, 2, world.identity(2).instance, world.tls(2).unwrap());
     assert!(matches!(asks(&world, &second, 1, NodeQuestion::Status).await, Ok(NodeReply::Status(_))));
     let other_directory = speaks_as(&world, 2, 5, world.tls(2).unwrap());
@@ -163,7 +163,7 @@ async fn a_node_joins_when_an_operator_added_it_or_with_a_valid_join_secret() {
     world.has_vote(1).await;
     let cluster = world.identity(1);
 
-    // Added by an operator, under its number and for its address.
+    // Added by an operator, under its id and for its address.
     let member = Member { peer_address: world.address(2), ..Member::default() };
     change(&world, 1, Change::Add { node: 2, member }).await;
     let tls = world.authority.as_ref().unwrap().tls(&world.host(3));
@@ -173,7 +173,7 @@ async fn a_node_joins_when_an_operator_added_it_or_with_a_valid_join_secret() {
     world.start(2);
     world.has_vote(2).await;
 
-    // With a secret, asked of one that does not lead or of one that does.
+    // With a join secret, through a follower or through the leader.
     let expired = join_secret(&cluster, None, wall(-1));
     let of_another = join_secret(&cluster, Some(9), wall(60_000));
     for (secret, why) in
@@ -223,7 +223,7 @@ async fn a_removed_node_is_refused_and_its_connections_are_closed() {
     client.create("forged").await;
 }
 
-/// Its leader by now is none that it ever heard of.
+/// The current leader joined while the node was away.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_returning_node_accepts_members_that_joined_meanwhile() {
     let mut world = admitting(&[2, 3, 4, 5]);
@@ -241,16 +241,19 @@ async fn a_returning_node_accepts_members_that_joined_meanwhile() {
     world.kill(1);
     change(&world, 4, led).await;
     world.client_of(&[4, 5]).create("meanwhile").await;
-    // By what it knows itself.
+    // Only with its own knowledge of the members.
     world.begins.insert(3, Vec::new());
     world.start(3);
     world.in_step().await;
     assert_eq!(members(&world, 3).await, [2, 3, 4, 5]);
     assert_eq!(world.leader().await, 4);
-    assert!(world.words(3).contains("it is not a member as far as this node knows"), "it heard a stranger");
+    assert!(
+        world.words(3).contains("it is not a member as far as this node knows"),
+        "it accepted an unknown node at once"
+    );
 }
 
-/// Nobody that it knows is left: an operator names one that is.
+/// No member that it knows is left: an operator gives it the address of a current one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_known_members_are_all_gone_returns_with_join() {
     let mut world = admitting(&[2, 3, 4, 5]);
@@ -272,7 +275,7 @@ async fn a_node_whose_known_members_are_all_gone_returns_with_join() {
     assert_eq!(members(&world, 3).await, [3, 4, 5]);
 }
 
-/// The same directory at another host: its certificate is for both, or an operator says so first.
+/// The same directory at another host: its certificate is for both hosts, or an operator adds the new address first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_moves_with_a_certificate_for_both_hosts_or_after_an_operator_adds_it() {
     let mut world = admitting(&[2, 3]);

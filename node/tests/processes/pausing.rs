@@ -1,4 +1,4 @@
-//! SIGSTOP: a leader that stood still for longer than an election does not know what it missed.
+//! SIGSTOP: a leader that was paused for longer than an election does not know what it missed.
 
 use crate::client::{Submitted, request, until};
 use crate::fleet::{self, item};
@@ -31,7 +31,7 @@ async fn etcd12528_a_deposed_leader_ends_no_lease_renewed_with_its_successor() {
     };
 
     world.pause(old);
-    // Sent to the one that stands still: it may have it, and carry it out when it goes on.
+    // Sent to the paused leader: it may receive it, and carry it out when it resumes.
     let on_its_way = request("cy", fleet::create("once"));
     let sending = tokio::spawn({
         let (client, request) = (everyone.clone(), on_its_way.clone());
@@ -63,7 +63,7 @@ async fn etcd12528_a_deposed_leader_ends_no_lease_renewed_with_its_successor() {
     let still = renewed(&client.carry_out("ada", renew()).await);
     assert!(still >= lives_until);
     assert!(matches!(everyone.finish(on_its_way).await, Outcome::Created { created: true, .. }));
-    // The lease that nobody renewed is over.
+    // The lease that was not renewed has expired.
     until("the other lease has lapsed", async || {
         renewed(&client.carry_out("ada", renew()).await);
         client.carry_out("cy", fleet::claim("left", LEASE)).await.grant().is_some()

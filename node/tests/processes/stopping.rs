@@ -1,4 +1,4 @@
-//! SIGTERM: an orderly end, that nobody else notices much of.
+//! SIGTERM: an orderly stop with little effect on others.
 
 use crate::client::until;
 use crate::world::World;
@@ -6,7 +6,7 @@ use crate::world::World;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_leader_hands_over_and_exits_with_0() {
     let mut world = World::empty();
-    // Nobody stands for election by himself within this test: who leads next was handed it.
+    // No node stands for election by itself within this test: the next leader got a handover.
     let patience = ["--election-min-ms", "3600000", "--election-max-ms", "7200000"];
     world.options = patience.map(str::to_owned).to_vec();
     world.start_three().await;
@@ -26,7 +26,7 @@ async fn a_stopping_leader_hands_over_and_exits_with_0() {
     for item in ["before", "meanwhile"] {
         assert!(client.has(item).await, "{item}");
     }
-    // The one that was away has it, too, and can lead.
+    // The node that was away has it, too, and can lead.
     let status = world.stop(next).await;
     assert_eq!(status.code(), Some(0), "{status}: {}", world.words(next));
     world.leader().await;
@@ -52,7 +52,7 @@ async fn all_state_survives_a_stop_of_all_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_waits_to_join_can_be_stopped() {
     let mut world = World::empty();
-    // There is nobody to join.
+    // There is no node to join.
     world.start(2);
     until("it has asked", async || world.words(2).contains("a seed did not answer")).await;
     let status = world.stop(2).await;

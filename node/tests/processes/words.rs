@@ -1,4 +1,4 @@
-//! What a node says while it lives: one line for each thing that an operator would ask about.
+//! The log of a running node: one line for each event that matters to an operator.
 
 use crate::client::until;
 use crate::world::World;
@@ -8,7 +8,7 @@ fn told(words: &str, message: &str) -> usize {
     words.matches(&format!("\"message\":\"{message}\"")).count()
 }
 
-/// What a line says beside when it was said.
+/// A log line without its timestamp.
 fn untimed(line: &str) -> serde_json::Value {
     let mut said: serde_json::Value = serde_json::from_str(line).unwrap();
     said.as_object_mut().unwrap().remove("timestamp").expect("a time");

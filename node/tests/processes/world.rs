@@ -36,25 +36,25 @@ static WORLDS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct World {
     folder: TempDir,
     network: [u8; 2],
-    /// Said to every node beside who and where it is.
+    /// Options of every node, in addition to its id and addresses.
     pub(crate) options: Vec<String>,
     /// Whether the nodes serve callers.
     pub(crate) serves: bool,
-    /// What of their words the nodes say, as RUST_LOG has it.
+    /// The nodes' log filter, as in RUST_LOG.
     pub(crate) log: Option<&'static str>,
     /// How many files each process may open.
     pub(crate) open_files: Option<u32>,
-    /// How the first node begins.
+    /// How the first node starts.
     pub(crate) first: &'static str,
     /// Signs the certificates of the nodes, if there is TLS between them.
     pub(crate) authority: Option<Authority>,
-    /// Those that a node has not got by itself.
+    /// Certificates of nodes, where they are not the default ones.
     pub(crate) certificates: BTreeMap<NodeId, Files>,
-    /// Nodes that are not where their number says: the last number of their address.
+    /// Nodes with a different address than their id implies: the last number of the address.
     pub(crate) hosts: BTreeMap<NodeId, u8>,
-    /// What a node is told instead of how to join.
+    /// Options of a node instead of those to join.
     pub(crate) begins: BTreeMap<NodeId, Vec<String>>,
-    /// Nodes whose data lies elsewhere.
+    /// Nodes with another data folder.
     data: BTreeMap<NodeId, PathBuf>,
     nodes: BTreeSet<NodeId>,
     processes: BTreeMap<NodeId, Process>,
@@ -67,7 +67,7 @@ pub(crate) struct Process {
 }
 
 impl World {
-    /// Nothing runs yet.
+    /// A world in which no node runs yet.
     pub(crate) fn empty() -> Self {
         let folder = TempDir::new().unwrap();
         Self {
@@ -103,7 +103,7 @@ impl World {
         self.leader().await;
     }
 
-    /// With the same options each time: they have no effect on a node that has begun.
+    /// Starts a node with the same options each time: those for the first start have no effect later.
     pub(crate) fn start(&mut self, node: NodeId) {
         let mut command = self.command();
         command.args(["--node-id", &node.to_string(), "--peer-listen", &self.address(node)]);
@@ -178,7 +178,7 @@ impl World {
         self.folder.path().join(format!("node-{node}.stderr"))
     }
 
-    /// All that a node has said on its standard error, through all its lives.
+    /// Everything that a node wrote to standard error, over all its runs.
     pub(crate) fn words(&self, node: NodeId) -> String {
         fs::read_to_string(self.words_path(node)).unwrap()
     }
@@ -218,7 +218,7 @@ impl World {
         drop(process);
     }
 
-    /// SIGTERM, and what it ended with.
+    /// Sends SIGTERM and returns the exit status.
     pub(crate) async fn stop(&mut self, node: NodeId) -> ExitStatus {
         self.processes[&node].signal("TERM");
         self.ended(node).await
@@ -244,7 +244,7 @@ impl World {
         status.unwrap()
     }
 
-    /// Every process that should run does.
+    /// Checks that every process that should run does.
     pub(crate) fn check_alive(&mut self) {
         for (node, process) in &mut self.processes {
             if let Some(status) = process.ended() {
@@ -257,7 +257,7 @@ impl World {
         Client::status_at(&self.address(node), self.tls(node)).await
     }
 
-    /// A node that leads, and that all who run know of. Paused ones are not asked.
+    /// Waits for a leader that all running nodes know. Paused ones are not asked.
     pub(crate) async fn leader(&mut self) -> NodeId {
         let all = self.running();
         self.leader_of(&all).await
@@ -296,8 +296,8 @@ impl World {
         .await;
     }
 
-    /// All who run have applied the same. Whether it is the same is told by [`World::compare_marks`] while they run,
-    /// and by their states once they have stopped.
+    /// Waits until all running nodes have applied the same entries. [`World::compare_marks`] compares their states
+    /// while they run, and [`World::stop_and_compare`] compares them after a stop.
     pub(crate) async fn in_step(&mut self) -> u64 {
         let mut applied = None;
         until("all have applied the same", async || {
@@ -405,7 +405,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended is past killing, and only to be waited for.
+        // A process that has ended cannot be killed, only waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
