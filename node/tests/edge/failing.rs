@@ -121,7 +121,7 @@ async fn a_node_whose_disk_fails_to_be_read_says_so_and_others_serve() {
         root.get("/v1/items/a/held_at?at_ms=999999999999999").refused("internal").await;
         let words = edge.world.words(node);
         let said = |text: &str| words.lines().any(|line| line.contains(text) && line.contains("request_id"));
-        assert!(said("a view could not be read") && said("a request failed"), "{words}");
+        assert!(said("could not read a view from disk") && said("request failed with an internal error"), "{words}");
         // What it has in memory it serves, and so do others all of it.
         assert_eq!(root.get("/v1/queues/q").ok().await["flow"], "open");
         let seen = sound.get("/v1/items/a").ok().await;

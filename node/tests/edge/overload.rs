@@ -342,7 +342,7 @@ async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
         }
     }
     assert!(problem["retry_after_ms"].as_u64() > Some(0), "{problem}");
-    assert_eq!(problem["detail"], "actor rate", "{problem}");
+    assert_eq!(problem["detail"], "this actor sends more commands per second than its rate limit", "{problem}");
     // A stream takes what is left, waits for more, and shows everything.
     let mut streams = Vec::new();
     until("streams are open", async || {
