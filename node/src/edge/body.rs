@@ -129,8 +129,8 @@ impl WholeBody {
     /// A request's body, and the room that it takes until `Taken` is dropped.
     ///
     /// # Errors
-    /// Why the body was rejected. If the caller could not read the response otherwise, the rest of the body has been read and
-    /// dropped.
+    /// Why the body was rejected. If the caller could not read the response otherwise, the rest of the body has been
+    /// read and dropped.
     pub async fn take_whole(
         &self,
         owner: Option<&str>,

@@ -18,9 +18,9 @@ use utoipa::{PartialSchema as _, ToSchema as _};
 
 const ABOUT: &str = "Replicated leases with fencing tokens, fair wait lines and dispatch. Any node serves any call.\n\n\
     Every command carries a request id, the header Idempotency-Key. A command that is repeated with the same id has no \
-    second effect and returns the first outcome. Repeat a call with its id when it got no response or `unknown`. Durations \
-    are in milliseconds. A time whose name ends in `_at_ms` or `_ms` is a time on the cluster clock, not a date; a field \
-    next to it has the date.";
+    second effect and returns the first outcome. Repeat a call with its id when it got no response or `unknown`.\n\n\
+    Durations are in milliseconds. A time whose name ends in `_at_ms` or `_ms` is a time on the cluster clock, not a \
+    date; a field next to it has the date.";
 
 /// Adds what no handler describes by itself.
 #[must_use]

@@ -104,7 +104,8 @@ impl Call {
     /// was committed before the call.
     ///
     /// # Errors
-    /// When no leader confirmed the read in time, when the time is over before the end, or when `look` returns a refusal.
+    /// When no leader confirmed the read in time, when the time is over before the end, or when `look` returns a
+    /// refusal.
     pub async fn survey<R: Send + 'static>(
         &self,
         consistency: Consistency,
