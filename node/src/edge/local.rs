@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_answered() {
+    fn only_hosts_of_this_machine_are_accepted() {
         let fine = [
             "localhost",
             "localhost:7400",
