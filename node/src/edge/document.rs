@@ -178,9 +178,9 @@ fn complete_operation(path: &str, method: &str, operation: &mut Operation) {
     }
     for (status, names) in by_status {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let codes = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+        let quoted = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
         let response = ResponseBuilder::new()
-            .description(format!("Problem with the code {}", codes.join(" or ")))
+            .description(format!("Problem with the code {}", quoted.join(" or ")))
             .content("application/problem+json", content)
             .build();
         operation.responses.responses.insert(status.to_string(), RefOr::T(response));

@@ -63,7 +63,7 @@ async fn a_restored_cluster_has_everything_acknowledged_before_the_backup() {
     assert_eq!(backup.headers["content-type"], "application/octet-stream");
     root.post("/v1/items", json!({"id": "after", "queue": "q"})).ok().await;
     let goal = done.load(Ordering::Relaxed) + WRITERS;
-    until("the writers go on", async || done.load(Ordering::Relaxed) >= goal).await;
+    until("the writers continue", async || done.load(Ordering::Relaxed) >= goal).await;
     is_over.store(true, Ordering::Relaxed);
     let mut old: BTreeMap<String, u64> = BTreeMap::new();
     for writer in writers {

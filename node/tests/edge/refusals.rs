@@ -259,7 +259,7 @@ impl Provoker {
             })
         };
         let mut limited = None;
-        until("one actor is told that it asks too much", async || {
+        until("one actor is rate limited", async || {
             let asked: Vec<_> = (0..40).map(|_| ask()).collect();
             for asked in asked {
                 limited = asked.await.unwrap().or(limited.take());

@@ -167,7 +167,7 @@ async fn a_removed_api_key_ends_its_calls_and_streams_and_a_new_one_works() {
     write_api_keys(&edge.world, &people);
     let dora = edge.caller("dora").at(2);
     until(
-        "the new one is let in",
+        "the new one is accepted",
         async || matches!(dora.get("/v1/items").send().await, Sent::Answered(answer) if answer.status == 200),
     )
     .await;

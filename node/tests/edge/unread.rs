@@ -125,7 +125,7 @@ async fn unread_lists_of_one_reader_are_bounded_and_others_are_served() {
         open.push(ask(&edge.world.edge_address(1), path, Some(&api_key("rita")), TIMES, heads.clone()).await);
     }
     let asked = CONNECTIONS * usize::try_from(TIMES).unwrap();
-    until("all are answered or sent away", async || {
+    until("all are answered or rejected", async || {
         // While they wait, others list and renew.
         ada.get("/v1/items?limit=10").ok().await;
         heads.load(Ordering::Relaxed) >= asked

@@ -14,7 +14,7 @@ fn wait() -> Value {
 async fn line_is(edge: &Edge, node: u64, length: usize) {
     let root = edge.caller("root").at(node);
     let line = async || root.get("/v1/items/a/line").ok().await["places"].as_array().unwrap().len();
-    until("the line is so long", async || line().await == length).await;
+    until("the line has this length", async || line().await == length).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,7 +51,7 @@ async fn an_excess_connection_replaces_the_oldest_one_without_a_credential() {
         oldest.closed().await;
         open.push(caller);
         for caller in &mut open {
-            assert_eq!(caller.get("/ping").await.0, 200, "the others go on");
+            assert_eq!(caller.get("/ping").await.0, 200, "the others continue");
         }
     }
     drop(open);

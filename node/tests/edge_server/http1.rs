@@ -55,7 +55,7 @@ async fn a_head_that_comes_byte_by_byte_is_cut_off() {
         let mut pace = interval(Duration::from_millis(10));
         for byte in head {
             pace.tick().await;
-            assert!(began.elapsed() < LIMIT, "it goes on and on");
+            assert!(began.elapsed() < LIMIT, "the connection stays open");
             if slow.say(&[byte]).await.is_err() {
                 break;
             }

@@ -30,7 +30,7 @@ async fn a_stopping_server_answers_requests_and_ends_streams() {
     stream.closed().await;
     idle.closed().await;
     idle_http2.closed().await;
-    assert!(TcpStream::connect(address).await.is_err(), "nobody is let in any more");
+    assert!(TcpStream::connect(address).await.is_err(), "no new connections are accepted");
     assert!(!shutdown.is_finished(), "one is still waiting");
 
     seen.answers.0.add_permits(1);
