@@ -28,11 +28,7 @@ pub(crate) fn router(edge: Edge) -> Router {
         .merge(Router::from(batches()))
         .merge(Router::from(streamed()))
         .merge(node::router(&document()))
-        .fallback(|| async {
-            Failure::from(
-                Problem::new(Code::NotFound).with_detail("this path does not exist; GET /docs lists all calls"),
-            )
-        })
+        .fallback(|| async { Failure::from(Problem::new(Code::NotFound).with_detail("no such path: see /docs")) })
         .method_not_allowed_fallback(|| async { Failure::from(Code::MethodNotAllowed) })
         .with_state(edge)
 }
