@@ -146,7 +146,7 @@ async fn the_called_node_logs_the_trace_and_the_leader_the_request_id() {
     let back = answer.headers["traceparent"].to_str().unwrap();
     assert!(back.starts_with(&format!("00-{TRACE}-")), "the caller's trace comes back: {back}");
     let line = |words: &str, parts: &[&str]| words.lines().any(|line| parts.iter().all(|part| line.contains(part)));
-    let sent_on = ["sent on to the leader", TRACE, "the-key-of-this-one"];
+    let sent_on = ["forwarded to the leader", TRACE, "the-key-of-this-one"];
     assert!(line(&edge.world.words(follower), &sent_on), "{}", edge.world.words(follower));
     let taken = ["a command of another node's caller", "the-key-of-this-one", "create"];
     assert!(line(&edge.world.words(leader), &taken), "{}", edge.world.words(leader));
@@ -154,7 +154,7 @@ async fn the_called_node_logs_the_trace_and_the_leader_the_request_id() {
     const OTHER: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     let unnamed = edge.caller("ada").at(follower).with("traceparent", &format!("00-{OTHER}-00f067aa0ba902b7-01"));
     unnamed.post("/v1/items/a/claim", json!({})).ok().await;
-    assert!(line(&edge.world.words(follower), &["sent on to the leader", OTHER]), "{}", edge.world.words(follower));
+    assert!(line(&edge.world.words(follower), &["forwarded to the leader", OTHER]), "{}", edge.world.words(follower));
     let taken = ["a command of another node's caller", OTHER, "claim"];
     assert!(line(&edge.world.words(leader), &taken), "{}", edge.world.words(leader));
 }
