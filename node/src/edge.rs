@@ -1,5 +1,5 @@
-//! The edge: HTTP comes in, commands and views go out. A handler builds a command and renders an outcome; no handler
-//! decides who holds what, and none reads the state to find out.
+//! The edge turns HTTP requests into commands and reads. A handler builds a command and renders its outcome. No handler
+//! decides who holds what, or reads the state to find out.
 
 pub mod answer;
 mod audit;
@@ -36,29 +36,29 @@ use std::time::Duration;
 use survey::Surveys;
 use unsent::Unsent;
 
-/// What every handler shares. Clones are the same one.
+/// What all handlers share. Clones share everything.
 #[derive(Clone)]
 pub struct Edge(Arc<Shared>);
 
-/// Everything behind the edge.
+/// The parts of the node that handlers use.
 pub struct Shared {
     pub node: TokioNode,
     pub admin: Admin,
     pub log: LogMonitor,
     pub authenticator: Authenticator,
     pub gate: Gate,
-    /// Room for answers that are not sent.
+    /// Room for responses that are not sent yet.
     pub(crate) unsent: Unsent,
     pub surveys: Surveys,
     pub(crate) cursors: Cursors,
-    /// How long a reader of a stream may take nothing.
+    /// How long the reader of a stream may read nothing.
     pub patience: Duration,
-    /// Metrics are told without a token to whoever asks on this machine.
+    /// Callers on this machine may read the metrics without an API key.
     pub metrics_open: bool,
-    /// The hosts by which this node is configured to be reached.
+    /// The hosts in this node's configured addresses.
     pub(crate) own_hosts: Vec<String>,
     pub(crate) audit: Audit,
-    /// Limits how often the log says that this node is not ready.
+    /// Limits how often this node logs that it is not ready.
     pub(crate) unfit: Mutex<Throttle>,
     pub wall: WallClock,
 }
@@ -75,7 +75,7 @@ impl Edge {
         Self(Arc::new(shared))
     }
 
-    /// Dates for people, from the state as it is on this node now.
+    /// Converts cluster time to dates, by the current state of this node.
     fn calendar(&self) -> Calendar {
         Calendar { now: self.node.hub().current().now, wall: (self.wall)() }
     }

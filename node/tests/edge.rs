@@ -1,5 +1,5 @@
-//! The edge as its callers meet it: three real processes, HTTP, tokens. Every answer is held against the document that
-//! the nodes give of themselves.
+//! The edge as its callers meet it: three real processes, HTTP, API keys. Every response is checked against the OpenAPI
+//! document that the nodes serve.
 
 #[path = "../../raft-store/tests/support/fleet.rs"]
 mod fleet;

@@ -1,4 +1,4 @@
-//! A process that may open no more files. Alone in its binary: the limit is of the whole process.
+//! A process that has reached its limit of open files. The only test in its binary, because the limit is per process.
 
 use axum::Router;
 use axum::routing::get;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_server_that_gets_no_more_sockets_serves_again_when_it_does() {
+async fn a_server_out_of_sockets_recovers_when_sockets_are_free() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().route("/ping", get(|| async { "pong" }));

@@ -1,4 +1,4 @@
-//! The server of HTTP on loopback, with callers who mean well and callers who do not.
+//! The HTTP server on loopback, with well-behaved and hostile callers.
 
 #[path = "edge_server/bodies.rs"]
 mod bodies;

@@ -75,7 +75,7 @@ async fn a_node_that_is_gone_is_passed_over_and_without_a_token_nothing_is_told(
     let nobody = Tenure::new(cluster.folder(), ["list"]).env("TENURE_ENDPOINT", cluster.endpoint(1));
     let nobody = nobody.env("TENURE_ACTOR", "ada").said().ends_with(1);
     nobody.complains(&expect![[r#"
-        tenure: unauthenticated: send Authorization: Bearer and your token
+        tenure: unauthenticated: send `Authorization: Bearer <API key>`
                 give a token: --token-file, TENURE_API_TOKEN or a profile (`tenure profile set`)
     "#]]);
     until("the member is missed", async || {

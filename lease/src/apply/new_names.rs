@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_name_with_a_character_that_nobody_sees_is_refused_by_its_field() {
+    fn new_names_with_invisible_characters_are_rejected_by_field() {
         let odd_label = || vec![Label::known(ODD).unwrap()];
         let item = |change: &dyn Fn(&mut NewItem)| {
             let mut item = NewItem::new(ItemId::new("a").unwrap(), QueueName::new("ops").unwrap());

@@ -1,4 +1,4 @@
-//! How every answer leaves: a problem is written in one place, with the request's id, and every answer names that id.
+//! Responses: problems are written in one place, with the request id, and every response names that id.
 
 use crate::edge::extract::RequestName;
 use crate::trace::{self, TraceContext};
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 const TRACE: HeaderName = HeaderName::from_static(trace::HEADER);
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("tenure-request-id");
-/// How far, and how old, what a local read saw is.
+/// Headers of a local read: the applied log index and the age of the state that it read.
 const APPLIED: HeaderName = HeaderName::from_static("tenure-applied-index");
 const AGE: HeaderName = HeaderName::from_static("tenure-age-ms");
 
-/// No success. Boxed: it is rare, and results are everywhere.
+/// A call that failed. Boxed, because failures are rare and results are everywhere.
 #[derive(Debug)]
 pub struct Failure(pub Box<Problem>);
 
@@ -42,19 +42,19 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = status.into_response();
-        // Written by `finished`, which knows the request's id.
+        // `finished` writes it, because it knows the request id.
         response.extensions_mut().insert(Told(self.0));
         response
     }
 }
 
-/// A problem on its way out. Stays with the answer, so that those around it know its code.
+/// A problem that is not written yet. It stays in the response's extensions, so that outer code knows its code.
 #[derive(Clone, Debug)]
 pub struct Told(pub Box<Problem>);
 
 pub type Reply<T> = Result<Json<T>, Failure>;
 
-/// What was seen, and how old it is when it was this node's own.
+/// The result of a read, and its age if it was a local read.
 #[derive(Debug)]
 pub struct Viewed<T> {
     pub value: T,
@@ -62,11 +62,11 @@ pub struct Viewed<T> {
     pub revision: Option<String>,
 }
 
-/// Of a local read.
+/// The age of a local read.
 #[derive(Clone, Copy, Debug)]
 pub struct Age {
     pub applied: u64,
-    /// None: this node has never been in step since it started.
+    /// None: this node has not been up to date since it started.
     pub in_step_within: Option<Duration>,
 }
 
@@ -89,13 +89,13 @@ impl<T: Serialize> IntoResponse for Viewed<T> {
     }
 }
 
-/// What a request is called, and the trace that it is of.
+/// The id of a request and the trace that it belongs to.
 pub(crate) fn named(headers: &HeaderMap) -> (RequestName, TraceContext) {
     let trace = TraceContext::of(headers.get(trace::HEADER).and_then(|header| header.to_str().ok()));
     (RequestName::of(headers, &trace), trace)
 }
 
-/// Writes what went wrong, and names the request and its trace.
+/// Writes the problem, if any, and adds the request id and the trace.
 pub(crate) fn finished(response: &mut Response, name: &RequestName, trace: &TraceContext) {
     if let Some(mut told) = response.extensions_mut().remove::<Told>() {
         told.0.request_id = Some(name.as_str().to_owned());
@@ -114,7 +114,7 @@ fn write(response: &mut Response, problem: &Problem) {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     if let Some(millis) = problem.retry_after_ms {
-        // Whole seconds, never too early.
+        // In whole seconds, rounded up.
         headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1_000)));
     }
     if problem.code == Code::Unauthenticated {

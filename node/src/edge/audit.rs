@@ -1,5 +1,5 @@
-//! What an operator wants to know later: who asked for a change of the cluster, and who was refused. Refusals are told
-//! at most every ten seconds of each kind, with how many there were: no caller fills a log.
+//! Logs callers that were refused. Each kind is logged at most every ten seconds, with the number of refusals, so that
+//! no caller can fill the log.
 
 use crate::edge::server::Peer;
 use crate::throttle::Throttle;
@@ -12,7 +12,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// A caller showed no credential, or one that this node does not know.
+    /// A caller sent no credential, or one that this node does not know.
     pub(crate) fn unknown_caller(&self, peer: Option<&Peer>) {
         let address = peer.map(|peer| peer.address.ip().to_canonical());
         say(&self.unknown, |times| tracing::warn!(times, ?address, "a caller was refused: unauthenticated"));

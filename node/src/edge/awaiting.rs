@@ -1,7 +1,7 @@
-//! A node that waits for a backup: it has nothing yet, and serves the one call that gives it something.
+//! A node that waits for a backup. It has no data yet and serves only the restore call.
 
 use crate::certificates;
-use crate::daemon::{EdgeSettings, own_hosts, renew_tokens};
+use crate::daemon::{EdgeSettings, own_hosts, reload_api_keys};
 use crate::edge::answer::{self, Failure, Reply, finished};
 use crate::edge::extract::{Query, identify};
 use crate::edge::local;
@@ -30,22 +30,22 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tracing::Instrument as _;
 
-/// For the answer of the restore to reach its caller.
+/// Time for the response of the restore to reach its caller.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 struct Awaiting {
     authenticator: Authenticator,
     own_hosts: Vec<String>,
     target: Target,
-    /// Held by the restore that is under way.
+    /// Held by the running restore.
     turn: Mutex<()>,
     is_restored: watch::Sender<bool>,
 }
 
-/// Serves until a backup has come and its directory is there.
+/// Serves until a backup has been restored into the data directory.
 ///
 /// # Errors
-/// When it cannot listen.
+/// When the node cannot listen on its address.
 pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Result<()> {
     let listener = TcpListener::bind(&settings.listen).await?;
     let (is_restored, mut restored) = watch::channel(false);
@@ -63,7 +63,7 @@ pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Res
     let server = EdgeServer::start(listener, settings.tls.clone(), router, settings.server.clone(), Metrics::new())?;
     tracing::info!(callers = %server.address(), directory, "waiting for a backup: POST it to /v1/cluster/restore");
     tokio::select! {
-        // Fails only if the sender is gone, which the server holds.
+        // Fails only when the sender is dropped, and the server holds it.
         _ = restored.wait_for(|restored| *restored) => {}
         () = keep_up(settings) => {}
     }
@@ -71,11 +71,11 @@ pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Res
     Ok(())
 }
 
-/// Reads tokens and certificates again, as any other node does. Never ends.
+/// Reloads API keys and certificates, as every other node does. Never ends.
 async fn keep_up(settings: &EdgeSettings) {
-    let tokens = async {
+    let api_keys = async {
         match settings.authenticator.clone() {
-            Authenticator::Tokens(tokens) => renew_tokens(tokens).await,
+            Authenticator::ApiKeys(api_keys) => reload_api_keys(api_keys).await,
             Authenticator::SelfReported => pending().await,
         }
     };
@@ -85,7 +85,7 @@ async fn keep_up(settings: &EdgeSettings) {
             None => pending().await,
         }
     };
-    tokio::join!(tokens, tls);
+    tokio::join!(api_keys, tls);
 }
 
 const WAITS: &str = "this node waits for a backup: POST one to /v1/cluster/restore";
@@ -101,12 +101,13 @@ async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -
     }
     let (identity, _) = identify(&awaiting.authenticator, &parts.headers, &parts.extensions)?;
     check_cluster_right(&identity, ClusterRight::Admin)?;
-    tracing::info!(actor = identity.actor.as_str(), "asked to restore a backup");
+    tracing::info!(actor = identity.actor.as_str(), "caller asked to restore a backup");
     let Query(asked) = Query::<RestoreQuery>::from_request_parts(&mut parts, &()).await?;
-    let busy = || Problem::new(Code::ChangeRefused).with_detail("another restore into this node is under way");
+    let busy =
+        || Problem::new(Code::ChangeRefused).with_detail("another restore into this node is running; wait for it");
     let _turn = awaiting.turn.try_lock().map_err(|_| busy())?;
     if *awaiting.is_restored.borrow() {
-        return Err(Problem::new(Code::ChangeRefused).with_detail("this node has been restored already").into());
+        return Err(Problem::new(Code::ChangeRefused).with_detail("this node has already been restored").into());
     }
     let token_floor = asked.token_floor.map(Token);
     let target = Target { token_floor, accept_clock: asked.accept_clock, ..awaiting.target.clone() };
@@ -122,7 +123,7 @@ async fn restore_from(State(awaiting): State<Arc<Awaiting>>, request: Request) -
 }
 
 fn not_restored(error: RestoreError) -> Failure {
-    tracing::warn!(%error, "not restored");
+    tracing::warn!(%error, "restore failed");
     let code = match &error {
         RestoreError::Backup(_) | RestoreError::NoState(_) => {
             return Problem::invalid("body", error.to_string()).into();
@@ -134,7 +135,7 @@ fn not_restored(error: RestoreError) -> Failure {
     Problem::new(code).with_detail(error.to_string()).into()
 }
 
-/// As on any other node, an answer names its request.
+/// Adds the request id to every response, as on every other node.
 async fn named(mut request: Request, next: Next) -> Response {
     let (name, trace) = answer::named(request.headers());
     let span = trace::request_span(&trace, name.as_str(), None);

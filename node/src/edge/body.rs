@@ -1,8 +1,8 @@
-//! The body of a request, read whole before its handler runs, within bounds of size, time and memory.
+//! Reads the whole body of a request before its handler runs, with limits on size, time and memory.
 //!
-//! What needs only the head, as finding out who asks, comes before it. What arrives is kept in memory as it arrives: a
-//! length that was only claimed takes no room. Whoever sends much, however slowly, takes no room from others, and large bodies
-//! none from the small ones, as those of renewals are.
+//! Checks that need only the head, such as authentication, run first. A body takes room in memory only as it arrives,
+//! not by the length that its head announces. A caller that sends much, however slowly, takes no room from other
+//! callers, and large bodies take none from small ones, such as renewals.
 
 mod room;
 
@@ -21,26 +21,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Told to a caller for whose body there is no room. Bodies are gone within milliseconds, or [`BodyLimits::within`].
+/// `retry_after_ms` of a caller whose body finds no room. Other bodies leave within milliseconds, at most within
+/// [`BodyLimits::within`].
 const ROOM_AGAIN: Duration = Duration::from_millis(500);
 
-/// A body that is too large is still read, and dropped, up to here: a caller that is cut off while it sends would not get
-/// to read why.
+/// A body that is too large is still read and dropped up to this many bytes: a caller that is disconnected while it
+/// sends would not read the response.
 const DROPPED_MAX: u64 = 16 * 1024 * 1024;
 const DROPPED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What bodies may be.
+/// Limits for bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Bytes of one. Default 1 MiB.
+    /// Bytes of one body. Default 1 MiB.
     pub bytes_max: usize,
-    /// From the first look at it to its end. Default 30 s.
+    /// Time from the start of the reading to the end of the body. Default 30 s.
     pub within: Duration,
-    /// Bytes of all that are read or worked on at a time, over all connections. Default 256 MiB.
+    /// Bytes of all bodies that are read or worked on at the same time, over all connections. Default 256 MiB.
     pub all_bytes_max: usize,
-    /// And of those of one owner. Default 32 MiB.
+    /// The same limit for the bodies of one owner. Default 32 MiB.
     pub owner_bytes_max: usize,
-    /// A body of more may fill only three quarters of the room. Default 16 KiB.
+    /// Larger bodies may fill only three quarters of the room. Default 16 KiB.
     pub small_bytes_max: usize,
 }
 
@@ -56,7 +57,7 @@ impl Default for BodyLimits {
     }
 }
 
-/// Why a body was not taken. The handler did not run.
+/// Why a body was rejected. The handler did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRefusal {
     TooLarge {
@@ -65,17 +66,17 @@ pub enum BodyRefusal {
     TooSlow {
         within: Duration,
     },
-    /// All bodies together, or those of this owner, are as large as they may be.
+    /// All bodies together, or those of this owner, have reached their limit.
     NoRoom {
         retry_after: Duration,
         is_owners_own: bool,
     },
-    /// It ended before its end, or was no HTTP.
+    /// It ended early or was not valid HTTP.
     Broken,
 }
 
 impl BodyRefusal {
-    /// Whether it would have been taken at another time.
+    /// Whether the same body may be accepted later.
     #[must_use]
     pub fn is_for_room(&self) -> bool {
         matches!(self, Self::NoRoom { .. })
@@ -85,25 +86,26 @@ impl BodyRefusal {
 impl From<BodyRefusal> for Failure {
     fn from(refusal: BodyRefusal) -> Self {
         match refusal {
-            BodyRefusal::TooLarge { bytes_max } => {
-                Problem::new(Code::TooLarge).with_detail(format!("a body has at most {bytes_max} bytes")).into()
-            }
+            BodyRefusal::TooLarge { bytes_max } => Problem::new(Code::TooLarge)
+                .with_detail(format!("the body exceeds the maximum of {bytes_max} bytes"))
+                .into(),
             BodyRefusal::TooSlow { within } => {
-                let why = format!("a body has to arrive within {} s", within.as_secs());
+                let why = format!("the body did not arrive within {} s", within.as_secs());
                 Problem::new(Code::TooSlow).with_detail(why).into()
             }
             BodyRefusal::NoRoom { retry_after, is_owners_own } => {
                 let code = if is_owners_own { Code::RateLimited } else { Code::Overloaded };
-                let mut problem = Problem::new(code).with_detail("too many large bodies at a time");
+                let mut problem =
+                    Problem::new(code).with_detail("too many bytes of request bodies at the same time; retry later");
                 problem.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
                 problem.into()
             }
-            BodyRefusal::Broken => Problem::invalid("body", "did not arrive whole").into(),
+            BodyRefusal::Broken => Problem::invalid("body", "ended early or is not valid HTTP").into(),
         }
     }
 }
 
-/// Reads bodies. Clones share the room for all of them.
+/// Reads bodies. Clones share the room for all bodies.
 #[derive(Clone, Debug)]
 pub struct WholeBody {
     limits: BodyLimits,
@@ -117,17 +119,18 @@ impl WholeBody {
         Self { limits, room }
     }
 
-    /// With a larger or smaller bound of size, and the same room for all.
+    /// Sets another size limit, with the same shared room.
     #[must_use]
     pub fn with_bytes_max(mut self, bytes_max: usize) -> Self {
         self.limits.bytes_max = bytes_max;
         self
     }
 
-    /// A request's body, and the room that it takes as long as the second lives.
+    /// A request's body, and the room that it takes until `Taken` is dropped.
     ///
     /// # Errors
-    /// Why it was not taken; what is left of it has been read and dropped where the caller would not get to read that.
+    /// Why the body was rejected. If the caller could not read the response otherwise, the rest of the body has been
+    /// read and dropped.
     pub async fn take_whole(
         &self,
         owner: Option<&str>,
@@ -158,7 +161,7 @@ impl WholeBody {
         let mut whole = BytesMut::new();
         let mut length = 0_usize;
         while let Some(frame) = body.frame().await {
-            // Trailers are of no use to anyone here.
+            // Trailers are ignored.
             let Ok(data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
             length += data.len();
             if length > bytes_max {
@@ -168,7 +171,7 @@ impl WholeBody {
                 retry_after: ROOM_AGAIN,
                 is_owners_own: full == Full::OfOwner,
             })?;
-            // Most bodies come in one piece, which then need not be copied.
+            // Most bodies arrive in one piece, which needs no copy.
             if whole.is_empty() && first.is_empty() {
                 first = data;
             } else {
@@ -182,7 +185,7 @@ impl WholeBody {
     }
 }
 
-/// Reads on for a while, so that a caller that still sends gets to read the answer.
+/// Reads and drops the rest of a body for a while, so that a caller that still sends reads the response.
 pub(crate) async fn let_go(body: &mut Body) {
     let _ = timeout(DROPPED_WITHIN, drop_rest(body)).await;
 }

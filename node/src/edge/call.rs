@@ -1,4 +1,4 @@
-//! One call: who asks for what, how long it may take, and what becomes of it. Every surface goes through here.
+//! One call: its caller, its time limits and its outcome. Every API goes through here.
 
 use crate::disk_space::RETRY_AFTER;
 use crate::edge::Edge;
@@ -30,42 +30,42 @@ use std::fmt;
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
 
-/// What a call may take, its long poll aside.
+/// Time limit of a call, without its long poll.
 pub(super) const CALL_WITHIN: Duration = Duration::from_secs(10);
-/// The longest that a call waits for something to happen.
+/// Longest long poll of a call.
 pub const POLL_MAX: Duration = Duration::from_secs(20);
-/// For one last look at its place in line.
+/// Time limit for a last look at a claim's place in line.
 const PLACE_WITHIN: Duration = Duration::from_millis(500);
-/// A repeat that waits longer to be taken is submitted again, older by then: it must not be on its way while the answer to
-/// its first attempt is forgotten.
+/// A repeat that no leader accepted after this long is submitted again with its new age: it must not be on its way
+/// while the answer to its first attempt is forgotten.
 pub(super) const REPEAT_TAKEN_WITHIN: Duration = Duration::from_secs(2);
-/// Between two attempts to learn what became of a command.
+/// Pause between two attempts to learn the outcome of a command.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// How fresh a view has to be.
+/// How fresh a read must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Consistency {
-    /// Everything that was acknowledged before the call is in it.
+    /// The response includes everything that was acknowledged before the call.
     #[default]
     Linearizable,
-    /// As this node has it; the headers say how old that is.
+    /// The response is read from this node's state; its headers say how old that state is.
     Local,
 }
 
-/// How many bytes of body were read, whatever the head said of it.
+/// Bytes of body that were read, which may differ from what the request head said.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyBytes(pub(super) usize);
 
-/// A request of a caller that is known.
+/// A request of an identified caller.
 #[derive(Debug)]
 pub struct Call {
     pub edge: Edge,
     pub asking: Asking,
     pub caller: Caller,
-    /// None: nothing tells when the node stops.
+    /// None: the server does not signal that it stops.
     pub stopping: Option<Stopping>,
-    /// Of its body.
+    /// Length of its body.
     bytes: usize,
 }
 
@@ -95,20 +95,20 @@ impl Call {
         self.edge.calendar()
     }
 
-    /// The call of one who runs the cluster, with the role that commands of the cluster ask for.
+    /// The call with the admin role, which cluster commands require.
     ///
     /// # Errors
-    /// When the caller does not run the cluster.
+    /// When the caller lacks the cluster right `admin`.
     pub fn as_admin(mut self) -> Result<Self, Failure> {
         self.check_cluster_right(ClusterRight::Admin)?;
         self.caller.rights = vec![Right { role: Role::Admin, queues: QueueScope::every() }];
         Ok(self)
     }
 
-    /// The call of one who changes the cluster. The log says who asked for what.
+    /// Like [`Call::as_admin`], for a change of the cluster. Logs the caller and the change.
     ///
     /// # Errors
-    /// When the caller does not run the cluster.
+    /// When the caller lacks the cluster right `admin`.
     pub fn as_admin_to(self, what: impl fmt::Display) -> Result<Self, Failure> {
         let call = self.as_admin()?;
         call.log_asked(what);
@@ -119,17 +119,17 @@ impl Call {
         Ok(check_cluster_right(&self.asking.identity, right)?)
     }
 
-    /// Who asked this node to do something with the cluster. What became of it follows in the log.
+    /// Logs who asked this node to change the cluster. The outcome is logged later.
     pub(super) fn log_asked(&self, what: impl fmt::Display) {
         let Identity { actor, kind, parent, .. } = &*self.asking.identity;
         let parent = parent.as_ref().map(ActorId::as_str);
-        tracing::info!(actor = actor.as_str(), ?kind, parent, "asked to {what}");
+        tracing::info!(actor = actor.as_str(), ?kind, parent, "caller asked to {what}");
     }
 
-    /// Whether the caller may see anything in its space.
+    /// Checks that the caller may see anything in its space.
     ///
     /// # Errors
-    /// `forbidden`, whether or not there is such a space.
+    /// `forbidden`, whether or not the space exists.
     pub(super) fn check_sees_space(&self) -> Result<(), Failure> {
         if self.caller.rights.is_empty() {
             return Err(self.refused(Refusal::Forbidden { needs: Role::Reader }));
@@ -137,20 +137,20 @@ impl Call {
         Ok(())
     }
 
-    /// The revision that a write goes by: of the body or of `If-Match`.
+    /// The revision that a write is based on, from the body or `If-Match`.
     ///
     /// # Errors
-    /// When they differ.
+    /// When both are given and differ.
     pub fn read_at(&self, in_body: Option<Number>) -> Result<Option<Number>, Failure> {
         match (in_body, self.asking.if_match) {
             (Some(body), Some(header)) if body != header => {
-                Err(Problem::invalid("read_at", "is not what If-Match says").into())
+                Err(Problem::invalid("read_at", "differs from If-Match; send only one of them").into())
             }
             (body, header) => Ok(body.or(header)),
         }
     }
 
-    /// Whether a command is well-formed, without carrying it out.
+    /// Checks a command without running it.
     ///
     /// # Errors
     /// `invalid`.
@@ -171,32 +171,32 @@ impl Call {
         }
     }
 
-    /// Carries out a command, and answers its outcome.
+    /// Runs a command and returns its outcome.
     ///
     /// # Errors
-    /// A refusal; or there is no outcome, and whether it may have happened is told apart.
+    /// When the command is refused, when it did not happen (`unavailable`), or when it may have happened (`unknown`).
     pub async fn run(&self, command: Command) -> Result<Outcome, Failure> {
         self.run_polling(command, Duration::ZERO).await
     }
 
-    /// As [`Call::run`]; a claim that waits in line is waited for so long, from when it was asked. That it is taken may
-    /// take as long as with any other call, however short the poll.
+    /// Like [`Call::run`], but waits up to `poll`, counted from the call, for a claim in line to be granted. The
+    /// command itself still has the usual time limit, however short the poll.
     ///
     /// # Errors
-    /// As [`Call::run`].
+    /// The same as for [`Call::run`].
     pub async fn run_polling(&self, command: Command, poll: Duration) -> Result<Outcome, Failure> {
         let request = self.request(command);
         let checked = lease::validate(&request).and_then(|()| lease::check_new_names(&request));
         checked.map_err(|refusal| self.refused(refusal))?;
         let admitted = self.admit_command(&request).map_err(|failure| self.in_doubt(failure))?;
-        // One who waits in line does no work meanwhile.
+        // A caller that waits in line does no work meanwhile.
         if is_waiting(&request.command) {
             let place = admitted.parked(self.actor().as_str(), Parking::Waiter).map_err(|shed| self.sent_away(shed));
             let _place = place.map_err(|failure| self.in_doubt(failure))?;
             return self.answered(request, poll).await;
         }
         let answered = self.answered(request, poll).await;
-        // Only what came to an end tells the gate how quick the node is.
+        // The gate measures the node's speed only by calls that ended.
         let has_ended = |code| !matches!(code, Code::Unavailable | Code::Unknown | Code::Overloaded);
         if answered.as_ref().err().is_none_or(|Failure(problem)| has_ended(problem.code)) {
             admitted.done();
@@ -207,9 +207,9 @@ impl Call {
     async fn answered(&self, mut request: Request, poll: Duration) -> Result<Outcome, Failure> {
         let poll_by = Instant::now() + poll;
         let by = Instant::now() + poll.max(CALL_WITHIN);
-        // An earlier attempt may have happened: what a later one says of itself does not tell.
+        // An earlier attempt may have happened, whatever the outcome of a later attempt.
         let (mut repeat, begun) = (self.asking.repeat, Repeat::after(Duration::ZERO));
-        let mut doubt = repeat.map(|_| String::from("nobody could be asked about the attempt before"));
+        let mut doubt = repeat.map(|_| String::from("the outcome of the previous attempt could not be looked up"));
         loop {
             let left = by.saturating_duration_since(Instant::now());
             let within = if repeat.is_some() { left.min(REPEAT_TAKEN_WITHIN) } else { left };
@@ -228,7 +228,7 @@ impl Call {
                 Err(NoOutcome::Unavailable(_) | NoOutcome::LowOnDisk(_)) => {}
                 Err(NoOutcome::InDoubt(why)) => return Err(Problem::new(Code::Unknown).with_detail(why).into()),
                 Err(NoOutcome::TooLarge { what, bytes, max }) => {
-                    let why = format!("{what} of {bytes} bytes, at most {max} are taken at once");
+                    let why = format!("{what} of {bytes} bytes; the maximum is {max} bytes");
                     return Err(Problem::new(Code::TooLarge).with_detail(why).into());
                 }
             }
@@ -239,13 +239,13 @@ impl Call {
         }
     }
 
-    /// Room for a view.
+    /// Takes room for a read.
     pub(super) fn admit(&self, class: Class, commands: u32) -> Result<Admitted, Failure> {
         let cost = Cost { commands, bytes: self.bytes };
         self.edge.gate.admit(self.actor().as_str(), class, cost).map_err(|shed| self.sent_away(shed))
     }
 
-    /// A batch weighs as much as it does in the memory of requests.
+    /// Takes room for a command. A batch weighs as much here as in the memory of requests.
     fn admit_command(&self, request: &Request) -> Result<Admitted, Failure> {
         let commands = u32::try_from(request.command.weight()).unwrap_or(u32::MAX);
         let bytes = lease::encoding::encoded_len(request);
@@ -256,15 +256,15 @@ impl Call {
         admitted.map_err(|shed| self.sent_away(shed))
     }
 
-    /// Room to wait without working.
+    /// Takes a place to wait without working.
     ///
     /// # Errors
-    /// When too many wait.
+    /// When too many callers wait.
     pub fn park(&self, parking: Parking) -> Result<Parked, Failure> {
         self.edge.gate.park(self.actor().as_str(), parking).map_err(|shed| self.sent_away(shed))
     }
 
-    /// Whether lists and event pages may be made for the caller now.
+    /// Checks that this node may make lists and event pages for the caller now.
     ///
     /// # Errors
     /// `rate_limited`.
@@ -287,10 +287,10 @@ impl Call {
         if self.asking.repeat.is_none() { sent_away } else { in_doubt(sent_away) }
     }
 
-    /// Looks at the state.
+    /// Reads the state with `look`.
     ///
     /// # Errors
-    /// When no leader could be asked in time, or what `look` says.
+    /// When no leader confirmed the read in time, or when `look` returns a refusal.
     pub async fn view<R>(
         &self,
         consistency: Consistency,
@@ -318,7 +318,7 @@ impl Call {
         Ok(Viewed { value, age, revision: None })
     }
 
-    /// Waits for something to happen, for so long at most, and not while the node stops.
+    /// Waits up to `within` for the event that `waiter` subscribed to. Ends early when the node stops.
     pub async fn woken(&self, waiter: Waiter, within: Duration) -> Option<Woken> {
         let waking = waiter.woken_within::<OnTokio>(within);
         match &self.stopping {
@@ -330,13 +330,13 @@ impl Call {
         }
     }
 
-    /// Whether whoever waits has to be sent to another node.
+    /// Whether this node is stopping, so that waiting callers must move to another node.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.as_ref().is_some_and(Stopping::has_begun)
     }
 
-    /// A command's outcome; a claim that waits in line is answered its place when the node stops.
+    /// A command's outcome. When the node stops, a claim that waits in line gets its place instead.
     async fn outcome(&self, request: &Request, within: Duration, poll: Duration) -> Result<Outcome, NoOutcome> {
         let calling = self.edge.node.call(request.clone(), within, poll);
         match &self.stopping {
@@ -352,7 +352,7 @@ impl Call {
         }
     }
 
-    /// The parts of an item's body, as this node has them.
+    /// The parts of an item's body that this node has.
     ///
     /// # Errors
     /// When the disk fails.
@@ -368,7 +368,7 @@ impl Call {
         Ok(is_any.then_some(body))
     }
 
-    /// The revision that this node has of an item now, as far as the caller may see it.
+    /// The revision of an item on this node now. None: the caller may not see the item.
     ///
     /// # Errors
     /// When the disk fails.
@@ -380,10 +380,10 @@ impl Call {
         self.edge.node.store().read(look).map_err(failed_disk)
     }
 
-    /// Leases as their holder sees them, with the bodies of their items. A lease is told also where its body cannot be
-    /// read now: what was granted is the caller's, and the body can be asked for.
+    /// Leases as their holder sees them, with the bodies of their items. Includes a lease whose body cannot be read
+    /// now: the caller holds it, and can read the body later.
     pub async fn grants(&self, grants: Vec<CoreGrant>) -> Vec<api::claim::Grant> {
-        // The leader has applied what it answers; this node may not have yet, and would know of no body and no link.
+        // The leader has applied its answer. This node may not have yet, and would not know the bodies and links.
         let is_simple = |grant: &CoreGrant| {
             grant.snapshot.as_ref().is_none_or(|snapshot| {
                 let content = &snapshot.content;
@@ -402,7 +402,7 @@ impl Call {
         grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut show)).collect()
     }
 
-    /// What a grant shows of its item. None: this node does not know the item's queue yet, or the disk fails.
+    /// The item's content in a grant. None: this node does not know the item's queue yet, or the disk failed.
     fn content(&self, snapshot: &Snapshot) -> Option<ContentView> {
         let Snapshot { queue, content, .. } = snapshot;
         let look = |state: &State, archive: &dyn Archive| {
@@ -411,8 +411,10 @@ impl Call {
         self.edge.node.store().read(look).ok().flatten()
     }
 
+    /// Like [`Call::grants`], for one lease.
+    ///
     /// # Errors
-    /// Never: one goes in, one comes out.
+    /// Never: `grants` returns as many leases as it gets.
     pub async fn grant(&self, grant: CoreGrant) -> Result<api::claim::Grant, Failure> {
         let grant = self.grants(vec![grant]).await.pop();
         grant.ok_or_else(|| Code::Internal.into())
@@ -423,23 +425,42 @@ impl Call {
         let mut problem = Problem::of(refusal, self.calendar());
         let holder = problem.holder.as_ref().and_then(|holder| holder.actor.as_ref());
         if problem.code == Code::AlreadyClaimed && holder == Some(self.actor()) && problem.detail.is_none() {
-            problem.detail = Some("by yourself: name the token of your lease".into());
+            problem.detail = Some("you hold this item: send the fencing token of your lease".into());
         }
         problem.into()
     }
 }
 
-/// The gate let nothing in.
+/// The failure for a call that the gate rejected.
 pub(super) fn sent_away(edge: &Edge, shed: Shed) -> Failure {
     edge.node.metrics().shed(shed.reason);
     let code = if shed.is_actors_own { Code::RateLimited } else { Code::Overloaded };
-    let mut problem = Problem::new(code).with_detail(shed.reason.replace('_', " "));
+    let mut problem = Problem::new(code).with_detail(shed_detail(shed.reason));
     let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
     problem.retry_after_ms = Some(millis.max(1));
     problem.into()
 }
 
-/// A repeated command that was sent away did nothing; the attempt before it may have.
+/// What a reason of the gate means. The metric `tenure_requests_shed_total` counts by the reason itself.
+fn shed_detail(reason: &'static str) -> &'static str {
+    match reason {
+        "too_many_actors" => "this node already serves its maximum number of active actors",
+        "actor_in_flight" => "this actor has too many commands in flight",
+        "actor_bytes" => "the commands of this actor that are in flight have too many bytes",
+        "in_flight" => "this node has too many commands in flight",
+        "bytes" => "the commands that are in flight on this node have too many bytes",
+        "actor_rate" => "this actor sends more commands per second than its rate limit",
+        "actor_byte_rate" => "this actor writes more bytes per second than its rate limit",
+        "space_byte_rate" => "this space writes more bytes per second than its rate limit",
+        "actor_share" => "this actor has used more than its share while other actors wait",
+        "actor_reading" => "lists and event pages of this actor have taken more time than its rate limit",
+        "actor_parked" => "this actor has too many waiting calls or event streams",
+        "parked" => "this node has too many waiting calls or event streams",
+        other => other,
+    }
+}
+
+/// A repeated command that was rejected did nothing; the previous attempt may have happened.
 pub(super) fn in_doubt(Failure(sent_away): Failure) -> Failure {
     let mut problem = Problem::new(Code::Unknown);
     problem.detail = sent_away.detail;
@@ -447,7 +468,7 @@ pub(super) fn in_doubt(Failure(sent_away): Failure) -> Failure {
     problem.into()
 }
 
-/// What a command is to others when there is too much to do.
+/// The class of a command under overload.
 fn class_of(command: &Command) -> Class {
     match command {
         Command::Renew(_) | Command::RenewAll(_) | Command::Extend(_) => Class::Renewal,
@@ -491,20 +512,20 @@ fn is_waiting(command: &Command) -> bool {
     matches!(command, Command::Claim(claim) if claim.on_conflict != OnConflict::Fail)
 }
 
-/// The command was answered by something that is no answer to it.
+/// The failure for an outcome that does not belong to its command.
 #[must_use]
 pub fn unfitting(outcome: &Outcome) -> Failure {
-    tracing::error!(?outcome, "an outcome that does not fit its command");
+    tracing::error!(?outcome, "outcome does not match its command");
     Code::Internal.into()
 }
 
 pub(super) fn unread(no_outcome: NoOutcome) -> Failure {
-    // A read changes nothing: it can always be asked again.
+    // A read changes nothing, so it can always be retried.
     Problem::new(Code::Unavailable).with_detail(no_outcome.to_string()).into()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 pub(crate) fn failed_disk(error: std::io::Error) -> Failure {
-    tracing::error!(%error, "a view could not be read");
+    tracing::error!(%error, "could not read a view from disk");
     Code::Internal.into()
 }

@@ -1,5 +1,6 @@
-//! Where a list goes on, as its reader keeps it. What was last looked at may be hidden from the reader, so a cursor is
-//! sealed: it tells nothing, and only a cursor that a node of this cluster gave is taken. Any node takes another one's.
+//! Cursors: where a list continues, as its reader keeps it. The reader may not be allowed to see the entry at that
+//! position, so a cursor is encrypted and authenticated. Any node of the cluster accepts cursors of the others, and no
+//! other cursors.
 
 use lease::Salt;
 use lease::bounds::ITEM_ID_BYTES;
@@ -11,21 +12,22 @@ use std::fmt;
 /// A position in a list of items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// Behind a live item, in the order of creation.
+    /// After a live item, in order of creation.
     Live(ItemNo),
-    /// Behind an ended item, in the order of ids.
+    /// After an ended item, in order of id.
     Ended(ItemId),
 }
 
-/// Of what is sealed: its kind, its length, itself; always as long, so that the length of an id is not told either.
+/// Bytes of the plain text: kind, length, value. Always the same number, so that a cursor does not reveal the length of
+/// an id.
 const PLAIN: usize = 2 + ITEM_ID_BYTES;
 const TAG: usize = 16;
 const _: () = assert!(ITEM_ID_BYTES <= u8::MAX as usize);
 
-/// Seals with keys that all nodes of a cluster have, and nobody else.
+/// Seals positions with keys that only the nodes of the cluster have.
 ///
-/// The tag is a keyed hash of what is sealed, and the key stream one of the tag: equal positions give equal cursors, and
-/// no others do.
+/// The tag is a keyed hash of the plain text, and the key stream is a keyed hash of the tag: equal positions give equal
+/// cursors, and different positions different ones.
 #[derive(Clone)]
 pub(crate) struct Cursors {
     tags: [u8; 32],
@@ -60,7 +62,7 @@ impl Cursors {
         tag.iter().chain(&plain).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// None: no node of this cluster gave it, for this space.
+    /// None: no node of this cluster made this cursor for this space.
     pub(crate) fn open(&self, space: &SpaceName, cursor: &str) -> Option<Position> {
         if cursor.len() != 2 * (TAG + PLAIN) || !cursor.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -70,7 +72,7 @@ impl Cursors {
         let (tag, sealed) = bytes.split_first_chunk::<TAG>()?;
         let mut plain: [u8; PLAIN] = sealed.try_into().ok()?;
         self.stream(tag, &mut plain);
-        // Every byte is compared, however early one differs.
+        // Compares every byte, however early one differs.
         let differs = self.tag(space, &plain).iter().zip(tag).fold(0, |differs, (one, other)| differs | (one ^ other));
         if differs != 0 {
             return None;
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_opened_by_every_node_of_its_cluster_and_by_no_other_and_in_its_space_only() {
+    fn a_cursor_opens_only_in_its_cluster_and_its_space() {
         for position in
             [ended("a"), ended(&"x".repeat(128)), Position::Live(ItemNo(7)), Position::Live(ItemNo(u64::MAX))]
         {
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_tells_neither_the_id_nor_its_length_and_nobody_makes_or_moves_one() {
+    fn a_cursor_hides_the_id_and_its_length_and_cannot_be_forged() {
         let sealed = |id| cursors().seal(&space("s"), &ended(id));
         let (short, long) = (sealed("a"), sealed("payroll-01999-alice@example.com"));
         assert_eq!(short.len(), long.len());
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keyed_hash_is_the_one_of_the_standard() {
+    fn the_keyed_hash_matches_the_test_vector_of_rfc_4231() {
         // RFC 4231, test case 2.
         let hash: String =
             hmac(b"Jefe", &[b"what do ya want ", b"for nothing?"]).iter().map(|byte| format!("{byte:02x}")).collect();

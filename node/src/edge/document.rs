@@ -1,32 +1,34 @@
-//! The document of the calls: what the code says of itself, with what every call has in common, as OpenAPI and as a page
-//! for people that needs nothing from elsewhere.
+//! The document of the calls: what the handlers describe plus what all calls have in common, as OpenAPI and as a
+//! self-contained page for people.
 
 use crate::edge::call::Consistency;
 use crate::edge::rest::items::WhenClaimed;
 use api::words::ClaimStatus;
 use api::{Code, Problem, refusals};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::{Discriminator, ObjectBuilder, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    Components, Content, ContentBuilder, InfoBuilder, OpenApi, PathItem, Ref, RefOr, Required, ResponseBuilder,
+    Components, Content, ContentBuilder, InfoBuilder, OpenApi, PathItem, Ref, RefOr, Required, ResponseBuilder, Schema,
 };
 use utoipa::{PartialSchema as _, ToSchema as _};
 
-const ABOUT: &str = "Leases, fencing tokens, fair wait lines and dispatch, replicated. Any node serves any call.\n\n\
-    Every command carries a request id, the header Idempotency-Key; repeated under the same id it has no second effect \
-    and answers what happened then. A call that was not answered, or was answered `unknown`, is repeated so. Durations \
-    are milliseconds; moments ending in `_at_ms` or `_ms` are cluster time, which is no date, and have one beside them.";
+const ABOUT: &str = "Replicated leases with fencing tokens, fair wait lines and dispatch. Any node serves any call.\n\n\
+    Every command carries a request id, the header Idempotency-Key. A command that is repeated with the same id has no \
+    second effect and returns the first outcome. Repeat a call with its id when it got no response or `unknown`.\n\n\
+    Durations are in milliseconds. A time whose name ends in `_at_ms` or `_ms` is a time on the cluster clock, not a \
+    date; a field next to it has the date.";
 
-/// Adds what no handler says by itself.
+/// Adds what no handler describes by itself.
 #[must_use]
 pub fn complete(mut document: OpenApi) -> OpenApi {
     document.info =
         InfoBuilder::new().title("Tenure").version(env!("CARGO_PKG_VERSION")).description(Some(ABOUT)).build();
     let components = document.components.get_or_insert_with(Components::new);
-    // What only problems and parameters refer to.
+    // Schemas that only problems and parameters refer to.
     let mut schemas = vec![
         (String::from("Problem"), Problem::schema()),
         (String::from("ClaimStatus"), ClaimStatus::schema()),
@@ -38,13 +40,58 @@ pub fn complete(mut document: OpenApi) -> OpenApi {
         components.schemas.entry(name).or_insert(schema);
     }
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    components.add_security_scheme("api_key", SecurityScheme::Http(bearer));
+    name_variants(&mut components.schemas);
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations_mut(item) {
             complete_operation(path, method, operation);
         }
     }
     document
+}
+
+/// Makes each variant of a tagged union a schema of its own and adds a discriminator: code generators drop variants
+/// without a name.
+fn name_variants(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
+    let mut variants = Vec::new();
+    for (union, schema) in schemas.iter_mut() {
+        let RefOr::T(Schema::OneOf(one_of)) = schema else { continue };
+        let Some(tags) = one_of.items.iter().map(tag_of).collect::<Option<Vec<_>>>() else { continue };
+        let Some((property, _)) = tags.first() else { continue };
+        let mut discriminator = Discriminator::new(property.as_str());
+        for (variant, (_, value)) in one_of.items.iter_mut().zip(tags) {
+            let name = format!("{union}{}", camel_case(&value));
+            let reference = Ref::from_schema_name(name.as_str());
+            discriminator.mapping.insert(value, reference.ref_location.clone());
+            variants.push((name, std::mem::replace(variant, RefOr::Ref(reference))));
+        }
+        one_of.discriminator = Some(discriminator);
+    }
+    schemas.extend(variants);
+}
+
+/// The tag of a variant and its value. None: the variant has a name or no tag.
+fn tag_of(variant: &RefOr<Schema>) -> Option<(String, String)> {
+    match inline(variant)? {
+        Schema::Object(object) => object.properties.iter().find_map(|(name, property)| match inline(property)? {
+            Schema::Object(tag) => match tag.enum_values.as_deref()? {
+                [Value::String(value)] => Some((name.clone(), value.clone())),
+                _ => None,
+            },
+            _ => None,
+        }),
+        Schema::AllOf(all_of) => all_of.items.iter().find_map(tag_of),
+        _ => None,
+    }
+}
+
+/// `not_found` as `NotFound`.
+fn camel_case(name: &str) -> String {
+    let word = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    };
+    name.split('_').map(word).collect()
 }
 
 /// The calls of a path, by method.
@@ -72,14 +119,14 @@ pub fn operations(document: &OpenApi) -> Vec<(String, String, String)> {
     document.paths.paths.iter().flat_map(of_path).collect()
 }
 
-/// What not every call takes.
+/// Parameters that only some calls take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Takes {
     Query,
     IfMatch,
 }
 
-/// Which calls take what, by their ids.
+/// Operation ids and the parameters that they take.
 #[must_use]
 pub fn taking(document: &OpenApi) -> BTreeSet<(String, Takes)> {
     let mut taking = BTreeSet::new();
@@ -102,12 +149,12 @@ fn operations_of(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operat
         .filter_map(|(method, operation)| operation.as_ref().map(|operation| (method, operation)))
 }
 
-/// What a call may be refused with, in the order in which it is checked.
+/// The codes that a call may be rejected with, in the order of the checks.
 #[must_use]
 pub fn refusals_of(operation: &Operation, method: &str) -> Vec<Code> {
     let id = operation.operation_id.as_deref().unwrap_or_default();
     let mut codes = refusals::OF_EVERY_CALL.to_vec();
-    // Also of one that takes nothing: whatever is sent to it is looked at.
+    // Also for a call without a body: if one is sent, it is checked.
     if method != "get" {
         codes.extend(refusals::OF_A_BODY);
     }
@@ -131,8 +178,9 @@ fn complete_operation(path: &str, method: &str, operation: &mut Operation) {
     }
     for (status, names) in by_status {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let quoted = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
         let response = ResponseBuilder::new()
-            .description(names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+            .description(format!("Problem with the code {}", quoted.join(" or ")))
             .content("application/problem+json", content)
             .build();
         operation.responses.responses.insert(status.to_string(), RefOr::T(response));
@@ -142,10 +190,10 @@ fn complete_operation(path: &str, method: &str, operation: &mut Operation) {
     if !description.is_empty() {
         description.push_str("\n\n");
     }
-    let _ = write!(description, "Refused, in this order, with: {}.", order.join(", "));
+    let _ = write!(description, "Error codes, in the order of the checks: {}.", order.join(", "));
     operation.extensions.get_or_insert_default().insert("x-refusals".into(), order.into());
     if path.starts_with("/v1/") {
-        operation.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+        operation.security = Some(vec![SecurityRequirement::new("api_key", Vec::<String>::new())]);
         operation.parameters.get_or_insert_default().extend(headers(method).into_iter().map(RefOr::T));
     }
 }
@@ -153,7 +201,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Operation) {
 fn headers(method: &str) -> Vec<Parameter> {
     let header = |name: &str, max: usize, about: &str| {
         let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(max));
-        // Visible ASCII, without white space at its ends.
+        // Visible ASCII without white space at its ends.
         let schema = schema.pattern(Some("^[!-~]([ -~]*[!-~])?$"));
         ParameterBuilder::new()
             .name(name)
@@ -164,14 +212,18 @@ fn headers(method: &str) -> Vec<Parameter> {
             .build()
     };
     let mut headers = vec![
-        header("Tenure-Space", 64, "The space; the credential's only one, else `default`, unless said."),
-        header("Tenure-Session", 256, "One run of the actor. Without one is a session of its own."),
+        header("Tenure-Space", 64, "The space. [default: the only space of the API key, otherwise `default`]"),
+        header(
+            "Tenure-Session",
+            256,
+            "The session: one run of the actor. Requests without the header share one session.",
+        ),
     ];
     if method != "get" {
         headers.push(header(
             "Idempotency-Key",
             64,
-            "The request's id. Repeated under the same one a command has no second effect. One is made up unless said.",
+            "The request id. A command that is repeated with the same id has no second effect. [default: a new id]",
         ));
     }
     headers
@@ -215,9 +267,9 @@ pub fn page(document: &OpenApi) -> String {
     }
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Tenure: the calls of a node</title><style>{STYLE}</style><nav><a href=\"#codes\"><b>codes</b></a>{index}</nav>\
+         <title>Tenure API</title><style>{STYLE}</style><nav><a href=\"#codes\"><b>codes</b></a>{index}</nav>\
          <main><h1>Tenure {version}</h1>{about}<p>For programs: <a href=\"/openapi.json\">/openapi.json</a>.</p>{calls}\
-         <h2 id=\"codes\">codes</h2><table><tr><th>code<th>status<th>means<th>try again<th>took effect</tr>{codes}</table></main>",
+         <h2 id=\"codes\">Error codes</h2><table><tr><th>code<th>status<th>meaning<th>may retry<th>took effect</tr>{codes}</table></main>",
         version = env!("CARGO_PKG_VERSION"),
         about = paragraphs(ABOUT),
     )
@@ -255,18 +307,18 @@ fn write_call(out: &mut String, document: &OpenApi, path: &str, method: &str, op
         out.push_str("</table>");
     }
     if let Some(body) = operation.request_body.as_ref().and_then(inline) {
-        out.push_str("<p>Body:</p>");
+        out.push_str("<p>Request body:</p>");
         write_schema(out, document, body.content.values().next());
     }
     for (status, response) in &operation.responses.responses {
         if let Some(response) = inline(response).filter(|_| status.starts_with('2')) {
-            let _ = write!(out, "<p>Answers {status}:</p>");
+            let _ = write!(out, "<p>Response {status}: {}</p>", escape(&response.description));
             write_schema(out, document, response.content.values().next());
         }
     }
 }
 
-/// What stands in its place: nothing but schemas is referred to here.
+/// The value, if it is not a reference. Only schemas are referenced in this document.
 fn inline<T>(found: &RefOr<T>) -> Option<&T> {
     match found {
         RefOr::T(value) => Some(value),
@@ -289,7 +341,7 @@ fn write_schema(out: &mut String, document: &OpenApi, content: Option<&RefOr<Con
     out.push_str("</table>");
 }
 
-/// The fields of an object, of all that it is put together from.
+/// The fields of an object and of all schemas that it is composed of.
 fn collect_fields(document: &OpenApi, schema: &serde_json::Value, fields: &mut BTreeMap<String, String>, depth: u32) {
     if depth > 4 {
         return;

@@ -1,10 +1,11 @@
-//! What a request says, taken apart. Whatever is wrong is refused by name, before anything is done.
+//! Parses requests: headers, path, query and body. A request with an invalid part is rejected, by the name of that
+//! part, before anything is done.
 
 use crate::edge::Edge;
 use crate::edge::answer::Failure;
 use crate::edge::repeat::Repeat;
 use crate::edge::server::Peer;
-use crate::identity::{Authenticator, Identity, TokenHash};
+use crate::identity::{ApiKeyHash, Authenticator, Identity};
 use crate::places::OfConnection;
 use crate::trace::TraceContext;
 use api::names::Number;
@@ -26,16 +27,16 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 pub const SPACE: HeaderName = HeaderName::from_static("tenure-space");
 pub const SESSION: HeaderName = HeaderName::from_static("tenure-session");
 pub const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
-/// A development node takes these; any other knows its callers by their tokens.
+/// A development node reads these headers. Every other node identifies its callers by their API keys.
 pub const ACTOR: HeaderName = HeaderName::from_static("tenure-actor");
 pub const ACTOR_KIND: HeaderName = HeaderName::from_static("tenure-actor-kind");
 pub const ACTOR_PARENT: HeaderName = HeaderName::from_static("tenure-actor-parent");
 
-/// What a request is called: by its caller or, if that gave none, by this node.
+/// The id of a request: the caller's `Idempotency-Key`, or an id that this node made.
 #[derive(Clone, Debug)]
 pub struct RequestName {
     name: Arc<str>,
-    /// None: what the caller gave is no name. This node's own then stands in the answer only.
+    /// None: the caller's id is invalid. The id that this node made is then used only in the response.
     id: Option<RequestId>,
 }
 
@@ -56,17 +57,17 @@ impl RequestName {
     }
 }
 
-/// A header that may be there once.
+/// A header that may appear at most once.
 fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Failure> {
     let mut values = headers.get_all(name).iter();
     let Some(first) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Problem::invalid(title(name), "is there twice").into());
+        return Err(Problem::invalid(title(name), "header appears more than once").into());
     }
     first.to_str().map(Some).map_err(|_| Problem::invalid(title(name), "must be visible ASCII").into())
 }
 
-/// A header as people write it.
+/// A header name with its usual capitals.
 fn title(name: &HeaderName) -> String {
     let word = |word: &str| {
         let (first, rest) = word.split_at(word.len().min(1));
@@ -84,18 +85,18 @@ fn named<T>(
     parse(text).map(Some).map_err(|bad| Problem::invalid(title(name), bad.to_string()).into())
 }
 
-/// Who asks, and how the request says so.
+/// The caller of a request and what its headers say.
 #[derive(Clone, Debug)]
 pub struct Asking {
     pub identity: Arc<Identity>,
-    /// To find out later whether the token still counts.
-    pub token: Option<TokenHash>,
+    /// To check later whether the API key is still valid.
+    pub api_key: Option<ApiKeyHash>,
     pub space: SpaceName,
     pub session: Option<SessionId>,
     pub request_id: RequestId,
-    /// The caller has sent this id before and got no answer.
+    /// The caller has sent this id before and got no response.
     pub repeat: Option<Repeat>,
-    /// The revision that the caller has read.
+    /// The revision that the caller read, from `If-Match`.
     pub if_match: Option<Number>,
 }
 
@@ -110,7 +111,7 @@ impl FromRequestParts<Edge> for Asking {
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let headers = &parts.headers;
-        let (identity, token) = identify(&edge.authenticator, headers, &parts.extensions)?;
+        let (identity, api_key) = identify(&edge.authenticator, headers, &parts.extensions)?;
         let space = named(headers, &SPACE, SpaceName::known)?.unwrap_or_else(|| identity.usual_space());
         let session = named(headers, &SESSION, SessionId::new)?;
         header(headers, &IDEMPOTENCY_KEY)?;
@@ -124,7 +125,7 @@ impl FromRequestParts<Edge> for Asking {
             Some(text) => {
                 let millis = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
                 let wrong =
-                    || Problem::invalid(title(&RETRY), "must be the milliseconds since the first attempt, like 1500");
+                    || Problem::invalid(title(&RETRY), "must be the milliseconds since the first attempt, e.g. 1500");
                 Some(Repeat::after(Duration::from_millis(millis.ok_or_else(wrong)?)))
             }
         };
@@ -133,20 +134,20 @@ impl FromRequestParts<Edge> for Asking {
             Some(text) => {
                 let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
                 let number = quoted.and_then(|text| text.parse::<Number>().ok());
-                let wrong = || Problem::invalid("If-Match", "must be an ETag that an answer gave, like \"0.17\"");
+                let wrong = || Problem::invalid("If-Match", "must be an ETag from a response, e.g. \"0.17\"");
                 Some(number.ok_or_else(wrong)?)
             }
         };
-        Ok(Self { identity, token, space, session, request_id, repeat, if_match })
+        Ok(Self { identity, api_key, space, session, request_id, repeat, if_match })
     }
 }
 
-/// Who asks, by what the node goes by.
+/// Identifies the caller with the node's authenticator.
 pub(crate) fn identify(
     authenticator: &Authenticator,
     headers: &HeaderMap,
     extensions: &Extensions,
-) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
+) -> Result<(Arc<Identity>, Option<ApiKeyHash>), Failure> {
     let identified = identified(authenticator, headers, extensions)?;
     if let Some(connection) = extensions.get::<OfConnection>() {
         connection.is_known();
@@ -158,26 +159,27 @@ fn identified(
     authenticator: &Authenticator,
     headers: &HeaderMap,
     extensions: &Extensions,
-) -> Result<(Arc<Identity>, Option<TokenHash>), Failure> {
+) -> Result<(Arc<Identity>, Option<ApiKeyHash>), Failure> {
     let unauthenticated = |why: &str| Failure::from(Problem::new(Code::Unauthenticated).with_detail(why));
     match authenticator {
-        Authenticator::Tokens(tokens) => {
-            let given = header(headers, &header::AUTHORIZATION)?;
-            let given = given.ok_or_else(|| unauthenticated("send Authorization: Bearer and your token"))?;
-            let (scheme, token) = given.split_once(' ').unwrap_or((given, ""));
-            if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
-                return Err(unauthenticated("send Authorization: Bearer and your token"));
+        Authenticator::ApiKeys(api_keys) => {
+            let missing = || unauthenticated("send `Authorization: Bearer <API key>`");
+            let given = header(headers, &header::AUTHORIZATION)?.ok_or_else(missing)?;
+            let (scheme, api_key) = given.split_once(' ').unwrap_or((given, ""));
+            if !scheme.eq_ignore_ascii_case("bearer") || api_key.is_empty() {
+                return Err(missing());
             }
-            let hash = TokenHash::of(token.trim());
-            let identity = tokens.find(hash).ok_or_else(|| unauthenticated("this node knows no such token"))?;
+            let hash = ApiKeyHash::of(api_key.trim());
+            let identity =
+                api_keys.find(hash).ok_or_else(|| unauthenticated("this node does not know this API key"))?;
             Ok((identity, Some(hash)))
         }
         Authenticator::SelfReported => {
             if !extensions.get::<Peer>().is_some_and(Peer::is_loopback) {
-                return Err(unauthenticated("a development node serves callers on its own machine only"));
+                return Err(unauthenticated("a development node serves only callers on its own machine"));
             }
             let actor = named(headers, &ACTOR, ActorId::new)?;
-            let actor = actor.ok_or_else(|| unauthenticated("say who you are: send Tenure-Actor with a name"))?;
+            let actor = actor.ok_or_else(|| unauthenticated("send the header `Tenure-Actor` with your actor name"))?;
             let kind = match header(headers, &ACTOR_KIND)? {
                 None | Some("agent") => ActorKind::Agent,
                 Some("user") => ActorKind::User,
@@ -232,19 +234,19 @@ impl FromRequestParts<Edge> for NodePath {
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let text = path_text(parts, edge, "node").await?;
-        text.parse().map(Self).map_err(|_| Problem::invalid("node", "must be a node's number").into())
+        text.parse().map(Self).map_err(|_| Problem::invalid("node", "must be a node id, e.g. 1").into())
     }
 }
 
-/// The body of a call that takes none: nothing, or `{}`. Whatever else it says is refused by its name.
+/// The body of a call that takes none: empty, or `{}`. Any field in it is rejected by its name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// A body of more is parsed apart from other calls.
+/// A body with more bytes is parsed outside the threads that serve calls.
 const LARGE: usize = 64 * 1024;
 
-/// A body of JSON. An empty one says nothing, as `{}` does.
+/// A JSON body. An empty body is the same as `{}`.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
@@ -253,7 +255,7 @@ impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
 
     async fn from_request(request: Request, edge: &Edge) -> Result<Self, Failure> {
         let is_json = is_json(request.headers());
-        // Read whole and within bounds before; what is left is to take it.
+        // The front has already read it whole and within its limits.
         let bytes = to_bytes(request.into_body(), usize::MAX).await.map_err(|_| Failure::from(Code::TooLarge))?;
         edge.node.metrics().body_read(bytes.len() as u64);
         if bytes.is_empty() {
@@ -265,12 +267,12 @@ impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
         if bytes.len() <= LARGE {
             return from_json(&bytes).map(Self);
         }
-        // Milliseconds, in which this thread could not answer others.
+        // Parsing takes milliseconds, in which this thread could not serve other calls.
         apart(|| from_json(&bytes)).map(Self)
     }
 }
 
-/// Runs what takes long, while other threads take over what this one would do.
+/// Runs long work while other threads take over the tasks of this one.
 fn apart<R>(work: impl FnOnce() -> R) -> R {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => block_in_place(work),
@@ -285,7 +287,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
-    // A list would pass for an object whose fields are not named.
+    // serde would accept a list as an object without field names.
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(Problem::invalid("body", "must be a JSON object").into());
     }
@@ -316,14 +318,14 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Names the field that is wrong: where it stands, or, for one that does not belong, what it is called.
+/// Names the invalid field: its path, or for an unknown or missing field its name.
 fn wrong(path: &str, whole: &str, why: &str) -> Failure {
     let stray = why.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
     let missing = why.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
     let inner = stray.or(missing);
     let field = match (path, inner) {
         ("." | "" | "?", Some(name)) => name.to_owned(),
-        // A field that is unknown or missing may or may not be the path's own end.
+        // The path may already end with the unknown or missing field.
         (path, Some(name)) if path == name || path.ends_with(&format!(".{name}")) => path.to_owned(),
         (path, Some(name)) => format!("{path}.{name}"),
         ("." | "" | "?", None) => whole.to_owned(),
@@ -332,7 +334,7 @@ fn wrong(path: &str, whole: &str, why: &str) -> Failure {
     Problem::invalid(cut(&field), cut(why)).into()
 }
 
-/// A caller's words are not said again at any length.
+/// Cuts text of the caller, so that a response does not repeat it at full length.
 pub(crate) fn cut(text: &str) -> String {
     const SAID: usize = 256;
     let mut cut: String = text.chars().take(SAID).collect();
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_body_is_named_by_its_place() {
+    fn an_invalid_body_field_is_named_by_its_path() {
         use api::claim::{Claim, Claims};
         use api::item::{NewItem, NewItems};
         assert_eq!(field_of::<Claim>(r#"{"lease_for": 5}"#), "lease_for");
@@ -367,13 +369,13 @@ mod tests {
         assert_eq!(field_of::<Claim>("[]"), "body");
         let long = format!("{{\"{}\": 1}}", "k".repeat(900_000));
         let said = from_json::<Claim>(long.as_bytes()).unwrap_err().0;
-        assert!(serde_json::to_string(&said).unwrap().len() < 2_000, "what is wrong is not said again at any length");
+        assert!(serde_json::to_string(&said).unwrap().len() < 2_000, "the response does not repeat a long field name");
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(field_of::<Claim>(&deep), "body");
     }
 
     #[test]
-    fn headers_are_named_as_people_write_them() {
+    fn headers_are_named_with_their_usual_capitals() {
         assert_eq!(title(&IDEMPOTENCY_KEY), "Idempotency-Key");
         assert_eq!(title(&SPACE), "Tenure-Space");
     }

@@ -1,8 +1,9 @@
-//! What every request goes through before and behind its handler, in this order: it is named, its caller is identified, what its
-//! call does not look at is refused, its body is read whole; then the handler; then what went wrong is written, and it is counted.
+//! What every request goes through before and after its handler. Before: it gets an id, its caller is identified,
+//! parameters that its call does not take are rejected, its body is read whole. After: a problem is written as the
+//! response, and the request is counted.
 //!
-//! One function, no layers: each layer of a router costs every request a handful of allocations, and all of them together cost more
-//! than the handlers did (docs/BENCHMARKS.md).
+//! This is one function instead of router layers: each layer costs every request several allocations, and all layers
+//! together cost more than the handlers did (docs/BENCHMARKS.md).
 
 use crate::edge::answer::{Failure, Told, finished, named};
 use crate::edge::body::{BodyLimits, WholeBody};
@@ -35,31 +36,32 @@ use tower_http::compression::predicate::{And, DefaultPredicate, NotForContentTyp
 use tower_http::compression::{Compression, CompressionLayer};
 use tracing::Instrument as _;
 
-/// What one ordinary call may send.
+/// Maximum body of an ordinary call.
 const BODY_BYTES: usize = 1024 * 1024;
-/// What a batch may send; the node takes no more at once anyway.
+/// Maximum body of a batch. The node accepts no larger submission anyway.
 const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
 
-/// Views whose answers may be long, and what is kept free for one of them: more than the usual page has.
+/// Reads whose responses may be long.
 const LISTS: [&str; 8] =
     ["list_items", "list_events", "list_queues", "list_workers", "carrying", "activities", "peek", "line"];
-/// Calls that keep a lease or end it. An actor that is held back may still make them.
+/// Calls that keep or end a lease. A throttled actor may still make them.
 const KEEPS_OR_ENDS: [&str; 10] =
     ["renew", "renew_all", "extend", "release", "reserve", "withdraw", "hand_on", "complete", "fail", "cancel"];
-/// Smaller bodies are not counted: what their calls use is counted by the commands.
+/// Smaller bodies are not charged: their calls are charged by commands.
 const UNCOUNTED: usize = 1_024;
+/// Room that is reserved for the response of one of [`LISTS`]: more than a usual page has.
 const LIST_BYTES: usize = 4 * 1024 * 1024;
-/// Told to one who does not read its answers.
+/// `retry_after_ms` of a caller that does not read its responses.
 const UNSENT_AGAIN_MS: u64 = 1_000;
 
-/// Everything that a node answers to callers. Clones are the same one.
+/// Answers all requests of callers. Clones share everything.
 #[derive(Clone)]
 pub struct Front(Arc<Inner>);
 
 struct Inner {
     edge: Edge,
     routes: Router,
-    /// The same, for callers that take compressed answers.
+    /// The same routes, for callers that accept compressed responses.
     compressed: Compression<Measured, And<DefaultPredicate, NotForContentType>>,
     unsent: Unsent,
     bodies: WholeBody,
@@ -76,7 +78,7 @@ impl Front {
     #[must_use]
     pub fn new(edge: Edge) -> Self {
         let routes = rest::router(edge.clone());
-        // What is compressed already, or is read as it comes, stays as it is.
+        // Data that is already compressed, or is read as a stream, is not compressed.
         let worth_it = DefaultPredicate::new().and(NotForContentType::const_new("application/octet-stream"));
         let compressed = CompressionLayer::new().compress_when(worth_it).layer(Measured(routes.clone()));
         let unsent = edge.unsent.clone();
@@ -108,9 +110,9 @@ impl Inner {
                 return failure.into_response();
             }
             match path {
-                // What a node says of itself, or nothing at all.
+                // A path outside the document: metrics, health checks, documents, or an unknown path.
                 None if request.uri().path() == "/metrics" => self.routed(request).await,
-                // Documents are compressed once, and what else there is, is short.
+                // Documents are already compressed, and the other responses are short.
                 None => self.plain(request).await,
                 Some(_) => self.call(known, request).await.unwrap_or_else(Failure::into_response),
             }
@@ -126,7 +128,7 @@ impl Inner {
             self.edge.node.metrics().call(CommandName::other(operation), outcome, began.elapsed());
         }
         if code == Some(Code::Internal) {
-            span.in_scope(|| tracing::error!(operation, "a request failed"));
+            span.in_scope(|| tracing::error!(operation, "request failed with an internal error"));
         }
         finished(&mut response, &name, &trace);
         response
@@ -134,14 +136,14 @@ impl Inner {
 
     fn check_local(&self, request: &Request) -> Result<(), Failure> {
         match self.edge.authenticator {
-            Authenticator::Tokens(_) => Ok(()),
+            Authenticator::ApiKeys(_) => Ok(()),
             Authenticator::SelfReported => local::check(request.uri(), request.headers(), &self.edge.own_hosts),
         }
     }
 
-    /// A call of the document; without `known`, by a method that it does not have.
+    /// A call of a documented path. `known` is None when the path does not have this method.
     async fn call(&self, known: Option<&Known>, request: Request) -> Result<Response, Failure> {
-        // Before the body is read: one who is not known need not send it.
+        // Before the body is read, so that an unknown caller need not send it.
         let (mut parts, mut body) = request.into_parts();
         let asking = Asking::from_request_parts(&mut parts, &self.edge).await.inspect_err(|Failure(problem)| {
             if problem.code == Code::Unauthenticated {
@@ -177,7 +179,7 @@ impl Inner {
         let identity = asking.identity.clone();
         parts.extensions.insert(asking);
         let mut response = self.routed(Request::from_parts(parts, body)).await;
-        // Its body is in memory as long as it is worked on, and its answer as long as it is not sent.
+        // The body is in memory while the call runs, and the response until it is sent.
         drop(room);
         if response.extensions().get::<Told>().is_some_and(|told| told.0.code == Code::Forbidden) {
             self.edge.audit.forbidden(identity.actor.as_str(), known.map(|known| known.operation));
@@ -189,7 +191,7 @@ impl Inner {
         Ok(response)
     }
 
-    /// An actor that is held back is told before its body is read.
+    /// Rejects a throttled actor before its body is read.
     fn check_share(&self, known: &Known, asking: &Asking) -> Result<(), Failure> {
         let checked = self.edge.gate.check_share(asking.actor(), known.class);
         checked.map_err(|shed| {
@@ -199,7 +201,7 @@ impl Inner {
         })
     }
 
-    /// Room for its answer, before any work is done.
+    /// Takes room for the response before any work is done.
     async fn owed(&self, known: Option<&Known>, parts: &Parts, asking: &Asking) -> Result<Owed, Failure> {
         let connection = parts.extensions.get::<OfConnection>().map(|connection| &connection.unsent);
         let is_view = parts.method == Method::GET;
@@ -215,10 +217,10 @@ impl Inner {
                 Full::Connection => (Code::RateLimited, "connection_unsent_bytes"),
             };
             self.edge.node.metrics().shed(reason);
-            // What is repeated may have happened before.
+            // An earlier attempt may have happened.
             let code = if asking.repeat.is_some() && !is_view { Code::Unknown } else { code };
             let mut problem =
-                Problem::new(code).with_detail("too many bytes of answers wait to be read: read them first");
+                Problem::new(code).with_detail("too many bytes of responses are unread: read them, then retry");
             problem.retry_after_ms = Some(UNSENT_AGAIN_MS);
             problem.into()
         })
@@ -238,11 +240,11 @@ impl Inner {
     }
 }
 
-/// What its body had before it was compressed.
+/// Bytes of a response body before compression.
 #[derive(Clone, Copy, Debug)]
 struct AnswerBytes(u64);
 
-/// The routes, whose answers say how long they are before they are compressed.
+/// The routes, which note the length of each response before it is compressed.
 #[derive(Clone)]
 struct Measured(Router);
 
@@ -268,7 +270,7 @@ impl Service<Request> for Measured {
     }
 }
 
-/// One call of the document.
+/// One documented call.
 #[derive(Clone, Debug)]
 struct Known {
     method: Method,
@@ -276,37 +278,37 @@ struct Known {
     takes_query: bool,
     takes_if_match: bool,
     reads: Reads,
-    /// As far as it is known before the body is read.
+    /// The class that is known before the body is read.
     class: Class,
-    /// Kept free for its answer while it is made.
+    /// Room that is reserved for its response while it is made.
     answer_bytes: usize,
 }
 
-/// What is read before the handler runs.
+/// Which body is read before the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
-    /// It has no body, or its handler reads it as it comes.
+    /// No body, or the handler reads it as a stream.
     Nothing,
     One,
     Batch,
 }
 
 impl Known {
-    /// What a call does not look at is refused and not passed over: its caller means something by it.
+    /// Rejects parameters that the call does not take. They are not ignored, because the caller expects an effect.
     fn check(&self, parts: &Parts, asking: &Asking) -> Result<(), Failure> {
         let query = parts.uri.query().filter(|_| !self.takes_query).unwrap_or_default();
         if let Some((name, _)) = form_urlencoded::parse(query.as_bytes()).next() {
-            return Err(Problem::invalid(cut(&name), "this call takes nothing in its query").into());
+            return Err(Problem::invalid(cut(&name), "this call takes no query parameters").into());
         }
         if asking.if_match.is_some() && !self.takes_if_match {
-            let why = "this call checks no revision: only writes under a lease and updates do";
+            let why = "this call does not check a revision; only updates and writes under a lease do";
             return Err(Problem::invalid("If-Match", why).into());
         }
         Ok(())
     }
 }
 
-/// By path. Made once, so that what metrics are labelled with is a closed set of words that live for ever.
+/// The calls by path. Made once, so that metric labels are a closed set of static names.
 static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
     let document = rest::document();
     let takes = document::taking(&document);
@@ -320,7 +322,7 @@ static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
         let (takes_query, takes_if_match) = (takes(document::Takes::Query), takes(document::Takes::IfMatch));
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).expect("the document names methods");
         let reads = if method == Method::GET || streamed.contains(&id) {
-            // What a view is sent along is nobody's to read.
+            // The body of a GET is not read.
             Reads::Nothing
         } else if batches.contains(&id) {
             Reads::Batch
@@ -344,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_here_are_operations_of_the_document() {
+    fn listed_operations_exist_in_the_document() {
         let operations = document::operations(&rest::document());
         for name in LISTS.iter().chain(&KEEPS_OR_ENDS) {
             assert!(operations.iter().any(|(_, _, id)| id == name), "{name}");

@@ -1,10 +1,10 @@
-//! Who is let in while there is more to do than can be done: what cannot be answered soon is sent away at once.
+//! Admission control under overload: a call that cannot be answered soon is rejected at once.
 //!
-//! It counts what is in flight, in all and by actor, and learns from those who finish how much that may be. It has no
-//! task of its own and never waits. It must not be asked for whoever only waits or listens: see [`Gate::park`].
+//! The gate counts the commands in flight, in total and per actor, and computes from finished calls how many may be in
+//! flight. It has no task and never waits. Callers that only wait or listen use [`Gate::park`] instead.
 //!
-//! By Little's law what is in flight is throughput times latency. So while answers take longer than the target, no more
-//! is let in than what is finished in that time; while they are quicker and the room is used, the room grows.
+//! By Little's law, the number in flight is throughput times latency. So while answers take longer than the target, the
+//! gate admits no more than finishes within that time; while they are faster and the room is used, the room grows.
 
 mod actors;
 mod bucket;
@@ -19,49 +19,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The room is reckoned anew after this long, once so many calls have finished, and otherwise after the longer.
+/// The room is computed again after `WINDOW` if at least `WINDOW_CALLS_MIN` calls have finished, otherwise after
+/// `WINDOW_LONG`.
 const WINDOW: Duration = Duration::from_millis(100);
 const WINDOW_CALLS_MIN: u64 = 20;
 const WINDOW_LONG: Duration = Duration::from_secs(1);
-/// And never sooner than after twice the time a call took, or this: what finishes while the first calls are still on
-/// their way says nothing about throughput.
+/// A window is also never shorter than twice the latency of a call, up to this limit: calls that finish while the first
+/// ones are still running say nothing about throughput.
 const WINDOW_MAX: Duration = Duration::from_secs(4);
-/// By how much the room grows in a window in which it was used and answers were quick: a quarter.
+/// In a window in which the room was used and answers were fast, the room grows by a quarter.
 const GROWTH_DIVISOR: usize = 4;
-/// In a node that knows nothing yet.
+/// The room of a node that has measured nothing yet.
 const FIRST_ROOM: usize = 2_048;
-/// No one is told to come back sooner or later than this.
+/// Bounds of `retry_after`.
 const RETRY_MIN: Duration = Duration::from_millis(25);
 const RETRY_MAX: Duration = Duration::from_secs(5);
-/// Waiters and listeners leave when they like: no drain can be reckoned.
+/// `retry_after` for waiters and listeners. They leave at any time, so it cannot be computed.
 const RETRY_PARKED: Duration = Duration::from_secs(1);
-/// Of a hundred: what an actor who has its share or more may use less of the room.
+/// Percent of the room that an actor with its share or more may use less.
 const ABOVE_SHARE: usize = 5;
-/// The number of byte buckets that spaces share. A hash with a random key chooses the bucket of a space. Most nodes have fewer
-/// spaces than this.
+/// The number of byte buckets that spaces share. A hash with a random key chooses the bucket of a space. Most nodes
+/// have fewer spaces than this.
 const SPACE_BUCKETS: usize = 4_096;
-/// A renewal or an ending of a lease of at most this size is let in regardless of the byte rates of its actor and space. The
-/// rate of commands still bounds it: at 5,000 a second these are 5 MiB.
+/// A command that renews or ends a lease and has at most this size is admitted regardless of the byte rates of its
+/// actor and space. The command rate still limits it: 5,000 per second are 5 MiB.
 const SMALL_BYTES: usize = 1_024;
-/// An actor that has read nothing may read at once what it may read in this many seconds.
+/// An idle actor may use the reading time of this many seconds at once.
 const READING_BURST_SECS: f64 = 20.0;
 
-/// What a call is to others, from the last to be sent away to the first. Each may fill only a part of every room, so
-/// that there is some left for the one before.
+/// Class of a call, from the last to be rejected to the first. Each class may fill only a part of every room, so that
+/// some is left for the classes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Keeps a lease alive: renew, `renew_all`, extend. Sent away, a holder would lose what it works on.
+    /// Keeps a lease: renew, `renew_all`, extend. If it were rejected, a holder would lose the item it works on.
     Renewal,
-    /// Ends what is held: release, complete, fail, withdraw. It makes room for others.
+    /// Ends a lease or a wait: release, complete, fail, withdraw. It makes room for others.
     Finish,
     /// Any other command: claim, next, edit, policies.
     Work,
-    /// Reading, creating, and whatever else can be asked again in a minute.
+    /// Reads, creations, and everything else that can be retried in a minute.
     Bulk,
 }
 
 impl Class {
-    /// Of a hundred: up to where it may fill a room.
+    /// Percent of a room that the class may fill.
     fn part(self) -> usize {
         match self {
             Self::Renewal => 100,
@@ -72,39 +73,39 @@ impl Class {
     }
 }
 
-/// What may go on at a time.
+/// Limits of the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateLimits {
-    /// How long an answer should take at most. Default 500 ms.
+    /// Target for the maximum latency of an answer. Default 500 ms.
     pub target: Duration,
-    /// Commands in flight that are let in however slow the answers are. Default 256: fewer would share an fsync badly.
+    /// Commands in flight that are always admitted, however slow the answers are. Default 256: fewer would share an
+    /// fsync badly.
     pub in_flight_min: usize,
-    /// And however quick. Default 16,384.
+    /// Maximum of commands in flight, however fast the answers are. Default 16,384.
     pub in_flight_max: usize,
     /// Bytes of commands in flight. Default 256 MiB.
     pub bytes_max: usize,
-    /// Commands a second of one actor, over time; a batch is as many as it has entries. Default 5,000.
+    /// Commands per second of one actor; a batch counts as one command per entry. Default 5,000.
     pub actor_rate: u32,
-    /// Commands at once of an actor that has been quiet. Default 10,000.
+    /// Commands that an idle actor may send at once. Default 10,000.
     pub actor_burst: u32,
-    /// Bytes a second that the commands of one actor add to the log, over time. Default 8 MiB.
+    /// Bytes per second that the commands of one actor add to the log. Default 8 MiB.
     pub actor_byte_rate: u64,
-    /// And those of all actors in one space. Default 32 MiB.
+    /// Bytes per second that the commands of all actors add to the log in one space. Default 32 MiB.
     pub space_byte_rate: u64,
     /// Commands in flight of one actor. Default 1,024.
     pub actor_in_flight_max: usize,
     /// Bytes in flight of one actor. Default 32 MiB.
     pub actor_bytes_max: usize,
-    /// Time in a second that one core spends on the lists and event pages of one actor. Default 100 ms.
+    /// CPU time per second for the lists and event pages of one actor. Default 100 ms.
     pub actor_reading: Duration,
-    /// Calls that wait for something to happen, and those of one actor. Default 50,000 and 1,000.
+    /// Calls in a long poll, in total and of one actor. Default 50,000 and 1,000.
     pub waiters_max: usize,
     pub actor_waiters_max: usize,
-    /// Open event streams, and those of one actor. Default 20,000 and 1,000.
+    /// Open event streams, in total and of one actor. Default 20,000 and 1,000.
     pub streams_max: usize,
     pub actor_streams_max: usize,
-    /// Actors that are remembered. Beyond it those are forgotten who have had nothing in flight for longest. Default
-    /// 65,536.
+    /// Actors that the gate tracks. Above it, the actors that have been idle longest are forgotten. Default 65,536.
     pub actors_max: usize,
 }
 
@@ -131,17 +132,17 @@ impl Default for GateLimits {
     }
 }
 
-/// What a call weighs.
+/// The weight of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// One, or as many as are in a batch. In flight, a batch never weighs more than a quarter of the room or of its
-    /// actor's; its actor's rate is charged for all of it.
+    /// One, or the number of entries of a batch. In flight, a batch weighs at most a quarter of the room and of its
+    /// actor's limit; its actor's rate is charged for all entries.
     pub commands: u32,
-    /// Of its body.
+    /// Bytes of its body.
     pub bytes: usize,
 }
 
-/// What a call adds to the log.
+/// The log entry of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     pub space: &'a str,
@@ -155,56 +156,57 @@ impl Cost {
     }
 }
 
-/// Sent away. Nothing has happened.
+/// A rejected call. It had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shed {
     pub reason: &'static str,
-    /// By the actor's own limits (`rate_limited`), not because the node has too much to do (`overloaded`).
+    /// Rejected by the actor's own limits (`rate_limited`), not because the node is overloaded (`overloaded`).
     pub is_actors_own: bool,
-    /// When one call like this would find room, as far as can be told. All who are sent away in the same moment are
-    /// told the same: to come back not all at once, by adding a random part, is the client's matter.
+    /// An estimate of when one call like this finds room. All calls that are rejected at the same time get the same
+    /// value; clients add a random part so that they do not all retry at once.
     pub retry_after: Duration,
 }
 
-/// What waits without working.
+/// A call or stream that waits without working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parking {
-    /// A call that is answered when something happens.
+    /// A call in a long poll.
     Waiter,
     /// An event stream.
     Stream,
 }
 
-/// What the gate is at.
+/// The state of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateStatus {
-    /// Commands that may be in flight now.
+    /// Maximum of commands in flight now.
     pub room: usize,
     pub in_flight: usize,
     pub bytes: usize,
     pub waiters: usize,
     pub streams: usize,
-    /// Remembered.
+    /// Tracked actors.
     pub actors: usize,
-    /// What an actor may use of its rates, in thousandths. Less than 1,000 while light callers wait longer than usual.
+    /// The part of its rates that an actor may use, in thousandths. Less than 1,000 while light callers wait longer
+    /// than usual.
     pub share: u64,
-    /// Commands finished a second, as last measured.
+    /// Finished commands per second, as last measured.
     pub throughput: u64,
-    /// Calls so far, let in and sent away.
+    /// Admitted and rejected calls so far.
     pub admitted: u64,
     pub shed: u64,
 }
 
-/// Clones share what they count.
+/// The gate. Clones share its counts.
 #[derive(Clone)]
 pub struct Gate(Arc<Shared>);
 
 struct Shared {
     limits: GateLimits,
-    /// Time that has passed since some beginning.
+    /// Time since an arbitrary start.
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
     state: Mutex<State>,
-    /// Whether any actor may be held back: read without the lock, because most of the time none is.
+    /// Whether any actor may be throttled. Read without the lock, because most of the time none is.
     is_pressed: AtomicBool,
 }
 
@@ -215,7 +217,7 @@ struct State {
     waiters: usize,
     streams: usize,
     actors: Actors,
-    /// Of bytes, by space.
+    /// Byte buckets by space.
     spaces: Box<[Bucket]>,
     space_names: RandomState,
     window: Window,
@@ -226,13 +228,13 @@ struct State {
     shed: u64,
 }
 
-/// What has finished since the room was last reckoned.
+/// The calls that have finished since the room was last computed.
 #[derive(Default)]
 struct Window {
     began: Duration,
     calls: u64,
     commands: u64,
-    /// Over all commands.
+    /// Sum over all commands.
     took: Duration,
     in_flight_peak: usize,
 }
@@ -243,7 +245,7 @@ impl Window {
         is_enough && passed >= (self.latency() * 2).clamp(WINDOW, WINDOW_MAX)
     }
 
-    /// Of a command, on average.
+    /// Average latency of a command.
     fn latency(&self) -> Duration {
         self.took / u32::try_from(self.commands).unwrap_or(u32::MAX).max(1)
     }
@@ -262,7 +264,7 @@ impl Gate {
         Self::with_clock(limits, move || began.elapsed())
     }
 
-    /// `clock` says how much time has passed since some beginning, and never goes back.
+    /// `clock` returns the time since an arbitrary start and never goes back.
     #[must_use]
     pub fn with_clock(limits: GateLimits, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let full = Bucket::full(limits.fill_of_space(), clock());
@@ -285,18 +287,18 @@ impl Gate {
         Self(Arc::new(Shared { limits, clock, state, is_pressed: AtomicBool::new(false) }))
     }
 
-    /// Room for a call that is worked on from now on and adds nothing to the log.
+    /// Admits a call that starts now and adds nothing to the log.
     ///
     /// # Errors
-    /// When there is none for this class or this actor.
+    /// When there is no room for this class or this actor.
     pub fn admit(&self, actor: &str, class: Class, cost: Cost) -> Result<Admitted, Shed> {
         self.admit_entry(actor, class, cost, None)
     }
 
-    /// Room for a call that adds this to the log.
+    /// Admits a call that adds `entry` to the log.
     ///
     /// # Errors
-    /// When there is none for this class, this actor or this space.
+    /// When there is no room for this class, this actor or this space.
     pub fn admit_entry(
         &self,
         actor: &str,
@@ -319,7 +321,7 @@ impl Gate {
         }
     }
 
-    /// Whether a call of this actor has a chance, before its body is read.
+    /// Checks before the body is read whether a call of this actor may be admitted.
     ///
     /// # Errors
     /// When the actor has used more than its share while light callers wait.
@@ -330,10 +332,11 @@ impl Gate {
         self.check(actor, |pressure, actor, now| pressure.holds_back(&mut actor.effort, now))
     }
 
-    /// Whether lists and event pages may be made for this actor now.
+    /// Checks whether lists and event pages may be made for this actor now.
     ///
     /// # Errors
-    /// When they have taken more time than its rate allows, or it has used more than its share while light callers wait.
+    /// When they have taken more time than the actor's rate allows, or the actor has used more than its share while
+    /// light callers wait.
     pub fn check_reading(&self, actor: &str) -> Result<(), Shed> {
         let fill = self.0.limits.reading_of_actor();
         self.check(actor, |pressure, actor, now| {
@@ -361,12 +364,12 @@ impl Gate {
         refused.map_or(Ok(()), Err)
     }
 
-    /// An actor has sent this body. It counts also when the call is refused.
+    /// Charges an actor for a body that it has sent, also when the call is refused later.
     pub fn has_sent(&self, actor: &str, bytes: usize) {
         self.has_used(actor, self.0.limits.commands_of_bytes(bytes), Duration::ZERO);
     }
 
-    /// A core has spent this time on a list or an event page of an actor.
+    /// Charges an actor for CPU time spent on a list or event page.
     pub fn has_read(&self, actor: &str, time: Duration) {
         self.has_used(actor, self.0.limits.commands_of_reading(time), time);
     }
@@ -382,11 +385,11 @@ impl Gate {
         state.actors.settle(key);
     }
 
-    /// A place for a call that only waits, or a stream: it is not in flight. Whoever was admitted finishes first, and
-    /// is admitted anew for what it does once it is woken.
+    /// Takes a place for a waiting call or a stream, which is not in flight. An admitted call gives up its room first,
+    /// and is admitted again when it is woken.
     ///
     /// # Errors
-    /// When too many do, in all or of this actor.
+    /// When too many calls wait, in total or of this actor.
     pub fn park(&self, actor: &str, parking: Parking) -> Result<Parked, Shed> {
         let now = (self.0.clock)();
         let mut state = self.0.lock();
@@ -446,19 +449,19 @@ impl GateLimits {
         Fill { rate, burst: rate * READING_BURST_SECS }
     }
 
-    /// What uses up as large a part of an actor's rate of bytes as this many commands do of its rate of commands.
+    /// The number of commands that use the same part of the command rate as `bytes` use of the byte rate.
     #[allow(clippy::cast_precision_loss, reason = "numbers of bytes are far below 2^52")]
     fn commands_of_bytes(&self, bytes: usize) -> f64 {
         bytes as f64 * self.fill_of_actor().rate / self.bytes_of_actor().rate
     }
 
-    /// The same for its rate of reading.
+    /// The number of commands that use the same part of the command rate as `time` uses of the reading rate.
     fn commands_of_reading(&self, time: Duration) -> f64 {
         time.as_secs_f64() * self.fill_of_actor().rate / self.reading_of_actor().rate
     }
 }
 
-/// What a call takes of the rooms while it is in flight.
+/// The room that a call takes while it is in flight.
 struct Held {
     commands: usize,
     bytes: usize,
@@ -481,7 +484,7 @@ impl State {
         let commands = all.min(heaviest.max(1));
         let bytes = cost.bytes.min(limits.bytes_max / 4).min(limits.actor_bytes_max / 4);
         let drained = self.drained_in(limits, class, commands);
-        // As if one more were about to come, for whom something must be left.
+        // The share is computed as if one more actor were coming, so that some room is left for it.
         let share = self.room / (self.actors.working() + 1);
         let Some((key, actor)) = self.actors.get(name, now) else {
             return Err(shed("too_many_actors", false, drained));
@@ -501,7 +504,7 @@ impl State {
         } else if self.bytes + bytes > part_of(limits.bytes_max, part) {
             Some(shed("bytes", false, drained))
         } else {
-            // Last, because it takes from the buckets: from all of them or from none.
+            // Last, because it takes from the buckets: from all or from none.
             let wanted = all as f64;
             let of_actor = actor.bucket.wait(limits.fill_of_actor(), class, wanted, now);
             let is_small = class <= Class::Finish && entry.is_some_and(|entry| entry.bytes <= SMALL_BYTES);
@@ -543,7 +546,7 @@ impl State {
         }
         self.actors.settle(key);
         if self.in_flight == 0 && self.window.calls == 0 {
-            // Time in which there was nothing to do says nothing about throughput.
+            // Idle time says nothing about throughput.
             self.window.began = now;
         }
         self.in_flight += commands;
@@ -606,7 +609,7 @@ impl State {
         self.throughput = window.commands as f64 / passed.as_secs_f64();
         let grown = self.room + self.room / GROWTH_DIVISOR + 1;
         if window.latency() > limits.target {
-            // After a stall much finishes at once: that is no reason to let in more than usual.
+            // After a stall many calls finish at once: that is no reason to admit more than usual.
             self.room = grown.min((self.throughput * limits.target.as_secs_f64()) as usize);
         } else if window.in_flight_peak > self.room / 2 {
             self.room = grown;
@@ -614,7 +617,7 @@ impl State {
         self.room = self.room.min(limits.in_flight_max).max(limits.in_flight_min);
     }
 
-    /// Until so much has finished that a call of this class would be let in.
+    /// Time until enough commands have finished to admit a call of this class.
     #[allow(clippy::cast_precision_loss, reason = "numbers of commands are far below 2^52")]
     fn drained_in(&self, limits: &GateLimits, class: Class, commands: usize) -> Duration {
         let excess = (self.in_flight + commands).saturating_sub(part_of(self.room, class.part())).max(1);
@@ -633,7 +636,7 @@ fn shed(reason: &'static str, is_actors_own: bool, retry_after: Duration) -> She
     Shed { reason, is_actors_own, retry_after: retry_after.clamp(RETRY_MIN, RETRY_MAX) }
 }
 
-/// Room that is given back when this is dropped, whatever happens to the call.
+/// The room of an admitted call, given back on drop.
 #[derive(Debug)]
 #[must_use = "the room is given back when this is dropped"]
 pub struct Admitted {
@@ -642,23 +645,23 @@ pub struct Admitted {
     commands: usize,
     bytes: usize,
     began: Duration,
-    /// How long it takes tells how long light callers wait.
+    /// Its latency counts as that of a light caller.
     is_light: bool,
     is_done: bool,
 }
 
 impl Admitted {
-    /// The work is done, with whatever outcome. From this the gate learns how quick the node is; a call that is merely
-    /// dropped, because its caller went away, tells nothing about that.
+    /// Marks the work as done, with any outcome. The gate measures the node's speed by such calls, and not by calls
+    /// that are dropped because their caller disconnected.
     pub fn done(mut self) {
         self.is_done = true;
     }
 
-    /// It only waits from now on. How quick the node is cannot be told from it: whoever waits has an answer late, and
-    /// whoever begins to wait would seem to have had one at once.
+    /// Turns the call into one that only waits. Its latency does not count: the wait would make the node look slow, and
+    /// the short time before it would make the node look fast.
     ///
     /// # Errors
-    /// As [`Gate::park`].
+    /// The same as for [`Gate::park`].
     pub fn parked(mut self, actor: &str, parking: Parking) -> Result<Parked, Shed> {
         let gate = self.gate.clone();
         self.is_light = false;
@@ -677,7 +680,7 @@ impl Drop for Admitted {
     }
 }
 
-/// A place that is given back when this is dropped.
+/// The place of a waiting call or stream, given back on drop.
 #[derive(Debug)]
 #[must_use = "the place is given back when this is dropped"]
 pub struct Parked {

@@ -1,6 +1,7 @@
-//! A development node believes its callers, so a browser on its machine must not speak to it for a web site. A site whose
-//! name was bound to this machine's address (DNS rebinding) is known by the host that the request names, any other site by
-//! the origin that the browser adds. A node with tokens needs neither: no browser adds a token by itself.
+//! A development node trusts its callers, so a browser on its machine must not send it requests of web sites. The Host
+//! header reveals a site whose name resolves to this machine's address (DNS rebinding); the Origin header, which the
+//! browser adds, reveals any other site. A node with API keys needs neither check: no browser adds an API key by
+//! itself.
 
 use crate::edge::answer::Failure;
 use api::Problem;
@@ -16,11 +17,11 @@ pub(crate) fn host_of(authority: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Whether a request is for this machine and comes from no web site elsewhere. `own`: the hosts by which the node is
-/// configured to be reached.
+/// Checks that a request names this machine as its host and does not come from another web site. `own`: the hosts in
+/// this node's configured addresses.
 ///
 /// # Errors
-/// `invalid`, by the name of the header.
+/// `invalid`, with the name of the header as the field.
 pub(crate) fn check(uri: &Uri, headers: &HeaderMap, own: &[String]) -> Result<(), Failure> {
     let is_own = |host: &str| {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -31,10 +32,10 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap, own: &[String]) -> Result<()
     };
     let refused = |field: &str| {
         let why = "must be localhost, a loopback address or an address that this node was configured with: \
-                   a development node believes its callers, and no web site may speak for them";
+                   a development node does not authenticate callers, so it rejects requests of web sites";
         Err(Problem::invalid(field, why).into())
     };
-    // In HTTP/2 the authority stands for it.
+    // HTTP/2 sends the authority instead of the Host header.
     let named = uri.authority().map(|authority| Some(authority.as_str()));
     let named = named.into_iter().chain(headers.get_all(header::HOST).iter().map(|host| host.to_str().ok()));
     if named.into_iter().any(|host| !host.is_some_and(|host| is_own(host_of(host)))) {
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_answered() {
+    fn only_hosts_of_this_machine_are_accepted() {
         let fine = [
             "localhost",
             "localhost:7400",

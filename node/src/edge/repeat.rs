@@ -1,15 +1,15 @@
-//! How long ago a request was first sent that nobody answered: what decides whether its answer may be forgotten.
+//! The age of a repeated request, which decides whether the cluster may have forgotten its first outcome.
 
 use lease::Attempt;
 use lease::numbers::Span;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// A request that was sent before and not answered. Counted on a clock that goes on while the machine is suspended: the
-/// cluster's memory of requests does not wait for this node.
+/// A request that was sent before and not answered. Its age is measured with a clock that also runs while the machine
+/// is suspended, because the cluster forgets requests meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeat {
-    /// By the time of `seen`.
+    /// Age at the time `seen`.
     age: Duration,
     seen: Duration,
 }
@@ -20,7 +20,7 @@ impl Repeat {
         Self { age, seen: since_boot() }
     }
 
-    /// What a repeat is that is made now.
+    /// The kind of attempt, if it is made now.
     #[must_use]
     pub fn attempt(self) -> Attempt {
         let age = self.age.saturating_add(since_boot().saturating_sub(self.seen));
@@ -46,7 +46,7 @@ mod tests {
     use lease::bounds::{REPEAT_WITHIN, REQUEST_MEMORY};
 
     #[test]
-    fn the_age_of_a_repeat_goes_on_while_it_is_here() {
+    fn the_age_of_a_repeat_grows_while_the_node_holds_it() {
         assert_eq!(Repeat::after(Duration::ZERO).attempt(), Attempt::Repeat);
         assert_eq!(Repeat::after(Duration::from_millis(REPEAT_WITHIN.0)).attempt(), Attempt::LateRepeat);
         assert_eq!(Repeat::after(Duration::MAX).attempt(), Attempt::LateRepeat);
@@ -56,9 +56,9 @@ mod tests {
         assert_eq!(waited(Duration::from_secs(10)).attempt(), Attempt::LateRepeat);
     }
 
-    /// A repeat that counts as early must be in the log before the answer to its first attempt is forgotten.
+    /// An early repeat must be in the log before the answer to its first attempt is forgotten.
     #[test]
-    fn a_repeat_waits_on_nodes_for_less_than_the_memory_is_longer() {
+    fn an_early_repeat_reaches_the_log_before_its_request_is_forgotten() {
         let memory = Duration::from_millis(REQUEST_MEMORY.0).mul_f64(0.99);
         let on_nodes = REPEAT_TAKEN_WITHIN + CONNECT_LIMIT + TAKEN_WITHIN + FORWARDED_WITHIN;
         let late = Duration::from_millis(REPEAT_WITHIN.0) + on_nodes;

@@ -1,6 +1,6 @@
-//! The REST surface, under `/v1`: each call once, with its document beside it.
+//! The REST API under `/v1`: each call once, with its OpenAPI description next to it.
 
-#![allow(unused_qualifications, reason = "what utoipa writes for parameters qualifies them")]
+#![allow(unused_qualifications, reason = "utoipa generates qualified names for parameters")]
 
 pub mod claims;
 pub mod cluster;
@@ -28,23 +28,23 @@ pub(crate) fn router(edge: Edge) -> Router {
         .merge(Router::from(batches()))
         .merge(Router::from(streamed()))
         .merge(node::router(&document()))
-        .fallback(|| async { Failure::from(Problem::new(Code::NotFound).with_detail("there is no such path")) })
+        .fallback(|| async { Failure::from(Problem::new(Code::NotFound).with_detail("no such path: see /docs")) })
         .method_not_allowed_fallback(|| async { Failure::from(Code::MethodNotAllowed) })
         .with_state(edge)
 }
 
-/// The document that describes them.
+/// The OpenAPI document of every path.
 #[must_use]
 pub fn document() -> OpenApi {
     document::complete(OpenApiRouter::new().merge(single()).merge(batches()).merge(streamed()).into_openapi())
 }
 
-/// What may be larger than other bodies.
+/// Calls whose bodies may be larger than those of other calls.
 pub(crate) fn batches() -> OpenApiRouter<Edge> {
     OpenApiRouter::new().routes(routes!(items::create_many)).routes(routes!(claims::claim_many))
 }
 
-/// What is not read whole.
+/// Calls whose bodies are read as a stream.
 pub(crate) fn streamed() -> OpenApiRouter<Edge> {
     OpenApiRouter::new().routes(routes!(cluster::restore))
 }

@@ -1,7 +1,7 @@
-//! The listening side of HTTP: connections are accepted, bounded, answered, and ended.
+//! The HTTP server: accepts, limits, serves and closes connections.
 //!
-//! Every connection is a task of the server, every HTTP/2 stream one of its tracked tasks, and
-//! [`shutdown`](EdgeServer::shutdown) waits for all of them. What a request means is for [`Answers`] alone.
+//! Every connection is a task of the server, and every HTTP/2 stream is a tracked task.
+//! [`shutdown`](EdgeServer::shutdown) waits for all of them. Only [`Answers`] interprets requests.
 
 mod connection;
 mod pulse;
@@ -28,17 +28,17 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::Service as _;
 
-/// When the machine gives out no more sockets, until the next try.
+/// Pause before the next accept when the machine has no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// What was told to stop and cut off is given this long to be dropped.
+/// Time for tasks that were cut off to be dropped.
 const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
-/// A caller whose machine is gone without a word: noticed within about 75 s.
+/// A caller whose machine disappears without closing the connection is noticed within about 75 s.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(45);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const KEEPALIVE_TRIES: u32 = 3;
 
-/// For one connection too many. It is sent at most once and never waited for.
+/// The response for a connection above the limit. It is sent at most once, without waiting.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     content-type: application/problem+json\r\n\
     retry-after: 1\r\n\
@@ -47,26 +47,27 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     {\"type\":\"/docs#overloaded\",\"title\":\"Too many connections\",\"status\":503,\"code\":\"overloaded\",\
     \"may_retry\":true,\"took_effect\":\"no\",\"retry_after_ms\":1000}";
 
-/// What one server takes.
+/// Limits of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections at a time, handshakes included. For one more the oldest that has shown no credential is closed; if all
-    /// have shown one, the new one is sent away at once. Default 20,000.
+    /// Open connections, including handshakes. A new connection above the limit closes the oldest one that has shown no
+    /// credential; if all have shown one, the new connection is rejected at once. Default 20,000.
     pub connections_max: usize,
-    /// Of one IPv4 address or one IPv6 network of 64 bits, likewise. Default half of all: callers may share a proxy.
+    /// The same limit for one IPv4 address or one IPv6 /64 network. Default half of `connections_max`, because callers
+    /// may share a proxy.
     pub address_connections_max: usize,
-    /// For the TLS handshake. Default 10 s.
+    /// Time for the TLS handshake. Default 10 s.
     pub handshake_within: Duration,
-    /// From the connection to its first request, and from the first byte of a request's head to its last. Default 10 s.
+    /// Time from the connection to its first request, and from the first to the last byte of a request head. Default 10
+    /// s.
     pub head_within: Duration,
-    /// A connection that asks nothing for so long is closed. Default 75 s.
+    /// A connection without requests for this long is closed. Default 75 s.
     pub idle_within: Duration,
-    /// A caller who reads nothing of its answer for so long is cut off. Default 30 s.
+    /// A caller that reads nothing of its response for this long is disconnected. Default 30 s.
     pub taken_within: Duration,
-    /// Bytes of a request's head. It is also the most that a connection of HTTP/1 buffers. Default 32 KiB, at least
-    /// 8 KiB.
+    /// Bytes of a request head, and the most that an HTTP/1 connection buffers. Default 32 KiB, at least 8 KiB.
     pub head_bytes_max: u32,
-    /// Requests at a time on one connection of HTTP/2. Default 128.
+    /// Concurrent requests on one HTTP/2 connection. Default 128.
     pub streams_max: u32,
 }
 
@@ -85,7 +86,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// Who is at the other end: in the extensions of every request, beside axum's `ConnectInfo<SocketAddr>`.
+/// The other end of the connection, in the extensions of every request next to axum's `ConnectInfo<SocketAddr>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub address: SocketAddr,
@@ -93,15 +94,14 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether it is a program on this machine.
+    /// Whether the caller is on this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.address.ip().to_canonical().is_loopback()
     }
 }
 
-/// Whether the server is about to stop: in the extensions of every request. Whoever answers with a stream, or waits on
-/// behalf of a caller, ends when it begins.
+/// Signals that the server is stopping, in the extensions of every request. Streams and calls that wait must then end.
 #[derive(Clone, Debug)]
 pub struct Stopping(CancellationToken);
 
@@ -115,18 +115,18 @@ impl Stopping {
         self.0.cancelled().await;
     }
 
-    /// As [`begun`](Self::begun), for a future that outlives this.
+    /// Like [`begun`](Self::begun), for a future that outlives `self`.
     pub async fn begun_owned(self) {
         self.0.cancelled_owned().await;
     }
 }
 
-/// What answers the requests of every connection.
+/// Answers the requests of all connections.
 pub trait Answers: Send + Sync + 'static {
     fn answer(&self, request: Request) -> Answering;
 }
 
-/// An answer on its way.
+/// A response that is being made.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 impl Answers for Router {
@@ -137,7 +137,7 @@ impl Answers for Router {
     }
 }
 
-/// A server of HTTP/1.1 and HTTP/2. Dropped, it cuts everyone off; [`shutdown`](Self::shutdown) lets them finish.
+/// A server for HTTP/1.1 and HTTP/2. Dropping it cuts all connections; [`shutdown`](Self::shutdown) lets them finish.
 #[derive(Debug)]
 pub struct EdgeServer {
     address: SocketAddr,
@@ -181,13 +181,13 @@ impl EdgeServer {
         self.address
     }
 
-    /// Whether it accepts no more connections. Before a shutdown only a panic ends it.
+    /// Whether it has stopped accepting connections. Before a shutdown only a panic causes that.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.accepting.is_finished()
     }
 
-    /// Open now.
+    /// Number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.places.taken()
@@ -198,21 +198,21 @@ impl EdgeServer {
         self.stopping.clone()
     }
 
-    /// Accepts no more, tells those who stream or wait, lets what was asked be answered, and closes. Whoever is not
-    /// done after `within` is cut off. It returns when nothing of the server runs any more.
+    /// Stops accepting, signals streams and waiting calls, lets running requests finish, and closes the connections.
+    /// Connections that are still open after `within` are cut. Returns when no task of the server runs any more.
     pub async fn shutdown(mut self, within: Duration) {
         self.stopping.0.cancel();
         let mut ended = timeout(within, &mut self.accepting).await;
         if ended.is_err() {
-            tracing::warn!("{} connections did not end within {within:?} and were cut off", self.connections());
+            tracing::warn!("cut {} connections that did not end within {within:?}", self.connections());
             drop(self.cut_off);
             ended = timeout(CUT_OFF_WITHIN, &mut self.accepting).await;
         }
         match ended {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!("the listener for callers has ended badly: {error}"),
+            Ok(Err(error)) => tracing::error!("the listener for callers failed: {error}"),
             Err(_) => {
-                tracing::error!("a handler blocks its thread: it is left behind");
+                tracing::error!("a handler blocks its thread: stopping without it");
                 self.accepting.abort();
             }
         }
@@ -248,7 +248,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
             Ok(accepted) => accepted,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                failed.say(|times| tracing::warn!(times, "no connection can be accepted: {error}"));
+                failed.say(|times| tracing::warn!(times, "cannot accept connections: {error}"));
                 tokio::select! {
                     () = sleep(ACCEPT_PAUSE) => continue,
                     () = server.stopping.begun() => break,
@@ -257,7 +257,9 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
             }
         };
         let Some(place) = places.take(address.ip()).await else {
-            refused.say(|times| tracing::warn!(times, "{address} was turned away: too many connections are open"));
+            refused.say(|times| {
+                tracing::warn!(times, "rejected a connection from {address}: too many connections are open")
+            });
             server.metrics.shed("connections");
             turn_away(&stream, server.tls.is_some());
             continue;
@@ -275,7 +277,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
     server.tasks.ended().await;
 }
 
-/// A connection that was lost before it was accepted says nothing about the next one.
+/// Whether only this connection failed, because it was lost before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
@@ -283,19 +285,19 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 fn tell(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!("a connection has ended badly: {error}");
+        tracing::error!("a connection task failed: {error}");
     }
 }
 
-/// On a port for TLS there is no way to say it that a caller would understand.
+/// Sends [`FULL`]. On a TLS port a caller could not read it.
 fn turn_away(stream: &TcpStream, is_tls: bool) {
     if !is_tls {
-        // Best effort: who sent a request before this is read may only see the connection closed.
+        // Best effort: a caller that is still sending may only see the connection closed.
         let _ = SockRef::from(stream).send(FULL);
     }
 }
 
-/// What is sent goes at once, and a caller whose machine is gone is noticed.
+/// Sets socket options: send without delay, and notice a caller whose machine disappeared.
 fn tune(stream: &TcpStream, taken_within: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -315,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_for_one_connection_too_many_has_the_length_it_says() {
+    fn the_response_for_excess_connections_has_the_right_content_length() {
         let text = str::from_utf8(FULL).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());

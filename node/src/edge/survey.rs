@@ -1,6 +1,6 @@
-//! Views that may have much to look at: lists, walks, pages of the archive. They are made in parts, and the state is free
-//! for others between two of them. They run apart from the threads that serve calls, a few at a time, so that renewals are
-//! answered however many views are asked for.
+//! Reads that may examine many items: lists, walks, pages of the archive. They run in parts, and the state is unlocked
+//! between two parts. They run outside the threads that serve calls, a few at a time, so that renewals are answered
+//! however many such reads there are.
 
 use super::answer::{Age, Failure, Viewed};
 use super::call::{CALL_WITHIN, Call, Consistency, failed_disk, unread};
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// What a view weighs that may examine thousands of items, in ordinary calls.
+/// Weight of a read that may examine thousands of items, in ordinary calls.
 pub(super) const HEAVY: u32 = 40;
 
-/// How many of them run at a time: half of the cores serve calls meanwhile.
+/// Limits how many of these reads run at a time: half of the cores stay free to serve calls.
 #[derive(Clone, Debug)]
 pub struct Surveys(Arc<Semaphore>);
 
@@ -36,7 +36,7 @@ impl Default for Surveys {
 impl Surveys {
     async fn turn(&self, by: Instant) -> Result<OwnedSemaphorePermit, Failure> {
         let too_busy = |_| {
-            let why = "this node has too many lists to make: ask for less at a time, or ask another node";
+            let why = "this node is busy with other lists: ask for fewer entries, or ask another node";
             Failure::from(Problem::new(Code::Unavailable).with_detail(why))
         };
         let turn = tokio::time::timeout_at(by.into(), self.0.clone().acquire_owned()).await.map_err(too_busy)?;
@@ -52,7 +52,7 @@ pub(super) struct ReadingMeter {
 }
 
 impl ReadingMeter {
-    /// Waiting for a lock or a disk is not charged.
+    /// Runs `read` and charges its CPU time. Waiting for a lock or a disk is not charged.
     pub(super) fn measure<R>(&self, read: impl FnOnce() -> R) -> R {
         let before = core_time();
         let done = read();
@@ -61,7 +61,7 @@ impl ReadingMeter {
     }
 }
 
-/// That this thread has used.
+/// CPU time that this thread has used.
 fn core_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
@@ -71,25 +71,25 @@ impl Call {
         ReadingMeter { gate: self.edge.gate.clone(), actor: self.actor().clone() }
     }
 
-    /// Waits for a thread to read on, if the caller may read at all.
+    /// Waits for a free thread, if the caller may read at all.
     async fn reading_turn(&self, by: Instant) -> Result<OwnedSemaphorePermit, Failure> {
         self.check_reading()?;
         let turn = self.edge.surveys.turn(by).await?;
-        // What was read meanwhile counts: otherwise many that wait at a time would all be let in.
+        // Checked again after the wait: otherwise all callers that waited at the same time would be admitted.
         self.check_reading()?;
         Ok(turn)
     }
 
-    /// Reads from disk what may be much, apart from the threads that serve calls, and in its turn.
+    /// Reads possibly much from disk, in its turn and outside the threads that serve calls.
     ///
     /// # Errors
-    /// When there is no room or no turn for it, or what `read` says.
+    /// When there is no room or no free thread for it, or when `read` fails.
     pub(super) async fn read_apart<R: Send + 'static>(
         &self,
         weight: u32,
         read: impl FnOnce(&TokioNode) -> Result<R, Failure> + Send + 'static,
     ) -> Result<R, Failure> {
-        // How long it takes tells nothing of how quick other calls are.
+        // Its duration says nothing about the speed of other calls.
         let _admitted = self.admit(Class::Bulk, weight)?;
         let turn = self.reading_turn(Instant::now() + CALL_WITHIN).await?;
         let (node, meter) = (self.edge.node.clone(), self.reading_meter());
@@ -100,11 +100,12 @@ impl Call {
         reading.await.map_err(|_| Failure::from(Code::Internal))?
     }
 
-    /// Looks at the state part by part, until `look` breaks off with what it has found. A linearizable view begins with
-    /// everything that was committed when it was asked for.
+    /// Reads the state part by part, until `look` breaks with its result. A linearizable read includes everything that
+    /// was committed before the call.
     ///
     /// # Errors
-    /// When no leader could be asked in time, the time is over before everything was looked at, or what `look` says.
+    /// When no leader confirmed the read in time, when the time is over before the end, or when `look` returns a
+    /// refusal.
     pub async fn survey<R: Send + 'static>(
         &self,
         consistency: Consistency,
@@ -113,14 +114,14 @@ impl Call {
     ) -> Result<Viewed<R>, Failure> {
         let admitted = self.admit(Class::Bulk, weight)?;
         let by = Instant::now() + CALL_WITHIN;
-        // Before its turn: without a quorum it would keep local views from theirs.
+        // Before its turn: without a quorum it would keep local reads waiting for theirs.
         if consistency == Consistency::Linearizable {
             self.edge.node.in_step(CALL_WITHIN).await.map_err(unread)?;
         }
         let turn = self.reading_turn(by).await?;
         let meter = self.reading_meter();
         let (node, wall) = (self.edge.node.clone(), (self.edge.wall)());
-        // A caller that leaves ends it.
+        // Ends the read when the caller disconnects.
         let left = CancellationToken::new();
         let _leaving = left.clone().drop_guard();
         let surveying = tokio::task::spawn_blocking(move || {
@@ -134,13 +135,13 @@ impl Call {
                     })
                 });
                 let (looked, seen) = looked.map_err(failed_disk)?;
-                // What was seen first is the oldest.
+                // The first part is the oldest.
                 let seen = *first.get_or_insert(seen);
                 match looked {
                     Ok(ControlFlow::Break(found)) => return Ok(Ok((found, seen))),
                     Err(refusal) => return Ok(Err(refusal)),
                     Ok(ControlFlow::Continue(())) if left.is_cancelled() || Instant::now() > by => {
-                        let why = "there was not enough time to look at everything: ask for less";
+                        let why = "the time limit ended before everything was examined: narrow the query";
                         return Err(Failure::from(Problem::new(Code::Unavailable).with_detail(why)));
                     }
                     Ok(ControlFlow::Continue(())) => {}

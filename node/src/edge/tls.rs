@@ -1,6 +1,5 @@
-//! TLS towards callers: the node shows a certificate, the caller shows none.
-//!
-//! TLS 1.2 and 1.3 on ring. Who the caller is, is not a matter of certificates here.
+//! TLS towards callers, 1.2 and 1.3 with ring. The node shows a certificate. The caller shows none: it authenticates
+//! with an API key.
 
 use crate::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
 use std::path::{Path, PathBuf};
@@ -11,10 +10,10 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
-/// Where certificate and key are, in PEM.
+/// The PEM files of certificate and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeFiles {
-    /// This node's, and what stands between it and an authority that callers know.
+    /// This node's certificate, followed by the intermediate certificates up to an authority that callers trust.
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
@@ -25,16 +24,17 @@ pub struct EdgeTls(Kept<EdgeFiles>);
 
 impl EdgeTls {
     /// # Errors
-    /// When a file cannot be read, or they do not fit together.
+    /// When a file cannot be read, or the key does not match the certificate.
     pub fn from_files(files: EdgeFiles) -> Result<Self, TlsError> {
         Kept::new(files).map(Self)
     }
 
-    /// Reads the files again, and says whether they had changed. The next handshake uses the new content; connections
-    /// that stand go on.
+    /// Reads the files again and returns whether they had changed. The next handshake uses the new content; open
+    /// connections continue.
     ///
     /// # Errors
-    /// When they cannot be used, as when only one of them has been replaced yet. What was in use stays so.
+    /// When the files cannot be used, for example because only one of them has been replaced yet. The old content stays
+    /// in use.
     pub fn reload(&self) -> Result<bool, TlsError> {
         self.0.reload()
     }
@@ -53,7 +53,7 @@ impl PemFiles for EdgeFiles {
 
     fn build(&self, contents: &[Vec<u8>]) -> Result<ServerConfig, TlsError> {
         let [certificate, key] = contents else {
-            return Err(TlsError::new("two files are expected"));
+            return Err(TlsError::new("expected two files: a certificate and a key"));
         };
         let chain = certificates(certificate, &self.certificate)?;
         let key = private_key(key, &self.key)?;
@@ -63,7 +63,7 @@ impl PemFiles for EdgeFiles {
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map_err(|error| TlsError::of(&self.certificate, &error))?;
-        // Sessions are never resumed: a store of them would be a bound to set, and would serve few of many callers.
+        // Sessions are never resumed: a session store would need a limit, and would help few of many callers.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

@@ -1,7 +1,7 @@
-//! Room for answers that were made and not yet sent. A caller decides how fast it takes its answers, so what waits for it is
-//! bounded: of one connection, of one actor, and of all together.
+//! Room for responses that are ready and not sent yet. A caller decides how fast it reads its responses, so the unsent
+//! bytes are limited per connection, per actor and in total.
 //!
-//! Who asks while there is no room waits for some, and is sent away when none comes free in time: before any work is done.
+//! A request without room waits for some, and is rejected before any work is done if none becomes free in time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,17 +12,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// A caller that reads frees room within milliseconds.
+/// How long to wait for room. A caller that reads frees room within milliseconds.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// Bytes of answers that wait to be sent.
+/// Limits for the bytes of unsent responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsentLimits {
-    /// Of all connections. Default 256 MiB.
+    /// For all connections together. Default 256 MiB.
     pub all_max: usize,
-    /// Of one actor. Default 32 MiB.
+    /// For one actor. Default 32 MiB.
     pub actor_max: usize,
-    /// Of one connection. Default 8 MiB.
+    /// For one connection. Default 8 MiB.
     pub connection_max: usize,
 }
 
@@ -33,7 +33,7 @@ impl Default for UnsentLimits {
     }
 }
 
-/// Clones are the same room.
+/// The room for unsent responses. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Unsent(Arc<Inner>);
 
@@ -46,14 +46,14 @@ struct Inner {
 #[derive(Default)]
 struct Used {
     all: usize,
-    /// Only those who have any: no more entries than answers.
+    /// Only actors with unsent bytes: no more entries than responses.
     by_actor: BTreeMap<Arc<str>, usize>,
 }
 
-/// What one connection has not sent.
+/// The unsent bytes of one connection.
 pub(crate) type OfOneConnection = Arc<AtomicUsize>;
 
-/// Whose room is full.
+/// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     All,
@@ -76,7 +76,7 @@ impl Unsent {
         self.0.lock().all
     }
 
-    /// Room for the answer to a view, which is expected to have so many bytes.
+    /// Takes room for the response to a read, which is expected to have this many bytes.
     pub(crate) async fn view(
         &self,
         actor: &str,
@@ -86,7 +86,8 @@ impl Unsent {
         self.room(|| self.0.take(actor, connection, expected)).await
     }
 
-    /// For a command: only its own connection can keep it waiting, since its answer is short and others may depend on it.
+    /// Takes room for the response to a command. Only its own connection can make it wait, because the response is
+    /// short and other callers may depend on the command.
     pub(crate) async fn command(&self, actor: &str, connection: Option<&OfOneConnection>) -> Result<Owed, Full> {
         self.room(|| {
             self.0.check_connection(connection, 0)?;
@@ -99,7 +100,7 @@ impl Unsent {
         let by = Instant::now() + WAIT;
         loop {
             let mut freed = pin!(self.0.freed.notified());
-            // From here on nothing that comes free is missed.
+            // From here on no notification is missed.
             freed.as_mut().enable();
             match take() {
                 Ok(taken) => return Ok(Owed(Arc::new(Held { room: self.0.clone(), taken: Mutex::new(taken) }))),
@@ -139,7 +140,7 @@ impl Inner {
     }
 }
 
-/// One answer is always taken where there is none, however long it is.
+/// Whether the limit is reached. An empty room accepts one response of any length.
 fn is_over(used: usize, bytes: usize, max: usize) -> bool {
     used >= max || (used > 0 && used + bytes > max)
 }
@@ -167,7 +168,7 @@ impl Taken {
     }
 }
 
-/// What one answer takes, until the last clone is dropped: each piece of the answer that is not sent has one.
+/// The room of one response, until the last clone is dropped. Each unsent piece of the response has a clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Owed(Arc<Held>);
 
@@ -183,7 +184,7 @@ impl fmt::Debug for Held {
 }
 
 impl Owed {
-    /// The answer is there, and has so many bytes.
+    /// Sets the real length of the response.
     pub(crate) fn is(&self, bytes: usize) {
         self.0.resize(bytes);
     }
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_takes_no_answers_waits_in_vain_and_others_do_not() {
+    async fn a_caller_that_reads_nothing_gets_no_room_and_others_do() {
         let room = room();
         let connection = OfOneConnection::default();
         let first = room.view("ada", Some(&connection), 20).await.unwrap();
@@ -230,11 +231,11 @@ mod tests {
         room.command("cy", None).await.unwrap();
         drop((first, other, bobs));
         assert_eq!((room.bytes(), connection.load(Ordering::Relaxed)), (0, 0));
-        assert!(room.0.lock().by_actor.is_empty(), "who has nothing there is forgotten");
+        assert!(room.0.lock().by_actor.is_empty(), "an actor without unsent bytes is forgotten");
     }
 
     #[tokio::test]
-    async fn who_waits_goes_on_when_an_answer_is_taken_or_shorter_than_expected() {
+    async fn a_waiting_request_gets_room_when_a_response_is_shorter_than_expected() {
         let room = room();
         let long = room.view("ada", None, 50).await.unwrap();
         let waits = tokio::spawn({
@@ -246,13 +247,13 @@ mod tests {
         assert_eq!(waits.await.unwrap(), Ok(()));
         let piece = long.clone();
         drop(long);
-        assert_eq!(room.bytes(), 10, "a piece of it is not sent");
+        assert_eq!(room.bytes(), 10, "one piece is not sent yet");
         drop(piece);
         assert_eq!(room.bytes(), 0);
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_longer_than_all_room_is_taken_when_there_is_no_other() {
+    async fn an_empty_room_accepts_a_response_longer_than_its_limit() {
         let room = room();
         let long = room.view("ada", None, 1_000).await.unwrap();
         assert_eq!(room.view("bob", None, 1).await.unwrap_err(), Full::All);

@@ -1,5 +1,5 @@
-//! Events as a stream, from any position on: read from disk until the stream is up to date, then as they are applied.
-//! A stream holds no more than one page, however slow its reader is.
+//! Event streams from any position: events are read from disk until the stream is up to date, then sent as they are
+//! applied. A stream keeps at most one page in memory, however slow its reader is.
 
 use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
@@ -27,14 +27,14 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Often enough to keep what stands between alive, and to tell the reader how far it is.
+/// Often enough to keep connections through proxies open and to tell the reader its position.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A reader that takes nothing for so long, and then reads on, is told so and ended. Less than the time after which a
-/// connection on which nothing is taken is closed: then nobody would be there to be told.
+/// The stream of a reader that reads nothing for this long ends with `slow_reader`. Shorter than the time after which
+/// the server closes a connection whose caller reads nothing: then the reader could not get the reason.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// Events read from disk at once.
+/// Events that are read from disk at once.
 const PAGE: usize = 256;
-/// When to ask again for room to read, unless it is said.
+/// Default pause before asking again for room to read.
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// Which events a reader wants.
@@ -42,12 +42,12 @@ const AGAIN: Duration = Duration::from_millis(250);
 pub struct Wanted {
     pub queue: Option<QueueName>,
     pub item: Option<ItemId>,
-    /// Whose command it was, or whom it names, as far as the reader may see that.
+    /// The actor that caused the event or that it names, as far as the reader may see that.
     pub actor: Option<ActorId>,
 }
 
 impl Wanted {
-    /// What it is woken by: no more than can be told without looking at each event.
+    /// The events to subscribe to, as narrow as possible without a look at each event.
     fn interest(&self, space: SpaceName) -> Interest {
         match (&self.item, &self.queue) {
             (Some(item), _) => Interest::Item(space, item.clone()),
@@ -75,32 +75,32 @@ fn names(event: &Event, actor: &ActorId) -> bool {
         })
 }
 
-/// The number of the last event of the caller's space, after all that was acknowledged before.
+/// The number of the last event of the caller's space, including everything that was acknowledged before the call.
 ///
 /// # Errors
-/// When no leader could be asked in time.
+/// When no leader confirmed the read in time.
 pub async fn last_event(call: &Call) -> Result<EventNumber, Failure> {
     let seen = call.view(Default::default(), |state, _, _| Ok(state.last_event(&call.asking.space))).await?;
     Ok(seen.value)
 }
 
-/// Whether a position is one of this history.
+/// Checks that a position is in this history.
 ///
 /// # Errors
-/// When it is ahead of everything that has happened.
+/// When it is ahead of the last event.
 pub fn check_position(after: EventNumber, last: EventNumber) -> Result<(), Failure> {
     if after > last {
-        let why = format!("is ahead of the last event, {last}: it is of another cluster, or of one before a restore");
+        let why = format!("is ahead of the last event, {last}: it is from another cluster, or from before a restore");
         return Err(Problem::invalid("after", why).into());
     }
     Ok(())
 }
 
-/// What stands behind a position, as its reader may see it, and how far that goes. It is charged to the gate by what is
-/// read, and read apart from the threads that serve calls.
+/// The events after a position that the reader may see, and the position after them. The gate charges the events that
+/// are read. They are read outside the threads that serve calls.
 ///
 /// # Errors
-/// When the position is no longer kept, there is no room for it now, or the disk fails.
+/// When the position is no longer kept, there is no room to read now, or the disk fails.
 pub async fn page(
     call: &Call,
     wanted: &Wanted,
@@ -130,7 +130,7 @@ pub async fn page(
 /// Events that weigh as much as an ordinary call.
 const EVENTS_PER_CALL: usize = 64;
 
-/// Before the first event that is kept.
+/// The position before the first event that is kept.
 ///
 /// # Errors
 /// When the disk fails.
@@ -152,33 +152,34 @@ fn shown(node: &TokioNode, viewer: &Caller, wanted: &Wanted, events: &[CoreEvent
     node.store().read(see).map_err(failed_disk)
 }
 
-/// One reader.
+/// One event stream and its reader.
 struct Watch {
     call: Call,
     wanted: Wanted,
-    /// Everything up to here was sent, or is not the reader's.
+    /// Every event up to here was sent, or the reader does not get it.
     position: EventNumber,
     told: Follower,
     meter: ReadingMeter,
-    /// What was applied may stand on disk only.
+    /// Applied events may be only on disk, so read from there.
     is_behind: bool,
     heartbeat_at: Instant,
     sent_at: Instant,
     is_over: bool,
-    /// The reader does not know where it begins, and is to go on from there if it is cut off before anything happens.
+    /// The reader does not know its start position yet. It needs the position if it loses the connection before the
+    /// first event.
     is_to_be_told: bool,
     _place: Parked,
     _open: Open,
 }
 
-/// Events from a position on, for as long as the reader stays.
+/// Streams events after a position until the reader leaves.
 ///
 /// # Errors
 /// When too many streams are open.
 pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: bool) -> Result<Response, Failure> {
     let place = call.park(Parking::Stream)?;
     let open = call.edge.node.metrics().stream_opened();
-    // Before the first look at the disk: nothing falls between.
+    // Subscribes before the first read from disk, so that no event is missed.
     let told = call.edge.node.hub().follow(wanted.interest(call.asking.space.clone()));
     let now = Instant::now();
     let watch = Watch {
@@ -203,7 +204,7 @@ pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: boo
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
-        // Proxies that gather would keep events back.
+        // A proxy that buffers would delay events.
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, Body::from_stream(frames)).into_response())
@@ -221,7 +222,7 @@ async fn begun(stopping: Option<Stopping>) {
 }
 
 impl Watch {
-    /// What is sent next. None: the stream is over.
+    /// The next text to send. None: the stream is over.
     async fn next(&mut self) -> Option<String> {
         if self.is_over {
             return None;
@@ -229,13 +230,13 @@ impl Watch {
         if std::mem::take(&mut self.is_to_be_told) {
             return Some(format!("id: {}\n\n", self.position));
         }
-        // Asked for again as soon as what was sent before is on its way.
+        // This is called again as soon as the previous text is on its way.
         if self.sent_at.elapsed() > self.call.edge.patience {
-            return Some(self.end("slow_reader", "nothing was taken for too long: come back with the last id"));
+            return Some(self.end("slow_reader", "the reader read nothing for too long: reconnect with the last id"));
         }
         loop {
             if self.call.stopping.as_ref().is_some_and(Stopping::has_begun) {
-                return Some(self.end("stopping", "this node stops: go on with another one"));
+                return Some(self.end("stopping", "this node is stopping: reconnect to another node"));
             }
             if let Err(Failure(problem)) = self.call.check_reading() {
                 match self.wait_for_room(&problem).await {
@@ -245,7 +246,7 @@ impl Watch {
             }
             if self.is_behind {
                 if !self.is_still_known() {
-                    return Some(self.end("unauthenticated", "the token is no longer known"));
+                    return Some(self.end("unauthenticated", "the API key is no longer valid"));
                 }
                 let (events, last) = match page(&self.call, &self.wanted, self.position, PAGE).await {
                     Ok(page) => page,
@@ -275,11 +276,11 @@ impl Watch {
                 Err(_) => {
                     self.heartbeat_at = Instant::now() + HEARTBEAT;
                     if !self.is_still_known() {
-                        return Some(self.end("unauthenticated", "the token is no longer known"));
+                        return Some(self.end("unauthenticated", "the API key is no longer valid"));
                     }
                     let heard = self.told.has_heard_all_up_to(&self.call.asking.space);
                     self.position = self.position.max(heard.unwrap_or_default());
-                    // The id alone tells a reader whose filter lets little through how far it is.
+                    // The id tells a reader whose filter matches few events its current position.
                     return Some(format!(": heartbeat\nid: {}\n\n", self.position));
                 }
                 Ok(Err(RecvError::Closed)) => return None,
@@ -297,9 +298,9 @@ impl Watch {
         }
     }
 
-    /// Of what was applied, what follows the position without a gap.
+    /// The applied events after the position that the reader may see.
     fn take(&mut self, events: &[CoreEvent]) -> Result<Vec<Event>, Failure> {
-        // What the disk has shown already is told once more.
+        // Events that were already read from disk arrive here again.
         let fresh: Vec<CoreEvent> = events.iter().filter(|event| event.number > self.position).cloned().collect();
         self.position = fresh.last().map_or(self.position, |last| last.number);
         if fresh.is_empty() {
@@ -308,7 +309,7 @@ impl Watch {
         self.meter.measure(|| shown(&self.call.edge.node, &self.call.caller, &self.wanted, &fresh))
     }
 
-    /// There is no room to read old events now. Some(heartbeat): it is time for one.
+    /// Waits, because there is no room to read old events now. Returns a heartbeat when it is time for one.
     async fn wait_for_room(&mut self, problem: &Problem) -> Option<String> {
         let later = Instant::now() + problem.retry_after_ms.map_or(AGAIN, Duration::from_millis);
         tokio::select! {
@@ -348,11 +349,11 @@ impl Watch {
     }
 
     fn is_still_known(&self) -> bool {
-        match (&self.call.edge.authenticator, self.call.asking.token) {
-            (Authenticator::Tokens(tokens), Some(hash)) => {
-                tokens.find(hash).is_some_and(|identity| *identity == *self.call.asking.identity)
+        match (&self.call.edge.authenticator, self.call.asking.api_key) {
+            (Authenticator::ApiKeys(api_keys), Some(hash)) => {
+                api_keys.find(hash).is_some_and(|identity| *identity == *self.call.asking.identity)
             }
-            (Authenticator::Tokens(_), None) => false,
+            (Authenticator::ApiKeys(_), None) => false,
             (Authenticator::SelfReported, _) => true,
         }
     }
@@ -360,6 +361,6 @@ impl Watch {
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Watch behind {}", self.position)
+        write!(f, "Watch after {}", self.position)
     }
 }

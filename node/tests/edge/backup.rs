@@ -1,4 +1,4 @@
-//! A backup that is taken over HTTP while callers write, and the clusters that are made of it.
+//! A backup that is taken over HTTP while callers write, and clusters that are restored from it.
 
 use crate::client::until;
 use crate::contract::Contract;
@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const WRITERS: usize = 64;
 
-/// Creates and claims until it is over; says what was acknowledged, and under which tokens.
+/// Creates and claims items until `is_over`; returns the acknowledged items and their fencing tokens.
 async fn write(
     caller: Caller,
     writer: usize,
@@ -43,7 +43,7 @@ async fn write(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_it() {
+async fn a_restored_cluster_has_everything_acknowledged_before_the_backup() {
     let mut edge = Edge::start(&usual()).await;
     let (done, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let writers: Vec<_> = (0..WRITERS)
@@ -63,7 +63,7 @@ async fn what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_i
     assert_eq!(backup.headers["content-type"], "application/octet-stream");
     root.post("/v1/items", json!({"id": "after", "queue": "q"})).ok().await;
     let goal = done.load(Ordering::Relaxed) + WRITERS;
-    until("the writers go on", async || done.load(Ordering::Relaxed) >= goal).await;
+    until("the writers continue", async || done.load(Ordering::Relaxed) >= goal).await;
     is_over.store(true, Ordering::Relaxed);
     let mut old: BTreeMap<String, u64> = BTreeMap::new();
     for writer in writers {
@@ -72,7 +72,7 @@ async fn what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_i
     let highest = old.values().copied().max().unwrap();
     drop(edge);
 
-    // Twice: neither gives a token that was given before, by the old cluster or by the other one.
+    // Restored twice: neither cluster grants a token that the old cluster or the other one granted before.
     let mut given: BTreeSet<u64> = old.values().copied().collect();
     for over_http in [false, true] {
         let mut new = Edge::restored(&usual(), &backup.bytes, over_http).await;
@@ -105,7 +105,7 @@ async fn what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_i
 }
 
 impl Edge {
-    /// The first node of a cluster that is made of a backup.
+    /// The first node of a cluster that is restored from a backup.
     async fn restored(people: &[String], backup: &Bytes, over_http: bool) -> Self {
         Self::begun(people, async |world| {
             if over_http {
@@ -124,7 +124,7 @@ impl Edge {
     }
 }
 
-/// A node that waits for a backup, and somebody who is not known there.
+/// A node that waits for a backup, and a caller without an API key.
 pub(crate) async fn awaiting(world: &mut World) -> Caller {
     world.first = "--await-restore";
     world.start(1);
@@ -138,10 +138,10 @@ pub(crate) async fn awaiting(world: &mut World) -> Caller {
     nobody
 }
 
-/// To a node that waits for it, as an operator would.
+/// Sends a backup to a node that waits for it.
 async fn send_backup(world: &mut World, backup: &Bytes) {
     let nobody = awaiting(world).await;
-    let (root, ada) = (nobody.with_token("root"), nobody.with_token("ada"));
+    let (root, ada) = (nobody.with_api_key("root"), nobody.with_api_key("ada"));
     let path = "/v1/cluster/restore";
     nobody.upload(path, backup.clone()).refused("unauthenticated").await;
     ada.upload(path, backup.clone()).refused("forbidden").await;
@@ -149,7 +149,7 @@ async fn send_backup(world: &mut World, backup: &Bytes) {
     let cut_off = root.upload(path, backup.slice(..backup.len() / 2)).refused("invalid").await;
     assert!(cut_off["detail"].as_str().is_some_and(|why| why.contains("is cut off")), "{cut_off}");
     root.upload(format!("{path}?token_flor=1"), backup.clone()).refused("invalid").await;
-    // So high that soon no token would be left: refused before anything is there.
+    // So high that few tokens would be left: refused before anything is written.
     let floor = lease::bounds::TOKEN_LIMIT / 2;
     let refused = root.upload(format!("{path}?token_floor={floor}"), backup.clone()).refused("restore_refused").await;
     assert!(refused["detail"].as_str().is_some_and(|why| why.contains("--token-floor")), "{refused}");
@@ -158,7 +158,8 @@ async fn send_backup(world: &mut World, backup: &Bytes) {
     world.has_vote(1).await;
 }
 
-/// A backup of a cluster that was made of this one on a machine whose clock was ten years ahead, and its last token.
+/// A backup of a cluster that was restored from this one on a machine whose clock was ten years ahead, and its last
+/// token.
 fn ten_years_ahead(backup: &[u8]) -> (Bytes, u64) {
     const TEN_YEARS_MS: u64 = 10 * 365 * 24 * 3_600_000;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
@@ -188,13 +189,13 @@ async fn a_backup_from_the_future_is_refused_until_its_operator_accepts_the_cloc
     let floor = last_token + 1;
     let refused = [
         ("", vec![], "--accept-clock"),
-        // Nor are its tokens where a right clock would have them.
+        // Its tokens are also far ahead of a right clock.
         ("?accept_clock=true", vec!["--accept-clock"], "--token-floor"),
     ];
     for over_http in [false, true] {
         let new = Edge::begun(&usual(), async |world| {
             if over_http {
-                let root = awaiting(world).await.with_token("root");
+                let root = awaiting(world).await.with_api_key("root");
                 for (query, _, words) in &refused {
                     let path = format!("/v1/cluster/restore{query}");
                     let why = root.upload(path, backup.clone()).refused("restore_refused").await;
@@ -236,7 +237,7 @@ async fn a_backup_from_the_future_is_refused_until_its_operator_accepts_the_cloc
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_restored_over_data() {
+async fn a_restore_never_overwrites_data() {
     let edge = Edge::start(&usual()).await;
     let root = edge.caller("root");
     root.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
@@ -248,7 +249,7 @@ async fn nothing_is_restored_over_data() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_that_is_cut_off_is_found_out() {
+async fn a_truncated_backup_is_rejected() {
     let edge = Edge::start(&usual()).await;
     let root = edge.caller("root");
     root.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;

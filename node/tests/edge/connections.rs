@@ -1,8 +1,8 @@
-//! Who connects and says nothing keeps nobody out, whatever the process may open.
+//! Connections that send nothing keep nobody out, whatever the file limit of the process is.
 
 use crate::client::{until, within};
 use crate::http::{Caller, Sent};
-use crate::people::{Edge, person, token};
+use crate::people::{Edge, api_key, person};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn people() -> Vec<String> {
     vec![person("ada", "default", &["worker", "dispatcher"])]
 }
 
-/// So many connections without a word. One that was closed is opened again a second later.
+/// Opens `count` connections that send nothing. A closed connection is opened again a second later.
 async fn silent(address: String, count: usize) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let connected = Arc::new(AtomicUsize::new(0));
@@ -46,7 +46,7 @@ async fn is_answered(caller: &Caller, path: &str, body: Option<Value>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_connections_beyond_the_file_limit_keep_out_neither_callers_nor_nodes() {
+async fn silent_connections_beyond_the_file_limit_block_neither_callers_nor_nodes() {
     let mut edge = Edge::begun(&people(), async |world| {
         world.open_files = Some(OPEN_FILES);
         // So that it opens files for snapshots all the time.
@@ -61,7 +61,7 @@ async fn silent_connections_beyond_the_file_limit_keep_out_neither_callers_nor_n
     let _callers = silent(edge.world.edge_address(leader), SILENT).await;
     let _nodes = silent(edge.world.address(leader), SILENT).await;
 
-    // What it has to open anew: files for snapshots, connections of callers, connections of a node that comes back.
+    // The leader must open new files for snapshots and new connections of callers and of a restarted node.
     for nth in 0..100 {
         let item = json!({"id": format!("item-{nth}"), "queue": "q"});
         until("the item is there", async || is_answered(&ada, "/v1/items", Some(item.clone())).await).await;
@@ -82,14 +82,14 @@ async fn silent_connections_beyond_the_file_limit_keep_out_neither_callers_nor_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_who_have_shown_a_credential_keep_their_connections() {
+async fn authenticated_callers_keep_their_connections() {
     let edge = Edge::begun(&people(), async |world| {
         world.options.extend(["--connections-max", "3", "--connections-per-address", "3"].map(String::from));
         world.start(1);
         world.leader().await;
     })
     .await;
-    let ask = format!("GET /v1/items HTTP/1.1\r\nhost: tenure\r\nauthorization: Bearer {}\r\n\r\n", token("ada"));
+    let ask = format!("GET /v1/items HTTP/1.1\r\nhost: tenure\r\nauthorization: Bearer {}\r\n\r\n", api_key("ada"));
     let mut known = Vec::new();
     for _ in 0..3 {
         let mut stream = TcpStream::connect(edge.world.edge_address(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the nodes say of their own calls, and what they were seen to answer. An answer that the document does not foresee
+//! The documented calls of the nodes, and the responses that were seen. A response that the document does not list
 //! fails the test that got it.
 
 use api::{Code, TookEffect};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Beside the codes: what an answer without a problem is noted as.
+/// How a response without a problem is noted, next to the codes.
 pub(crate) const OK: &str = "ok";
 
 pub(crate) struct Contract {
@@ -25,7 +25,7 @@ struct Operation {
     refusals: BTreeSet<String>,
 }
 
-/// A node answered a call so.
+/// A response that was seen from a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Seen {
     pub(crate) operation: String,
@@ -57,17 +57,17 @@ impl Contract {
         Self { operations, seen: Mutex::default(), asked: AtomicU64::default() }
     }
 
-    /// Before anybody has read the document.
+    /// A contract without the document, which is not read yet.
     pub(crate) fn unread() -> Self {
         Self { operations: Vec::new(), seen: Mutex::default(), asked: AtomicU64::default() }
     }
 
-    /// A connection was made, and a request goes onto it.
+    /// Counts a request that is sent on a new connection.
     pub(crate) fn ask(&self) {
         self.asked.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many have.
+    /// Number of requests sent.
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
     }
@@ -80,7 +80,7 @@ impl Contract {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Holds an answer against the document, and notes it.
+    /// Checks a response against the document and notes it.
     pub(crate) fn check(
         &self,
         node: NodeId,
@@ -109,7 +109,7 @@ impl Contract {
                 self.note(name, code.name(), node);
             }
         }
-        // Entries of a batch are refused one by one.
+        // Each entry of a batch may be refused.
         for entry in ["claims", "releases", "items"].iter().flat_map(|list| body[list].as_array().into_iter().flatten())
         {
             if entry["outcome"] == "refused" {
@@ -129,12 +129,12 @@ impl Contract {
             own.len() == given.len() && own.iter().zip(given).all(|(own, given)| own.starts_with('{') || *own == given)
         };
         let found = self.operations.iter().filter(|operation| operation.method == method && fits(&operation.path));
-        // `/v1/items/batch` is no item.
+        // `/v1/items/batch` is not an item.
         found.min_by_key(|operation| operation.path.matches('{').count())
     }
 }
 
-/// A problem says of its code what the closed list says.
+/// Checks that a problem matches the closed list of codes.
 fn check_problem(problem: &Value) -> Code {
     let name = problem["code"].as_str().unwrap_or_else(|| panic!("no code: {problem}"));
     let code = Code::ALL.iter().copied().find(|code| code.name() == name).unwrap_or_else(|| panic!("{problem}"));

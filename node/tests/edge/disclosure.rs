@@ -1,8 +1,8 @@
-//! Who holds what stays with those who may see it: no byte of a canary's name reaches anybody else.
+//! Only callers that may see holders learn them: no byte of a canary's name reaches anybody else.
 //!
-//! Seen to fail with each of these put back: a conflict that names the holder in a `fleet` queue, a list that does, events
-//! that say whose command it was, activities with their author, and events that are streamed as they are applied without
-//! being cut.
+//! This test failed when each of these leaks was put back: a conflict or a list that names the holder in a `fleet`
+//! queue, events that name the actor of a command, activities with their author, and live events that are streamed
+//! without redaction.
 
 use crate::client::until;
 use crate::http::Caller;
@@ -12,7 +12,7 @@ use serde_json::json;
 const CANARY: &str = "canary";
 const QUEUES: [&str; 2] = ["fleet", "cross_org"];
 
-/// All that a viewer is told of an item and of what is around it, also when it asks for what it does not get.
+/// Everything that a viewer receives about an item and its surroundings, including refusals.
 async fn walk(viewer: &Caller, queue: &str) -> String {
     let id = format!("{queue}-item");
     let mut told = String::new();
@@ -52,7 +52,7 @@ async fn walk(viewer: &Caller, queue: &str) -> String {
         asks.push(viewer.post(format!("/v1/items/{id}/{verb}"), body));
     }
     asks.push(viewer.post(format!("/v1/items/{id}/renew"), json!({"token": 1})));
-    // In line, then out of time there, then behind too many.
+    // In the wait line, then timed out there, then with too long a line.
     let wait = |more: serde_json::Value| {
         let mut claim = json!({"on_conflict": "wait", "poll_ms": 1});
         claim.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -76,19 +76,19 @@ async fn walk(viewer: &Caller, queue: &str) -> String {
     told
 }
 
-/// Its own: a canary in what it asks for would come back to it.
+/// The viewer's own name: a canary in a request would appear in its response.
 fn viewer_name(viewer: &Caller) -> String {
-    let (_, token) = viewer.headers.iter().find(|(name, _)| *name == "authorization").unwrap();
-    token.rsplit_once('-').unwrap().1.to_owned()
+    let (_, api_key) = viewer.headers.iter().find(|(name, _)| *name == "authorization").unwrap();
+    api_key.rsplit_once('-').unwrap().1.to_owned()
 }
 
-/// Joins the line, or stays there: a place lives by being asked for.
+/// Joins the line, or keeps the place there, which expires unless it is polled.
 async fn waits(waiter: &Caller, queue: &str) {
     let wait = json!({"on_conflict": "wait", "poll_ms": 1});
     waiter.post(format!("/v1/items/{queue}-item/claim"), wait).ok().await;
 }
 
-/// Each thing that can happen to one who holds an item, so that there is an event of it.
+/// Everything that can happen to a holder, so that there is an event of each kind.
 async fn story(root: &Caller, holder: &Caller, queue: &str) {
     let at = |verb: &str| format!("/v1/items/{queue}-story/{verb}");
     root.post("/v1/items", json!({"id": format!("{queue}-story"), "queue": queue})).ok().await;
@@ -112,7 +112,7 @@ async fn story(root: &Caller, holder: &Caller, queue: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_byte_of_who_holds_or_waits_reaches_one_who_may_not_see_it() {
+async fn names_of_holders_and_waiters_never_reach_callers_without_the_right() {
     let mut people = usual();
     for actor in ["canary-holder", "canary-waiter"] {
         people.push(person(actor, "default", &["worker"]));
@@ -124,7 +124,7 @@ async fn no_byte_of_who_holds_or_waits_reaches_one_who_may_not_see_it() {
     let root = edge.caller("root");
     let holder = edge.caller("canary-holder").session("canary-session");
     let waiter = edge.caller("canary-waiter").at(2);
-    // Open while all of it happens.
+    // Streams that are open meanwhile.
     let mut live = Vec::new();
     edge.caller("stranger").space("default").get("/v1/events/stream?after=0.0").refused("forbidden").await;
     for (viewer, node) in [("eve", 1), ("rita", 2), ("root", 2)] {
@@ -154,14 +154,14 @@ async fn no_byte_of_who_holds_or_waits_reaches_one_who_may_not_see_it() {
                     let told = walk(&viewer_in, queue).await;
                     let at = told.find(CANARY).map(|at| &told[at.saturating_sub(400)..(at + 100).min(told.len())]);
                     assert_eq!(at, None, "{viewer} at node {node} in {queue}");
-                    // Each of the ways in which somebody is told that another is first.
+                    // Each way to learn that somebody else holds the item.
                     let is_refused = told.matches("\"code\":\"already_claimed\"").count();
                     let is_hers = viewer == "eve" && viewer_in.is_in("default");
                     assert!(!is_hers || is_refused >= 5, "{viewer} at node {node} in {queue}: {is_refused}, {told}");
                     for way in ["\"outcome\":\"waiting\"", "wait_timeout", "line_too_long"] {
                         assert!(!is_hers || told.contains(way), "{viewer} at node {node} in {queue}: {way}, {told}");
                     }
-                    // Nor does a filter tell by what it lets through.
+                    // A filter does not reveal the actor either.
                     let by = viewer_in.get("/v1/events?actor=canary-holder").answer().await.json();
                     let is_strange = viewer == "stranger" && viewer_in.is_in("default");
                     let nothing = if is_strange { json!(null) } else { json!([]) };
@@ -183,7 +183,7 @@ async fn no_byte_of_who_holds_or_waits_reaches_one_who_may_not_see_it() {
         let at = events.raw.find(CANARY).map(|at| &events.raw[at.saturating_sub(400)..]);
         assert_eq!(at.is_some(), viewer == "root", "the stream of {viewer}: {at:?}");
     }
-    // Who may see it does, so that the above shows something.
+    // Callers that may see it do, so the checks above are effective.
     for queue in QUEUES {
         let id = format!("{queue}-item");
         for (path, name) in [
@@ -198,7 +198,7 @@ async fn no_byte_of_who_holds_or_waits_reaches_one_who_may_not_see_it() {
         }
     }
     assert!(root.get("/v1/workers").answer().await.raw().contains("canary-holder"));
-    // A queue that is open to all says who holds what.
+    // A queue with `open` disclosure names its holders.
     root.patch("/v1/queues/fleet/policy", json!({"disclosure": "open"})).ok().await;
     let conflict = edge.caller("eve").post("/v1/items/fleet-item/claim", json!({})).refused("already_claimed").await;
     assert_eq!(conflict["holder"]["actor"], "canary-holder", "{conflict}");

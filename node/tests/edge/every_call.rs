@@ -1,4 +1,4 @@
-//! Each call of the document, answered with success by the leader and by a follower.
+//! Every documented call succeeds at the leader and at a follower.
 
 use crate::contract::OK;
 use crate::http::Caller;
@@ -22,7 +22,7 @@ async fn every_call_is_answered_by_the_leader_and_by_a_follower() {
         let stranger = if role == "leader" { 8 } else { 9 };
         run_cluster(&root, stranger).await;
         let made = root.post("/v1/cluster/join-secret", json!({"node": stranger, "valid_for_ms": 600_000})).ok().await;
-        // Any node takes the secret that one made, for its time.
+        // Every node accepts the secret until it expires.
         let secret = made["secret"].as_str().unwrap();
         for of in 1..=3 {
             assert_eq!(check_secret(&edge.world.identity(of), secret, stranger, in_ms(300_000)), Ok(()));
@@ -32,7 +32,7 @@ async fn every_call_is_answered_by_the_leader_and_by_a_follower() {
         let seen = edge.contract().seen().into_iter().filter(|seen| seen.node == node && seen.answer == OK);
         let seen: BTreeSet<String> = seen.map(|seen| seen.operation).collect();
         let missing: Vec<_> = edge.contract().operations().difference(&seen).cloned().collect();
-        // Only a node that has nothing is restored: `backup` sees it done.
+        // Only a node without data can be restored: the module `backup` tests it.
         assert_eq!(missing, ["restore"], "by the {role}");
         edge.is_ready(node).await;
     }
@@ -116,7 +116,7 @@ async fn operate(root: &Caller, role: &str) {
     root.post("/v1/workers/remove", name).ok().await;
 }
 
-/// The stranger comes and goes, and its id does not come back.
+/// Adds and removes a member; its id is never used again.
 async fn run_cluster(root: &Caller, stranger: u64) {
     let status = root.get("/v1/cluster").ok().await;
     assert_eq!(status["members"].as_array().unwrap().len(), 3, "{status}");

@@ -1,4 +1,4 @@
-//! What callers are told when a node forgets or fails: a request that is no longer remembered, a disk that cannot be read.
+//! Responses of a node that has forgotten a request or cannot read its disk.
 
 use crate::http::Caller;
 use crate::people::{Edge, usual};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 const FRAME: u64 = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeat_that_comes_too_late_to_be_remembered_is_not_run() {
+async fn a_repeat_too_old_to_be_remembered_is_not_run() {
     let mut edge = Edge::start(&usual()).await;
     let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
     let root = edge.caller("root");
@@ -33,7 +33,7 @@ async fn a_repeat_that_comes_too_late_to_be_remembered_is_not_run() {
         let problem = take(node, "never-sent", age_ms).refused("request_forgotten").await;
         assert_eq!(problem["took_effect"], "unknown", "{problem}");
     }
-    // It is not too late while it is remembered, whatever its age.
+    // A request of any age is answered while it is remembered.
     let first = take(follower, "sent", "1000").ok().await;
     let again = take(leader, "sent", "100000").ok().await;
     assert_eq!(again["grants"][0]["token"], first["grants"][0]["token"], "{again}");
@@ -46,7 +46,7 @@ async fn a_repeat_that_comes_too_late_to_be_remembered_is_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
+async fn a_request_evicted_from_the_memory_is_not_run_again() {
     let mut edge = Edge::start(&usual()).await;
     let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
     let ada = edge.caller("ada").at(follower);
@@ -59,13 +59,13 @@ async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
     };
     assert_eq!(again(leader, "first").ok().await["token"], token, "it is remembered");
 
-    // More than is remembered, of the kind that weighs the most for what it does: as other nodes send on what their callers
-    // ask, in few frames. Who may do nothing is refused, and that is remembered too.
+    // More requests than the memory holds, of the kind with the highest weight, forwarded in few frames like those of
+    // callers at other nodes. A caller without rights is refused, and the refusal is remembered too.
     let client = edge.world.client();
     let next = Command::Next(Next { count: NEXT_COUNT, ..Next::new(lease::names::QueueName::new("none").unwrap()) });
     let requests = REQUESTS_MAX / u64::from(NEXT_COUNT) + 1;
     for first in (0..requests.div_ceil(FRAME)).map(|frame| frame * FRAME) {
-        // Of many actors: one alone pushes out nobody.
+        // From many actors: one actor alone evicts no requests of others.
         let asked = |number: u64| crate::client::request(&format!("mob-{}", number / 150), next.clone());
         let mut frame: Vec<_> = (first..first + FRAME).map(asked).collect();
         frame.iter_mut().for_each(|request| request.caller.rights.clear());
@@ -77,19 +77,19 @@ async fn a_request_that_was_pushed_out_of_the_memory_is_not_run_again() {
     for node in [leader, follower] {
         let problem = again(node, "first").refused("request_forgotten").await;
         assert_eq!(problem["took_effect"], "unknown", "{problem}");
-        // Nobody knows whether this one was sent before; it is not run.
+        // It is unknown whether this request was sent before, so it is not run.
         again(node, "never-sent").refused("request_forgotten").await;
     }
     let seen = ada.get("/v1/events?item=a&limit=100").ok().await;
     let granted = seen["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "granted").count();
     assert_eq!(granted, 1, "{seen}");
-    // What is said to be new is taken as new, and a renewal is as good as ever.
+    // A request that is not marked as a repeat counts as new, and renewals still work.
     ada.post("/v1/items/a/renew", json!({"token": token})).ok().await;
     let renewed = ada.key("second").post("/v1/items/a/claim", json!({})).answer().await.json();
     assert!(renewed["token"] == token || renewed["code"] == "already_claimed", "{renewed}");
 }
 
-/// The files in which a node's state lies.
+/// The files of a node's state.
 fn tables(edge: &Edge, node: u64) -> Vec<PathBuf> {
     let Found::Used(directory) = Directory::find(&edge.world.data(node)).unwrap() else { panic!("never used") };
     let state = directory.state_path().unwrap().unwrap();
@@ -98,7 +98,7 @@ fn tables(edge: &Edge, node: u64) -> Vec<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_disk_fails_to_be_read_says_so_and_others_serve() {
+async fn a_node_with_an_unreadable_disk_reports_it_and_others_serve() {
     let mut edge = Edge::start(&usual()).await;
     let (leader, follower) = (edge.world.leader().await, edge.world.follower().await);
     let root = edge.caller("root");
@@ -106,7 +106,7 @@ async fn a_node_whose_disk_fails_to_be_read_says_so_and_others_serve() {
     let sound: Caller = root.at(6 - leader - follower);
     for node in [follower, leader] {
         let root = root.at(node);
-        // It has applied the item. What it has in memory goes into files; then the disk loses what is in them.
+        // The node has applied the item. The snapshot writes its state to files; then the files are truncated.
         root.get("/v1/items/a").ok().await;
         root.post("/v1/cluster/snapshot", json!({})).ok().await;
         assert_eq!(root.get("/v1/queues").ok().await["queues"].as_array().unwrap().len(), 1);
@@ -117,12 +117,12 @@ async fn a_node_whose_disk_fails_to_be_read_says_so_and_others_serve() {
         }
         let problem = root.get("/v1/items/a").refused("internal").await;
         assert_eq!(problem["took_effect"], "unknown", "{problem}");
-        assert!(!problem.to_string().contains("sst"), "files are nobody's business: {problem}");
+        assert!(!problem.to_string().contains("sst"), "a problem must not name files: {problem}");
         root.get("/v1/items/a/held_at?at_ms=999999999999999").refused("internal").await;
         let words = edge.world.words(node);
         let said = |text: &str| words.lines().any(|line| line.contains(text) && line.contains("request_id"));
-        assert!(said("a view could not be read") && said("a request failed"), "{words}");
-        // What it has in memory it serves, and so do others all of it.
+        assert!(said("could not read a view from disk") && said("request failed with an internal error"), "{words}");
+        // The node still serves what it has in memory, and other nodes serve everything.
         assert_eq!(root.get("/v1/queues/q").ok().await["flow"], "open");
         let seen = sound.get("/v1/items/a").ok().await;
         assert_eq!(seen["body"]["prompt"], "do it", "{seen}");

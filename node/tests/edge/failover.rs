@@ -1,5 +1,5 @@
-//! What callers meet while the cluster changes its leader or has none: nothing acknowledged is lost, nothing happens twice,
-//! and what may have happened is told apart from what has not.
+//! Callers while the cluster changes its leader or has none: nothing acknowledged is lost, nothing happens twice, and
+//! responses distinguish what may have happened from what has not.
 
 use crate::client::{LIMIT, until};
 use crate::http::{Answer, Caller, Sent};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const WRITERS: usize = 8;
 const KILLS: usize = 3;
-/// What each writer does at least between two kills.
+/// Minimum number of steps of all writers between two kills.
 const STEPS: u64 = 40;
 
 /// How the calls of a run ended, and how often.
@@ -25,7 +25,7 @@ struct Met {
     unknown: AtomicU64,
 }
 
-/// As the manual says: repeated under its key until somebody says what became of it.
+/// As the manual says: repeats a call with its key until a node returns its outcome.
 async fn insist(caller: &Caller, met: &Met, key: &str, path: &str, body: &Value) -> Answer {
     let began = Instant::now();
     let mut is_retry = false;
@@ -59,7 +59,7 @@ async fn insist(caller: &Caller, met: &Met, key: &str, path: &str, body: &Value)
     unreachable!("turns do not end");
 }
 
-/// What a writer was told.
+/// The acknowledged commands of a writer.
 #[derive(Default)]
 struct Told {
     created: BTreeSet<String>,
@@ -139,7 +139,7 @@ async fn nothing_acknowledged_is_lost_or_done_twice_while_leaders_are_killed() {
     edge.world.in_step().await;
 }
 
-/// What became of a command, by the node's own word.
+/// The outcome of a command, from the node's response.
 async fn said(caller: &Caller, key: &str, body: Value) -> String {
     match caller.key(key).post("/v1/items", body).send().await {
         Sent::Answered(answer) if answer.status < 300 => "ok".to_owned(),
@@ -167,7 +167,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
             tokio::spawn(async move { (said(&ada, &id, new).await, id) })
         })
         .collect();
-    // More than is ever answered now: what would only wait is sent away at once.
+    // More calls than are ever answered now: excess calls are rejected at once.
     let items: Vec<Value> = (0..64).map(|nth| json!({"item": format!("none-{nth}")})).collect();
     let batch = json!({"claims": items});
     let crowd: Vec<_> = ["ada", "bob", "cy", "root"]
@@ -179,7 +179,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
     let repeated = said(&ada.with("tenure-retry", "1000"), "repeated", one("repeated")).await;
     assert_eq!(repeated, "unknown", "the attempt before may have happened");
     asked.insert("repeated".into(), repeated);
-    // Sooner or later it knows that nobody follows, and takes nothing.
+    // The leader finally knows that it has no followers, and accepts nothing.
     let mut nth = 0;
     until("it says that it took nothing", async || {
         nth += 1;
@@ -191,7 +191,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
     .await;
     for early in early {
         let (code, id) = early.await.unwrap();
-        // In the leader's log, still before it, or behind the crowd of its own actor.
+        // In the leader's log, not there yet, or after the crowd of its own actor.
         assert!(["unknown", "unavailable", "rate_limited", "overloaded"].contains(&code.as_str()), "{id}: {code}");
         asked.insert(id, code);
     }
@@ -226,7 +226,7 @@ async fn without_a_quorum_nothing_is_lost_or_made_up() {
         if code != "unknown" {
             assert_eq!(seen.status, 404, "{id} was said not to have happened");
         }
-        // Asked again under its key it happens, if it has not: once.
+        // Repeated with its key, it happens once if it has not happened yet.
         let again = ada.key(&id).with("tenure-retry", "1000").post("/v1/items", one(&id)).ok().await;
         assert_eq!(again["created"], true, "{id}: {again}");
         let twice = ada.key(&format!("{id}-another")).post("/v1/items", one(&id)).ok().await;

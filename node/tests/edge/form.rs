@@ -1,5 +1,5 @@
-//! How calls and answers are written: what does not belong is refused by its name, lists are read on whatever changes, and
-//! what is long is compressed for those who can read it.
+//! The form of calls and responses: unknown fields are rejected by name, lists can be paged while they change, and long
+//! responses are compressed on request.
 
 use crate::http::Caller;
 use crate::people::{Edge, usual};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_call_does_not_take_is_refused_by_its_name_and_changes_nothing() {
+async fn unknown_fields_and_parameters_are_rejected_by_name() {
     let edge = Edge::start(&usual()).await;
     let (root, ada) = (edge.caller("root"), edge.caller("ada").at(2));
     root.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
     let field = async |ask: crate::http::Ask| ask.refused("invalid").await["field"].as_str().unwrap().to_owned();
-    // In bodies, also of calls that take none, and below their top.
+    // In bodies, also of calls without one, and in nested objects.
     assert_eq!(field(ada.post("/v1/items/a/claim", json!({"leese_for_ms": 1}))).await, "leese_for_ms");
     assert_eq!(field(ada.post("/v1/items/a/withdraw", json!({"session": "x"}))).await, "session");
     assert_eq!(field(root.post("/v1/queues/q/pause", json!({"for_ms": 1}))).await, "for_ms");
@@ -24,20 +24,20 @@ async fn what_a_call_does_not_take_is_refused_by_its_name_and_changes_nothing() 
     let deep = json!({"items": [{"id": "b", "queue": "q", "body": {"promt": "x"}}]});
     assert_eq!(field(root.post("/v1/items/batch", deep)).await, "items[0].body.promt");
     root.post("/v1/queues/q/pause", json!({})).typed("text/plain").refused("unsupported_media_type").await;
-    // In queries, also of calls that have none.
+    // In queries, also of calls without parameters.
     assert_eq!(field(ada.get("/v1/items?stat=queued")).await, "stat");
     assert_eq!(field(ada.post("/v1/items/a/claim?on_conflict=wait", json!({}))).await, "on_conflict");
     assert_eq!(field(root.get("/v1/cluster?verbose=1")).await, "verbose");
-    // No actor is taken from a body.
+    // The actor is never taken from a body.
     assert_eq!(field(ada.post("/v1/items/a/claim", json!({"actor": "bob"}))).await, "actor");
-    // In headers: a revision that is not looked at would be a promise.
+    // In headers: an ignored revision would look like a check.
     let tag = root.get("/v1/items/a").answer().await.headers["etag"].to_str().unwrap().to_owned();
     assert_eq!(field(ada.with("if-match", &tag).post("/v1/items/a/claim", json!({}))).await, "If-Match");
     assert_eq!(field(ada.with("if-match", "*").patch("/v1/items/a", json!({"title": "x"}))).await, "If-Match");
     let kinds = root.get("/v1/events?item=a").ok().await;
     assert_eq!(kinds["events"].as_array().unwrap().len(), 1, "nothing but its creation: {kinds}");
     assert_eq!(root.get("/v1/queues/q").ok().await["flow"], "open");
-    // What is read at this revision is written, once.
+    // A write with this revision succeeds once.
     let update = ada.with("if-match", &tag);
     update.patch("/v1/items/a", json!({"title": "new"})).ok().await;
     update.patch("/v1/items/a", json!({"title": "newer"})).refused("stale_write").await;
@@ -46,7 +46,7 @@ async fn what_a_call_does_not_take_is_refused_by_its_name_and_changes_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_names_its_request_also_when_the_name_it_was_given_is_none() {
+async fn a_response_has_a_request_id_even_if_the_given_id_is_invalid() {
     let edge = Edge::start(&usual()).await;
     let ada = edge.caller("ada");
     ada.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
@@ -67,7 +67,7 @@ async fn an_answer_names_its_request_also_when_the_name_it_was_given_is_none() {
             assert!(made_up.insert(id), "each its own: {problem}");
         }
     }
-    // One that was given twice is none either.
+    // A header that appears twice is invalid too.
     let mut twice = ada.key("one");
     twice.headers.push(("idempotency-key", "two".to_owned()));
     let problem = twice.post("/v1/items/a/claim", json!({})).refused("invalid").await;
@@ -80,7 +80,7 @@ async fn an_answer_names_its_request_also_when_the_name_it_was_given_is_none() {
 async fn pages(caller: &Caller, path: &str, list: &str, between: impl AsyncFn(usize)) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     for turn in 0.. {
-        // Each from another node: a cursor is no node's own.
+        // Each page from another node: cursors work at every node.
         let page = caller.at(1 + turn as u64 % 3).get(format!("{path}{cursor}")).ok().await;
         all.extend(page[list].as_array().unwrap().iter().cloned());
         match page["next_cursor"].as_str() {
@@ -93,13 +93,13 @@ async fn pages(caller: &Caller, path: &str, list: &str, between: impl AsyncFn(us
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_is_read_on_whatever_changes_meanwhile_and_shows_nothing_twice() {
+async fn paging_a_changing_list_skips_and_repeats_nothing() {
     let edge = Edge::start(&usual()).await;
     let root = edge.caller("root");
     let item = |nth: usize| json!({"id": format!("i-{nth:02}"), "queue": "q"});
     let items: Vec<Value> = (0..40).map(item).collect();
     root.post("/v1/items/batch", json!({"items": items})).ok().await;
-    // Between pages those that were shown leave, the one that the cursor stands at too, and others come.
+    // Between pages, entries that were shown are removed, including the one at the cursor, and others are added.
     let found = pages(&root, "/v1/items?limit=7", "items", async |turn| {
         for nth in [turn * 7, turn * 7 + 6].into_iter().filter(|nth| *nth < 40) {
             let cancel = json!({"reason": "gone", "force": true});
@@ -126,7 +126,7 @@ async fn a_list_is_read_on_whatever_changes_meanwhile_and_shows_nothing_twice() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_answers_are_compressed_for_those_who_read_that_and_streams_are_not() {
+async fn long_responses_are_compressed_on_request_and_streams_are_not() {
     let edge = Edge::start(&usual()).await;
     let root = edge.caller("root");
     let items: Vec<Value> = (0..50).map(|nth| json!({"id": format!("i-{nth}"), "queue": "q"})).collect();
@@ -137,7 +137,7 @@ async fn long_answers_are_compressed_for_those_who_read_that_and_streams_are_not
     let packed = reads.get("/docs").answer().await;
     assert_eq!((encoding(&plain), encoding(&packed).unwrap().as_bytes()), (None, &b"gzip"[..]));
     assert!(packed.bytes.starts_with(&[0x1f, 0x8b]) && packed.bytes.len() * 3 < plain.bytes.len());
-    // The page needs nothing from elsewhere.
+    // The page is self-contained.
     let page = String::from_utf8(plain.bytes.to_vec()).unwrap();
     for outside in ["http://", "https://", "<script", "<link", "src="] {
         assert!(!page.contains(outside), "{outside}");
@@ -145,7 +145,7 @@ async fn long_answers_are_compressed_for_those_who_read_that_and_streams_are_not
     assert_eq!(encoding(&reads.get("/v1/cluster/backup").answer().await), None, "a backup is as it is");
     let mut events = reads.get("/v1/events/stream?after=0.0").follow().await;
     assert_eq!(events.next().await.unwrap().id.as_deref(), Some("0.1"), "as it comes, and readable");
-    // An answer names its request: by the caller's word, or by one that was made up.
+    // A response has the caller's request id, or a new one.
     let named = root.key("mine").get("/v1/items").answer().await;
     assert_eq!(named.headers["tenure-request-id"], "mine");
     let unnamed = root.get("/v1/items").answer().await;

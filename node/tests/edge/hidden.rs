@@ -1,10 +1,10 @@
-//! What stays hidden beside who holds what: other items, their ids, tokens of others, spaces of others.
+//! What else stays hidden, besides holders: other items, their ids, fencing tokens of others, spaces of others.
 
 use crate::client::until;
 use crate::people::{Edge, in_queues, person, usual};
 use serde_json::{Value, json};
 
-/// Worker, dispatcher and reader of the queues of this beginning only.
+/// A worker, dispatcher and reader of the queues `open*` only.
 fn of_open() -> String {
     in_queues("zoe", "default", &["reader", "worker", "dispatcher"], &["open*"])
 }
@@ -17,7 +17,7 @@ async fn edge() -> Edge {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_that_got_the_id_of_a_purged_one_tells_nothing_of_who_held_that() {
+async fn a_reused_item_id_reveals_nothing_about_the_old_holder() {
     let edge = edge().await;
     let (root, ada, zoe) = (edge.caller("root"), edge.caller("ada"), edge.caller("zoe"));
     root.patch("/v1/queues/priv/policy", json!({"disclosure": "cross_org", "retention_ms": 1})).ok().await;
@@ -34,7 +34,7 @@ async fn an_item_that_got_the_id_of_a_purged_one_tells_nothing_of_who_held_that(
             assert_eq!(held, json!({"at_ms": claimed_at, "held": false}));
         }
     }
-    // Of its own life it tells as much as events do.
+    // About the new item it reveals as much as events do.
     let grant = ada.post("/v1/items/shared/claim", json!({})).ok().await;
     let at = grant["claimed_at_ms"].as_u64().unwrap();
     let path = format!("/v1/items/shared/held_at?at_ms={at}");
@@ -46,7 +46,7 @@ async fn an_item_that_got_the_id_of_a_purged_one_tells_nothing_of_who_held_that(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cursor_of_a_list_is_no_id_and_is_taken_by_every_node_of_its_cluster_only_as_it_was_given() {
+async fn list_cursors_hide_ids_and_every_node_accepts_them_only_unchanged() {
     let edge = edge().await;
     let (ada, zoe) = (edge.caller("ada"), edge.caller("zoe"));
     for id in ["canary-a", "canary-b", "canary-c"] {
@@ -60,7 +60,7 @@ async fn the_cursor_of_a_list_is_no_id_and_is_taken_by_every_node_of_its_cluster
         for node in [2, 3, 1] {
             let Some(cursor) = page["next_cursor"].as_str() else { break };
             assert!(!cursor.contains("canary") && cursor.len() > 200, "{cursor}");
-            // In another space, and changed in any place, it is no cursor.
+            // In another space, or changed, the cursor is invalid.
             let of_root = edge.caller("root").space("elsewhere");
             of_root.get(format!("{list}&cursor={cursor}")).refused("invalid").await;
             let moved = format!("{}{}", &cursor[1..], &cursor[..1]);
@@ -79,7 +79,7 @@ async fn the_cursor_of_a_list_is_no_id_and_is_taken_by_every_node_of_its_cluster
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neither_a_view_nor_a_grant_nor_an_event_names_an_item_that_is_hidden() {
+async fn hidden_items_appear_in_no_view_grant_or_event() {
     let edge = edge().await;
     let (ada, zoe) = (edge.caller("ada"), edge.caller("zoe").at(2));
     for id in ["canary-parent", "canary-done"] {
@@ -114,13 +114,13 @@ async fn neither_a_view_nor_a_grant_nor_an_event_names_an_item_that_is_hidden() 
     told += &zoe.get("/v1/carrying").ok().await.to_string();
     assert!(!told.contains("canary"), "{told}");
     assert!(told.contains("mirrored"), "{told}");
-    // Whoever may see them is told, also at a node that did not lead.
+    // Callers that may see the links do, also at followers.
     for node in 1..=3 {
         let seen = ada.at(node).get("/v1/items/part").ok().await;
         let links = [&seen["parent"], &seen["target"], &seen["depends_on"][0]];
         assert_eq!(links, ["canary-parent", "canary-parent", "canary-done"], "{seen}");
     }
-    // That an id is taken is all that a create tells.
+    // A create reveals only that the id is taken.
     let taken = zoe.post("/v1/items", json!({"id": "canary-parent", "queue": "open"})).refused("already_exists").await;
     let told = taken.to_string().replace("canary-parent", "");
     assert!(!told.contains("priv") && !told.contains("ada"), "{taken}");
@@ -146,7 +146,7 @@ async fn across_organizations_neither_creators_nor_times_of_claims_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_event_of_a_space_is_read_for_one_who_has_no_role_in_it() {
+async fn a_caller_without_a_role_in_a_space_reads_no_events() {
     let edge = edge().await;
     edge.caller("ada").post("/v1/items", json!({"id": "a", "queue": "open"})).ok().await;
     let stranger = edge.caller("stranger");
@@ -161,7 +161,7 @@ async fn no_event_of_a_space_is_read_for_one_who_has_no_role_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_name_with_a_character_that_nobody_sees_is_refused_by_its_field() {
+async fn new_names_with_invisible_characters_are_rejected_by_field() {
     let edge = edge().await;
     let (root, ada) = (edge.caller("root"), edge.caller("ada"));
     let last = root.get("/v1/events?limit=1000").ok().await["next_after"].clone();
@@ -182,12 +182,12 @@ async fn a_new_name_with_a_character_that_nobody_sees_is_refused_by_its_field() 
         root.patch("/v1/queues/open/policy", json!({"phases": [odd]})).refused("invalid").await;
     }
     assert_eq!(root.get("/v1/events?limit=1000").ok().await["next_after"], last, "nothing happened");
-    // Free text may have them: who shows it says where they are.
+    // Free text may contain them; clients that show it mark them.
     ada.post("/v1/items", json!({"id": "a", "queue": "open", "title": "pay\u{202e}roll"})).ok().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_says_who_asked_for_a_change_of_the_cluster_and_who_was_refused() {
+async fn the_log_names_callers_that_change_the_cluster_or_are_refused() {
     let edge = edge().await;
     let root = edge.caller("root");
     root.post("/v1/cluster/snapshot", json!({})).ok().await;

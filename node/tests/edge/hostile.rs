@@ -1,27 +1,27 @@
-//! Input that nobody should send, at a real node: a clear 4xx or a closed connection, memory as before, nothing in the log
-//! of Raft, nothing said of a crash.
+//! Hostile input to a real node: it returns a clear 4xx or closes the connection. Memory stays as before, and neither
+//! the Raft log nor the node's log has a trace of it.
 
 use crate::client::{until, within};
 use crate::metrics::{scrape, value};
-use crate::people::{Edge, token, usual};
+use crate::people::{Edge, api_key, usual};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Of the process, for all of this together.
+/// Memory growth of the process that all hostile input together may cause.
 const MORE_BYTES_MAX: f64 = 96.0 * 1024.0 * 1024.0;
 
 fn post(path: &str, body: &str) -> Vec<u8> {
-    let authorization = format!("authorization: Bearer {}", token("ada"));
+    let authorization = format!("authorization: Bearer {}", api_key("ada"));
     let head = format!("POST {path} HTTP/1.1\r\nhost: tenure\r\n{authorization}\r\nconnection: close");
     format!("{head}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// What came back before the node closed the connection.
+/// Sends bytes and returns everything that the node sends until it closes the connection.
 async fn say(address: &str, bytes: &[u8]) -> String {
     let saying = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // It may be closed before all is said.
+        // The node may close the connection before everything is sent.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
@@ -61,7 +61,7 @@ async fn hostile_input_is_refused_replicates_nothing_and_leaves_no_trace() {
         let answer = say(&address, &post(claim, body)).await;
         let start: String = body.chars().take(60).collect();
         assert!(answer.starts_with("HTTP/1.1 4") && answer.contains("\"took_effect\":\"no\""), "{start}: {answer}");
-        assert!(answer.len() < 4_096, "{start}: what was said is not said again: {} bytes", answer.len());
+        assert!(answer.len() < 4_096, "{start}: the input is not repeated: {} bytes", answer.len());
     }
     for path in ["/v1/items/%ff/claim", "/v1/items/%00/claim", "/v1/items/../../etc/passwd/claim", "/v1/items//claim"] {
         let answer = say(&address, &post(path, "{}")).await;
@@ -77,13 +77,13 @@ async fn hostile_input_is_refused_replicates_nothing_and_leaves_no_trace() {
             format!("GET /v1/items HTTP/1.1\r\nhost: t\r\nauthorization: {credential}\r\nconnection: close\r\n\r\n");
         let answer = say(&address, bad.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 4"), "{credential}: {answer}");
-        assert!(!answer.contains(&"t".repeat(100)), "a credential is not said again");
+        assert!(!answer.contains(&"t".repeat(100)), "a credential is not repeated");
     }
     let wrong = edge.nobody().at(leader).with("authorization", "Bearer guessed");
     for _ in 0..200 {
         wrong.get("/v1/items").refused("unauthenticated").await;
     }
-    // Half of a head, half of a body, and nothing more from either.
+    // Half of a head or half of a body, and then nothing.
     let mut half_open = Vec::new();
     let body = post(claim, "{\"action\": \"x\"}");
     for nth in 0..300 {

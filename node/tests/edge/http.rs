@@ -1,9 +1,9 @@
-//! A caller of the edge over HTTP/1.1: one connection for each call, so that a call that was not sent and one whose
-//! answer was lost are told apart.
+//! A caller of the edge over HTTP/1.1, with one connection per call, so that a call that was not sent differs from one
+//! whose response was lost.
 
 use crate::client::within;
 use crate::contract::Contract;
-use crate::people::token;
+use crate::people::api_key;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 const PROBLEM: &str = "application/problem+json";
 
-/// Somebody with a token, at one of the nodes.
+/// A caller with an API key, at one of the nodes.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) contract: Arc<Contract>,
@@ -57,11 +57,11 @@ impl Caller {
         self.with("idempotency-key", key)
     }
 
-    pub(crate) fn with_token(&self, actor: &str) -> Self {
-        self.with("authorization", &format!("Bearer {}", token(actor)))
+    pub(crate) fn with_api_key(&self, actor: &str) -> Self {
+        self.with("authorization", &format!("Bearer {}", api_key(actor)))
     }
 
-    /// Bytes that are no JSON.
+    /// A call with a binary body.
     pub(crate) fn upload(&self, path: impl Into<String>, bytes: Bytes) -> Ask {
         let (caller, body) = (self.clone(), Some(bytes.to_vec()));
         Ask { caller, method: "POST", path: path.into(), kind: "application/octet-stream", body }
@@ -93,7 +93,7 @@ impl Caller {
     }
 }
 
-/// A call that was not made yet.
+/// A call that has not been sent yet.
 pub(crate) struct Ask {
     caller: Caller,
     method: &'static str,
@@ -102,11 +102,11 @@ pub(crate) struct Ask {
     body: Option<Vec<u8>>,
 }
 
-/// What became of a call.
+/// The outcome of sending a call.
 #[derive(Debug)]
 pub(crate) enum Sent {
     Answered(Answer),
-    /// Nobody was there to send it to.
+    /// The node was not reachable.
     Unreached,
     /// It may have happened.
     Lost,
@@ -120,7 +120,7 @@ pub(crate) struct Answer {
 }
 
 impl Ask {
-    /// With a body of another kind than it is.
+    /// Sends another content type than the body has.
     pub(crate) fn typed(self, kind: &'static str) -> Self {
         Self { kind, ..self }
     }
@@ -193,7 +193,7 @@ impl Ask {
         if let Some(problem) = problem {
             assert_eq!(problem["request_id"].as_str(), named, "{problem}");
         }
-        // Whether a node lives and serves is told without a problem.
+        // Health checks respond without a problem.
         if self.path.starts_with("/v1/") {
             let Self { caller, method, path, .. } = self;
             caller.contract.check(caller.node, method, path, answer.status, problem, &body);
@@ -206,7 +206,7 @@ impl Ask {
         self.try_follow().await.unwrap_or_else(|sent| panic!("{path}: {sent:?}"))
     }
 
-    /// As [`Ask::follow`], where there may be nobody to open it.
+    /// Like [`Ask::follow`], for a node that may be down or reject the call.
     pub(crate) async fn try_follow(self) -> Result<Events, Sent> {
         let (response, connection) = self.open().await?;
         let (parts, body) = response.into_parts();
@@ -232,7 +232,7 @@ impl Answer {
     }
 }
 
-/// Ends with this.
+/// A connection that is closed on drop.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -241,11 +241,11 @@ impl Drop for Connection {
     }
 }
 
-/// Server-sent events, as they come.
+/// A stream of server-sent events.
 pub(crate) struct Events {
     body: Incoming,
     text: String,
-    /// All that was received.
+    /// Everything that was received.
     pub(crate) raw: String,
     _connection: Connection,
 }

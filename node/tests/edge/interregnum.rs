@@ -1,7 +1,7 @@
-//! Every call of the document while the cluster loses its leader: asked under one leader, answered under the next. What was
-//! acknowledged is there, and what was in doubt has happened once.
+//! Every documented call while the cluster loses its leader: sent under one leader, answered under the next.
+//! Acknowledged commands took effect, and those in doubt happened once.
 //!
-//! Each call works in a space of its own, so that the events of that space are all that it did.
+//! Each call uses a separate space, so that the events of that space show all its effects.
 
 use crate::client::{LIMIT, until};
 use crate::http::{Answer, Caller, Sent};
@@ -14,31 +14,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Each call is asked of so many nodes at once in every round: of the one that leads, and of one that follows.
+/// In every round each call is sent to this many nodes at once: the leader and one follower.
 const PLACES: u64 = 2;
-/// After this many rounds every call has been cut through by the end of a leader, or something is wrong.
+/// After this many rounds, every call must have been in flight at the end of a leader.
 const ROUNDS_MAX: u64 = 6;
 
 /// How the leader of a round ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// It stops, everybody asks, and it never goes on: nothing is answered by it.
+    /// It is paused, all calls are sent, and it never continues: it answers nothing.
     Stopped,
-    /// It dies in the middle of what it answers.
+    /// It is killed while it answers.
     Amid,
 }
 
-/// What a call leaves behind when it has happened once.
+/// The effect of a call that has happened once.
 enum Effect {
     /// One more event of this kind in its space.
     Event(&'static str),
-    /// It looks, and sees this.
+    /// It reads, and sees this.
     Sees(&'static str),
-    /// This one is a member from then on, or is none.
+    /// This node is a member afterwards, or is not.
     Member(u64, bool),
-    /// It tells of no change, or leaves no event.
+    /// It has no effect, or leaves no event.
     Answer,
-    /// Not while things are as they are: a node has data, a member is away.
+    /// It is refused in this situation: the node has data, or a member is away.
     Refused,
 }
 
@@ -48,30 +48,30 @@ enum Request {
     Follow(String),
 }
 
-/// A call whose time has come: what it needs is there.
+/// A call that is ready to be sent: what it needs exists.
 struct Ready {
     operation: String,
     caller: Caller,
     request: Request,
     effect: Effect,
-    /// Events of its effect's kind that were there before.
+    /// Number of earlier events of its effect's kind.
     before: usize,
 }
 
-/// A call and what became of it.
+/// A call and its outcome.
 struct Done {
     ready: Ready,
     key: String,
-    /// Who gave the answer.
+    /// The node that answered.
     node: u64,
     answer: Answer,
-    /// An attempt was on its way when the leader died.
+    /// An attempt was in flight when the leader died.
     is_cut_through: bool,
 }
 
 #[derive(Default)]
 struct Run {
-    /// Leaders that were killed so far.
+    /// Leaders killed so far.
     kills: AtomicU64,
     met: [AtomicU64; 5],
 }
@@ -79,7 +79,7 @@ struct Run {
 const MET: [&str; 5] = ["unreached", "lost", "unavailable", "unknown", "refused for now"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_call_is_answered_across_the_end_of_a_leader_and_has_happened_once() {
+async fn every_call_survives_the_end_of_a_leader_and_happens_once() {
     let mut people = usual();
     people.extend(["eve", "pat"].map(|actor| person(actor, "*", &["worker", "dispatcher"])));
     let mut edge = Edge::start(&people).await;
@@ -148,7 +148,7 @@ async fn one_round(edge: &mut Edge, operations: &BTreeSet<String>, run: &Arc<Run
     done
 }
 
-/// Makes what a call needs, in a space of its own.
+/// Creates what a call needs, in a separate space.
 async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64) -> Ready {
     let [root, eve, pat] = ["root", "eve", "pat"].map(|actor| edge.caller(actor).space(&space).at(node));
     let item = |verb: &str| format!("/v1/items/a/{verb}");
@@ -161,7 +161,7 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
     let worker = root.session("worker");
     let named = json!({"actor": "root", "session": "worker"});
     let register = || worker.put("/v1/workers/self", json!({"alive_for_ms": 600_000}));
-    // Members that never come: each call has one of its own.
+    // Members that never join: a separate one for each call.
     let stranger = 100 + 2 * nth + u64::from(operation == "remove_member");
     let join = json!({"node": stranger, "peer_address": "127.0.0.1:1", "instance": 0});
 
@@ -313,7 +313,7 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
         }
         "drain_node" => tell("/v1/cluster/drain"),
         "undrain_node" => tell("/v1/cluster/undrain"),
-        // Of a node that has data: it says so, whoever leads.
+        // A node with data refuses it, whichever node leads.
         "restore" => (Request::Upload("/v1/cluster/restore".into()), Effect::Refused),
         other => panic!("{other} is in the document and not asked across the end of a leader"),
     };
@@ -347,7 +347,7 @@ impl Ready {
     }
 }
 
-/// As the manual says: repeated under its key, at another node, until somebody says what became of it.
+/// As the manual says: repeats a call with its key, at another node, until a node returns its outcome.
 async fn insist(ready: Ready, run: &Run, key: String) -> Done {
     let began = Instant::now();
     let (mut is_retry, mut is_cut_through) = (false, false);
@@ -375,11 +375,11 @@ async fn insist(ready: Ready, run: &Run, key: String) -> Done {
                         is_retry = true;
                         3
                     }
-                    // A change of the cluster that does not go right now may be asked for again.
+                    // A change of the cluster that is refused now may be repeated.
                     Some("change_refused") if !matches!(ready.effect, Effect::Refused) => 4,
                     _ => {
                         if ready.operation == "drain_node" {
-                            // Once all three drained, nobody would serve. It may be the one that dies.
+                            // If all three were drained, no node would serve. It may be the node that dies.
                             drop(ready.caller.at(node).post("/v1/cluster/undrain", json!({})).send().await);
                         }
                         return Done { ready, key, node, answer, is_cut_through };
@@ -393,11 +393,11 @@ async fn insist(ready: Ready, run: &Run, key: String) -> Done {
     unreachable!("turns do not end");
 }
 
-/// What was acknowledged is there, once, and stays so when it is asked for again under its key.
+/// Checks that an acknowledged call took effect once, also when it is repeated with its key.
 async fn check(done: &Done, node: u64) {
     let Done { ready, key, answer, .. } = done;
     let of = format!("{} in {:?}, answered by node {}: {answer:?}", ready.operation, ready.caller.headers, done.node);
-    // Between the strangers of other calls there may be a moment without any.
+    // There may be a moment without any added member.
     if matches!(ready.effect, Effect::Refused) && (ready.operation == "restore" || answer.status != 200) {
         assert_eq!(answer.json()["code"], "change_refused", "{of}");
         assert!(answer.json()["detail"].as_str().is_some_and(|why| !why.is_empty()), "{of}");
@@ -422,7 +422,7 @@ async fn check(done: &Done, node: u64) {
     }
 }
 
-/// Takes back what calls have done to the cluster itself.
+/// Reverts the changes that calls have made to the cluster.
 async fn settle(edge: &Edge) {
     for node in 1..=3 {
         edge.caller("root").at(node).post("/v1/cluster/undrain", json!({})).ok().await;

@@ -1,4 +1,4 @@
-//! What callers are told over HTTP while disk space is low.
+//! HTTP calls while disk space is low.
 
 use crate::client::until;
 use crate::metrics::{scrape, value};
@@ -6,7 +6,7 @@ use crate::people::{Edge, usual};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_work_is_refused_with_when_to_come_back_and_holders_go_on_at_every_node() {
+async fn low_disk_rejects_new_work_with_retry_after_and_holders_continue() {
     let mut edge = Edge::start(&usual()).await;
     let ada = edge.caller("ada");
     let mut tokens = Vec::new();
@@ -17,7 +17,7 @@ async fn new_work_is_refused_with_when_to_come_back_and_holders_go_on_at_every_n
     }
     let leader = edge.world.leader().await;
     let found = rustix::fs::statvfs(edge.world.folder()).unwrap();
-    // Above what is free, and not so far that a node stops.
+    // A limit above the free space, but not so far above that a node stops.
     let floor = found.f_bavail * found.f_frsize / 2 * 3;
     let options = edge.world.options.clone();
     edge.world.options.extend(["--disk-free-min".into(), floor.to_string()]);
@@ -41,7 +41,7 @@ async fn new_work_is_refused_with_when_to_come_back_and_holders_go_on_at_every_n
         assert!(problem["detail"].as_str().unwrap().contains("disk space is low"), "{problem}");
         assert!(problem["retry_after_ms"].as_u64() >= Some(1_000), "{problem}");
         assert!(refused.headers.contains_key("retry-after"));
-        // One that was repeated may have happened before.
+        // A repeated call may have happened before.
         let repeat = ada.key("again").with("tenure-retry", "10");
         let doubted = repeat.post("/v1/items", json!({"id": "new", "queue": "q"})).answer().await.json();
         assert_eq!(doubted["code"], "unknown", "{doubted}");

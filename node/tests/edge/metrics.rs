@@ -1,4 +1,4 @@
-//! What a node says of its callers' work: as numbers, and in its log.
+//! The metrics and logs of a node about the calls that it serves.
 
 use crate::client::until;
 use crate::http::Caller;
@@ -11,7 +11,7 @@ pub(crate) async fn scrape(caller: &Caller) -> String {
     String::from_utf8(caller.get("/metrics").answer().await.bytes.to_vec()).unwrap()
 }
 
-/// The sum of all series of this name, or of the one that is written out.
+/// The sum of all series with this name, or the value of one series with labels.
 pub(crate) fn value(text: &str, series: &str) -> f64 {
     let of = |line: &str| {
         let rest = line.strip_prefix(series)?;
@@ -24,7 +24,7 @@ pub(crate) fn value(text: &str, series: &str) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_callers_do_moves_every_number_and_names_nobody() {
+async fn calls_change_every_metric_and_no_metric_names_a_caller() {
     let mut people = usual();
     for actor in ["canary-holder", "canary-waiter"] {
         people.push(person(actor, "default", &["worker", "dispatcher"]));
@@ -41,7 +41,7 @@ async fn what_callers_do_moves_every_number_and_names_nobody() {
     holder.post("/v1/items/canary-a/claim", json!({"action": "canary-action"})).ok().await;
     holder.post("/v1/items/canary-b/claim", json!({"lease_for_ms": 1})).ok().await;
     waiter.post("/v1/items/canary-a/claim", json!({})).refused("already_claimed").await;
-    // Two of the three are refused within a batch that is not.
+    // Two of three entries are refused in a batch that succeeds.
     let batch = json!({"claims": [{"item": "canary-a"}, {"item": "canary-none"}, {"item": "canary-c"}]});
     waiter.post("/v1/claims", batch).ok().await;
     let twice = json!({"items": [{"id": "canary-a", "queue": "other"}]});
@@ -69,12 +69,12 @@ async fn what_callers_do_moves_every_number_and_names_nobody() {
     assert_eq!(value(&text, "tenure_auth_failures_total"), 1.0);
     assert_eq!((value(&text, "tenure_leases"), value(&text, "tenure_queue_leases")), (2.0, 2.0));
     assert_eq!((value(&text, "tenure_items_with_line"), value(&text, "tenure_queue_waiting_claims")), (1.0, 1.0));
-    // The one whose lease lapsed, and the one that nobody wanted.
+    // The item whose lease expired, and the item that was never claimed.
     assert_eq!((value(&text, "tenure_ready_items"), value(&text, "tenure_queue_ready_items")), (2.0, 2.0));
     assert!(value(&text, "tenure_queue_oldest_ready_age_seconds") > 0.0);
     assert_eq!(value(&text, "tenure_events_total{kind=\"granted\"}"), 3.0);
     assert_eq!((value(&text, "tenure_streams_open"), value(&text, "tenure_waiters")), (1.0, 1.0));
-    // He who waits, who listens, and this one.
+    // The waiting caller, the stream, and this call.
     assert!(value(&text, "tenure_connections_open") >= 3.0, "{text}");
     assert!(value(&text, "tenure_requests_in_flight") >= 2.0, "{text}");
     assert!(value(&text, "tenure_request_body_bytes_total") > 100.0);
@@ -99,7 +99,7 @@ async fn what_callers_do_moves_every_number_and_names_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_was_stopped_says_how_much_time_it_withheld() {
+async fn a_paused_leader_reports_the_time_it_withheld() {
     let edge = Edge::begun(&usual(), async |world| {
         world.start(1);
         world.leader().await;
@@ -123,7 +123,7 @@ async fn metrics_need_a_right_for_the_cluster_also_on_the_same_machine() {
         world.leader().await;
     })
     .await;
-    // For all that the node knows, a proxy on its machine asks for somebody else.
+    // The node cannot know whether a proxy on its machine forwards the call of somebody else.
     edge.nobody().get("/metrics").refused("unauthenticated").await;
     let problem = edge.caller("ada").get("/metrics").refused("forbidden").await;
     assert_eq!(problem["needs"], "metrics", "{problem}");
@@ -131,7 +131,7 @@ async fn metrics_need_a_right_for_the_cluster_also_on_the_same_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_requests_trace_is_in_the_log_of_the_node_it_called_and_its_id_in_the_leaders() {
+async fn the_called_node_logs_the_trace_and_the_leader_the_request_id() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let mut edge = Edge::begun(&usual(), async |world| {
         world.log = Some("warn,node=debug");
@@ -146,15 +146,15 @@ async fn a_requests_trace_is_in_the_log_of_the_node_it_called_and_its_id_in_the_
     let back = answer.headers["traceparent"].to_str().unwrap();
     assert!(back.starts_with(&format!("00-{TRACE}-")), "the caller's trace comes back: {back}");
     let line = |words: &str, parts: &[&str]| words.lines().any(|line| parts.iter().all(|part| line.contains(part)));
-    let sent_on = ["sent on to the leader", TRACE, "the-key-of-this-one"];
+    let sent_on = ["forwarded to the leader", TRACE, "the-key-of-this-one"];
     assert!(line(&edge.world.words(follower), &sent_on), "{}", edge.world.words(follower));
     let taken = ["a command of another node's caller", "the-key-of-this-one", "create"];
     assert!(line(&edge.world.words(leader), &taken), "{}", edge.world.words(leader));
-    // One that its caller did not name is named after its trace: that is in both logs.
+    // A request without an id gets one from its trace, which is in both logs.
     const OTHER: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     let unnamed = edge.caller("ada").at(follower).with("traceparent", &format!("00-{OTHER}-00f067aa0ba902b7-01"));
     unnamed.post("/v1/items/a/claim", json!({})).ok().await;
-    assert!(line(&edge.world.words(follower), &["sent on to the leader", OTHER]), "{}", edge.world.words(follower));
+    assert!(line(&edge.world.words(follower), &["forwarded to the leader", OTHER]), "{}", edge.world.words(follower));
     let taken = ["a command of another node's caller", OTHER, "claim"];
     assert!(line(&edge.world.words(leader), &taken), "{}", edge.world.words(leader));
 }

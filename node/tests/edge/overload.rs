@@ -1,4 +1,4 @@
-//! More than a node can do: who asks it is sent away at once, and whoever keeps a lease alive is not.
+//! Overload: a node rejects excess calls at once, but not renewals.
 
 use crate::client::until;
 use crate::http::Ask;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const NOISY: [&str; 6] = ["noisy-0", "noisy-1", "noisy-2", "noisy-3", "noisy-4", "noisy-5"];
-/// Of each of them, at a time.
+/// Concurrent calls of each noisy actor.
 const BATCHES: usize = 24;
 /// Commands in a batch.
 const WEIGHT: usize = 64;
@@ -19,7 +19,7 @@ const WEIGHT: usize = 64;
 const ROOM: usize = 2_048;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_is_sent_away_at_once_while_renewals_of_others_and_its_own_are_taken() {
+async fn a_crowd_is_rejected_at_once_and_all_renewals_are_accepted() {
     let mut people = usual();
     people.extend(NOISY.map(|actor| person(actor, "default", &["worker"])));
     let mut edge = Edge::start(&people).await;
@@ -32,7 +32,7 @@ async fn a_crowd_is_sent_away_at_once_while_renewals_of_others_and_its_own_are_t
         let token = holder.post(format!("/v1/items/{id}/claim"), json!({})).ok().await["token"].clone();
         held.push((holder, id, token));
     }
-    // Nothing is answered from now on: whatever is let in stays in flight.
+    // From now on nothing is answered, so every admitted call stays in flight.
     let others: Vec<_> = edge.world.running().into_iter().filter(|node| *node != leader).collect();
     for node in &others {
         edge.world.pause(*node);
@@ -56,9 +56,9 @@ async fn a_crowd_is_sent_away_at_once_while_renewals_of_others_and_its_own_are_t
             })
         })
         .collect();
-    // While those that were let in wait for a quorum, the rest has its answer.
+    // While the admitted calls wait for a quorum, the others are rejected.
     let least = NOISY.len() * BATCHES - ROOM / WEIGHT;
-    until("the rest is sent away", async || sent_away.load(Ordering::Relaxed) >= least).await;
+    until("the rest is rejected", async || sent_away.load(Ordering::Relaxed) >= least).await;
     let renewals: Vec<_> = held
         .iter()
         .map(|(holder, id, token)| {
@@ -82,7 +82,7 @@ async fn a_crowd_is_sent_away_at_once_while_renewals_of_others_and_its_own_are_t
         *codes.entry(answered.await.unwrap()).or_default() += 1;
     }
     assert!(codes.get("overloaded").is_some_and(|count| *count > 0), "{codes:?}");
-    // What was let in was answered, or is in doubt; and there was some.
+    // Some calls were admitted; each was answered or is in doubt.
     assert!(codes.keys().any(|code| code != "overloaded" && code != "rate_limited"), "{codes:?}");
     let text = String::from_utf8(root.get("/metrics").answer().await.bytes.to_vec()).unwrap();
     assert!(value(&text, "tenure_requests_shed_total{reason=\"in_flight\"}") > 0.0, "{text}");
@@ -100,9 +100,9 @@ fn batch() -> Value {
     json!({"claims": claims})
 }
 
-/// A crowd asks while nothing is answered; then it is. Says what each was told.
+/// A crowd sends calls while nothing is answered; then the cluster continues. Returns the responses.
 async fn stall(edge: &Edge, leader: u64, others: &[u64], beside: Vec<Ask>) -> (Vec<Value>, Vec<u16>) {
-    /// Longer than an answer should take.
+    /// Longer than the target latency of an answer.
     const SLOW: Duration = Duration::from_millis(900);
     let nobody = edge.nobody().at(leader);
     let in_flight = async || value(&scrape(&nobody).await, "tenure_commands_in_flight");
@@ -121,7 +121,7 @@ async fn stall(edge: &Edge, leader: u64, others: &[u64], beside: Vec<Ask>) -> (V
         })
         .into_iter()
         .collect();
-    until("each of the crowd is let in or sent away", async || {
+    until("each call of the crowd is admitted or rejected", async || {
         let sent_away = answered.load(Ordering::Relaxed);
         in_flight().await >= ((NOISY.len() - sent_away) * WEIGHT) as f64
     })
@@ -129,7 +129,7 @@ async fn stall(edge: &Edge, leader: u64, others: &[u64], beside: Vec<Ask>) -> (V
     let let_in = in_flight().await;
     let count = beside.len();
     let beside: Vec<_> = beside.into_iter().map(|ask| tokio::spawn(ask.answer())).collect();
-    until("those beside it are let in", async || in_flight().await >= let_in + count as f64).await;
+    until("the other calls are admitted", async || in_flight().await >= let_in + count as f64).await;
     let began = Instant::now();
     until("answers are slow", async || began.elapsed() > SLOW).await;
     for node in others {
@@ -166,7 +166,7 @@ async fn the_room_shrinks_while_answers_are_slow_and_grows_when_they_are_quick_a
         held.iter().map(renew).collect()
     };
     assert_eq!(room().await, ROOM as f64, "it has seen no slow answer yet");
-    // All of the crowd fits; and since it takes long, less is let in from then on.
+    // The whole crowd is admitted. Because its answers are slow, fewer calls are admitted afterwards.
     until("slow answers have made the room small", async || {
         let (told, renewed) = stall(&edge, leader, &others, renewals()).await;
         assert!(renewed.iter().all(|status| *status == 200), "{renewed:?}");
@@ -176,13 +176,13 @@ async fn the_room_shrinks_while_answers_are_slow_and_grows_when_they_are_quick_a
         room().await < (NOISY.len() * WEIGHT) as f64
     })
     .await;
-    // The same crowd again: part of it is sent away at once, and told when to come back. Renewals are taken.
+    // The same crowd again: part of it is rejected at once with a `retry_after_ms`. Renewals are accepted.
     let (told, renewed) = stall(&edge, leader, &others, renewals()).await;
     let sent_away: Vec<_> = told.iter().filter(|told| told["code"] == "overloaded").collect();
     assert!(!sent_away.is_empty() && sent_away.len() < told.len(), "{told:?}");
     assert!(sent_away.iter().all(|told| told["retry_after_ms"].as_u64() > Some(0)), "{told:?}");
     assert_eq!(renewed, [200; 4]);
-    // Quick again, and asked for: there is more room than the crowd needs.
+    // Answers are fast and the room is used, so it grows beyond what the crowd needs.
     until("the room has grown", async || {
         let crowd: Vec<_> = NOISY
             .iter()
@@ -198,7 +198,7 @@ async fn the_room_shrinks_while_answers_are_slow_and_grows_when_they_are_quick_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_who_looks_far_into_the_past_too_often_is_told_so_and_renewals_are_taken() {
+async fn frequent_held_at_calls_are_rate_limited_and_renewals_are_accepted() {
     const HISTORY: usize = 20;
     let mut edge = Edge::start(&usual()).await;
     let leader = edge.world.leader().await;
@@ -217,7 +217,7 @@ async fn one_who_looks_far_into_the_past_too_often_is_told_so_and_renewals_are_t
     let path = "/v1/items/first/held_at?at_ms=999999999999999";
     assert_eq!(bob.get(path).ok().await["held"], true);
     let mut limited = 0;
-    until("he is told that he asks too much", async || {
+    until("his calls are rate limited", async || {
         let asked: Vec<_> = (0..120).map(|_| tokio::spawn(bob.get(path).answer())).collect();
         ada.post("/v1/items/first/renew", json!({"token": token})).ok().await;
         for asked in asked {
@@ -228,7 +228,7 @@ async fn one_who_looks_far_into_the_past_too_often_is_told_so_and_renewals_are_t
                     assert!(answer.json()["retry_after_ms"].as_u64() > Some(0), "{answer:?}");
                     limited += 1;
                 }
-                // It took too long: not a wrong answer, and not a read without an end.
+                // It took too long: neither a wrong answer nor an endless read.
                 Some(code) => assert_eq!(code, "unavailable", "{answer:?}"),
             }
         }
@@ -238,7 +238,7 @@ async fn one_who_looks_far_into_the_past_too_often_is_told_so_and_renewals_are_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_come_slowly_take_no_room_from_others() {
+async fn slow_bodies_take_no_room_from_other_actors() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     const LARGE: usize = 1_000_000;
     let mut people = usual();
@@ -248,11 +248,11 @@ async fn bodies_that_come_slowly_take_no_room_from_others() {
     ada.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
     let token = ada.post("/v1/items/a/claim", json!({})).ok().await["token"].clone();
     let address = ada.addresses[&ada.node].clone();
-    // All but the last byte of each: more than one actor may have on its way.
+    // All bytes but the last of each body: more than one actor may have in flight.
     let head = format!(
         "POST /v1/items HTTP/1.1\r\nhost: tenure\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
          content-length: {LARGE}\r\n\r\n",
-        crate::people::token("noisy")
+        crate::people::api_key("noisy")
     );
     let mut slow = Vec::new();
     let mut limited = None;
@@ -261,9 +261,9 @@ async fn bodies_that_come_slowly_take_no_room_from_others() {
         assert!(opened.elapsed() < crate::client::LIMIT, "{} at a time", slow.len());
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        // It may be cut short.
+        // The connection may be closed early.
         let _ = stream.write_all(&vec![b' '; LARGE - 1]).await;
-        // The room of one actor is not used up sooner than this.
+        // The room of one actor is not full before this.
         if slow.len() > 32 {
             let mut start = [0; 4_096];
             let heard = tokio::time::timeout(Duration::from_millis(200), stream.read(&mut start)).await;
@@ -282,7 +282,7 @@ async fn bodies_that_come_slowly_take_no_room_from_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_who_writes_too_many_bytes_is_told_when_to_come_back_and_still_renews() {
+async fn an_actor_over_its_byte_rate_gets_a_retry_after_and_still_renews() {
     let options = ["--actor-bytes-per-second", "50000", "--space-bytes-per-second", "1000000"];
     let mut edge = Edge::begun(&usual(), async |world| {
         world.options.extend(options.map(String::from));
@@ -297,7 +297,7 @@ async fn one_who_writes_too_many_bytes_is_told_when_to_come_back_and_still_renew
         let body = json!({"token": token, "kind": "plan_updated", "note": "x".repeat(60_000)});
         ada.post("/v1/items/a/activity", body)
     };
-    // Four seconds' worth are taken at once; then it is one write in more than a second.
+    // The bytes of four seconds are accepted at once; then one write takes more than a second.
     let mut taken = 0;
     let problem = loop {
         let answer = plan().answer().await.json();
@@ -331,7 +331,7 @@ async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
     for nth in 0..20 {
         ada.post("/v1/items", json!({"id": format!("item-{nth}"), "queue": "q"})).ok().await;
     }
-    // Two seconds' worth at once: 200 ordinary calls, but only a few pages.
+    // The burst of two seconds is 200 ordinary calls, but only a few pages.
     let page = || nosy.get("/v1/events?limit=1000").answer();
     let mut problem = json!(null);
     for _ in 0..100 {
@@ -342,8 +342,8 @@ async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
         }
     }
     assert!(problem["retry_after_ms"].as_u64() > Some(0), "{problem}");
-    assert_eq!(problem["detail"], "actor rate", "{problem}");
-    // A stream takes what is left, waits for more, and shows everything.
+    assert_eq!(problem["detail"], "this actor sends more commands per second than its rate limit", "{problem}");
+    // A stream uses the remaining rate, waits for more, and delivers everything.
     let mut streams = Vec::new();
     until("streams are open", async || {
         if let Ok(stream) = nosy.get("/v1/events/stream?after=0.0").try_follow().await {
@@ -366,7 +366,7 @@ async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_actor_that_reads_for_too_long_is_refused_and_others_read_on() {
+async fn an_actor_over_its_reading_rate_is_rejected_and_others_still_read() {
     let mut people = usual();
     people.push(person("nosy", "default", &["reader"]));
     let edge = Edge::begun(&people, async |world| {
@@ -379,7 +379,7 @@ async fn an_actor_that_reads_for_too_long_is_refused_and_others_read_on() {
     let items: Vec<Value> = (0..1_000).map(|nth| json!({"id": format!("item-{nth}"), "queue": "q"})).collect();
     ada.post("/v1/items/batch", json!({"items": items})).ok().await;
     let token = ada.post("/v1/items/item-0/claim", json!({})).ok().await["token"].clone();
-    // Twenty milliseconds at once, of a core that looks at a thousand items in each list.
+    // The burst is twenty milliseconds of CPU time, and each list examines a thousand items.
     let search = || nosy.get("/v1/items?text=zzzz&consistency=local").answer();
     let mut problem = json!(null);
     for _ in 0..1_000 {
@@ -393,7 +393,7 @@ async fn an_actor_that_reads_for_too_long_is_refused_and_others_read_on() {
     assert_eq!((&problem["took_effect"], &problem["detail"]), (&json!("no"), &json!("actor reading")), "{problem}");
     ada.get("/v1/items?text=zzzz").ok().await;
     ada.post("/v1/items/item-0/renew", json!({"token": token})).ok().await;
-    // It is refused lists, not all calls.
+    // Only its lists are rejected, not all calls.
     nosy.get("/v1/items/item-0").ok().await;
     assert!(
         value(&scrape(&edge.caller("root").at(node)).await, "tenure_requests_shed_total{reason=\"actor_reading\"}")

@@ -1,22 +1,22 @@
-//! Three nodes that serve callers, and the callers: who they are stands in the file of tokens.
+//! Three nodes that serve callers, and the callers, whose identities are in the API key file.
 
 use crate::client::until;
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
 use crate::world::World;
-use node::identity::TokenHash;
+use node::identity::ApiKeyHash;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
 const ALL: &[&str] = &["reader", "worker", "dispatcher", "operator", "admin"];
-/// What is given for the cluster, not in a space.
+/// Rights for the cluster, not in a space.
 const OF_CLUSTER: [&str; 3] = ["admin", "backup", "metrics"];
-/// Not the space of those who name none.
+/// The default space.
 const SPACE: &str = "default";
 
-/// The tests are on this machine, and most of their callers run nothing.
+/// The tests run on this machine, and most of their callers have no cluster right.
 pub(crate) const METRICS_OPEN: &str = "--metrics-open";
 
 pub(crate) struct Edge {
@@ -25,46 +25,46 @@ pub(crate) struct Edge {
     addresses: Arc<BTreeMap<u64, String>>,
 }
 
-/// One who may do all of this in every queue of a space, and with the cluster.
+/// An API key entry with these roles in every queue of a space, and these cluster rights.
 pub(crate) fn person(actor: &str, space: &str, may: &[&str]) -> String {
     in_queues(actor, space, may, &["*"])
 }
 
-/// The same, in these queues.
+/// Like [`person`], but in these queues only.
 pub(crate) fn in_queues(actor: &str, space: &str, may: &[&str], queues: &[&str]) -> String {
-    let hash = TokenHash::of(&token(actor));
+    let hash = ApiKeyHash::of(&api_key(actor));
     let (cluster, roles): (Vec<&str>, Vec<&str>) = may.iter().copied().partition(|word| OF_CLUSTER.contains(word));
     let cluster = if cluster.is_empty() { String::new() } else { format!("cluster = {cluster:?}\n") };
     let queues = if queues == ["*"] { String::new() } else { format!("queues = {queues:?}\n") };
     format!(
-        "[[token]]\nsha256 = \"{hash}\"\nactor = \"{actor}\"\nkind = \"agent\"\n{cluster}\
-         [[token.grant]]\nspace = \"{space}\"\nroles = {roles:?}\n{queues}"
+        "[[api_key]]\nsha256 = \"{hash}\"\nactor = \"{actor}\"\nkind = \"agent\"\n{cluster}\
+         [[api_key.rights]]\nspace = \"{space}\"\nroles = {roles:?}\n{queues}"
     )
 }
 
-/// Root may do everything; ada, bob and cy create and work.
+/// Root may do everything; ada, bob and cy may create and work.
 pub(crate) fn usual() -> Vec<String> {
     let hand = |actor| person(actor, SPACE, &["worker", "dispatcher"]);
     vec![person("root", "*", ALL), hand("ada"), hand("bob"), hand("cy")]
 }
 
-pub(crate) fn token(actor: &str) -> String {
-    format!("the-token-of-{actor}")
+pub(crate) fn api_key(actor: &str) -> String {
+    format!("the-api-key-of-{actor}")
 }
 
 impl Edge {
-    /// A cluster of three that all are ready.
+    /// A cluster of three ready nodes.
     pub(crate) async fn start(people: &[String]) -> Self {
         Self::begun(people, async |world| world.start_three().await).await
     }
 
-    /// Nodes that were started so, and are ready.
+    /// Nodes that `begin` has started, once they are ready.
     pub(crate) async fn begun(people: &[String], begin: impl AsyncFnOnce(&mut World)) -> Self {
         let mut world = World::empty();
-        write_tokens(&world, people);
+        write_api_keys(&world, people);
         world.serves = true;
-        let tokens = world.folder().join("tokens.toml").display().to_string();
-        world.options = vec!["--tokens".into(), tokens, METRICS_OPEN.into()];
+        let api_keys = world.folder().join("api-keys.toml").display().to_string();
+        world.options = vec!["--api-keys".into(), api_keys, METRICS_OPEN.into()];
         begin(&mut world).await;
         let addresses: BTreeMap<u64, String> = (1..=4).map(|node| (node, world.edge_address(node))).collect();
         let nothing = Contract::unread();
@@ -94,15 +94,15 @@ impl Edge {
         Caller { contract: self.contract.clone(), addresses: self.addresses.clone(), node: 1, headers: Vec::new() }
     }
 
-    /// One with a token, at node 1.
+    /// A caller with an API key, at node 1.
     pub(crate) fn caller(&self, actor: &str) -> Caller {
-        self.nobody().with_token(actor)
+        self.nobody().with_api_key(actor)
     }
 }
 
-/// The whole file at once: a node never reads half of it.
-pub(crate) fn write_tokens(world: &World, people: &[String]) {
-    let half = world.folder().join("tokens.new");
+/// Replaces the whole file at once, so that a node never reads half of it.
+pub(crate) fn write_api_keys(world: &World, people: &[String]) {
+    let half = world.folder().join("api-keys.new");
     fs::write(&half, people.concat()).unwrap();
-    fs::rename(half, world.folder().join("tokens.toml")).unwrap();
+    fs::rename(half, world.folder().join("api-keys.toml")).unwrap();
 }

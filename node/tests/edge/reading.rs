@@ -1,4 +1,4 @@
-//! What a read shows is of one moment, also where a part of it lies on disk.
+//! A read is consistent, also if a part of it comes from disk.
 
 use crate::people::{Edge, usual};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const UPDATES: u32 = 400;
 const READERS: u64 = 24;
-/// Long, so that reading it takes a moment.
+/// A long body, so that reading it takes a moment.
 const LENGTH: usize = 12_000;
 
 fn body(value: &str) -> Value {
@@ -17,7 +17,7 @@ fn body(value: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_and_its_revision_are_of_one_moment() {
+async fn a_read_returns_a_body_and_its_revision_consistently() {
     let edge = Edge::start(&usual()).await;
     let root = edge.caller("root");
     let created = root.post("/v1/items", json!({"id": "a", "queue": "q", "body": body("none")})).ok().await;

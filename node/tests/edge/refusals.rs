@@ -1,5 +1,5 @@
-//! Every refusal that sound nodes can be brought to, by the leader and by a follower. A code that is neither provoked here
-//! nor listed with where it is shown fails the test.
+//! Every refusal that healthy nodes can return, from the leader and from a follower. The test fails for a code that is
+//! neither provoked here nor listed with the test that provokes it.
 
 use crate::client::until;
 use crate::http::{Caller, Sent};
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// What it takes is not to be had of three nodes that are well, or not in the space of a test.
+/// Codes that three healthy nodes do not return, or not within the time of a test.
 const ELSEWHERE: &[(Code, &str)] = &[
-    (Code::RejectedByPolicy, "refusals::a_space_that_wants_checked_identities_takes_no_self_reported_ones"),
-    (Code::RequestForgotten, "failing::a_request_that_was_pushed_out_of_the_memory_is_not_run_again"),
-    (Code::NotActivated, "backup::what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_it"),
-    (Code::RestoreRefused, "backup::what_was_acknowledged_before_a_backup_is_in_the_cluster_restored_from_it"),
+    (Code::RejectedByPolicy, "refusals::a_space_requiring_checked_identities_rejects_self_reported_ones"),
+    (Code::RequestForgotten, "failing::a_request_evicted_from_the_memory_is_not_run_again"),
+    (Code::NotActivated, "backup::a_restored_cluster_has_everything_acknowledged_before_the_backup"),
+    (Code::RestoreRefused, "backup::a_restored_cluster_has_everything_acknowledged_before_the_backup"),
     (Code::Overloaded, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unavailable, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::Unknown, "failover::without_a_quorum_nothing_is_lost_or_made_up"),
     (Code::PositionTooOld, "backups::old_events_are_deleted_and_a_reader_at_a_deleted_position_is_refused"),
-    (Code::Internal, "failing::a_node_whose_disk_fails_to_be_read_says_so_and_others_serve"),
+    (Code::Internal, "failing::a_node_with_an_unreadable_disk_reports_it_and_others_serve"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +75,7 @@ impl Provoker {
         format!("{}-{name}", self.role)
     }
 
-    /// A fresh item in a queue of its own.
+    /// A new item in a new queue.
     async fn item(&self, name: &str, policy: Value) -> String {
         let id = self.name(name);
         self.root.post("/v1/items", json!({"id": id, "queue": id})).ok().await;
@@ -85,7 +85,7 @@ impl Provoker {
         id
     }
 
-    /// Requests that are wrong in themselves.
+    /// Malformed requests.
     async fn form(&self, nobody: &Caller) {
         let id = self.item("form", json!({})).await;
         let before = self.applied_commands(&id).await;
@@ -111,7 +111,7 @@ impl Provoker {
         assert_eq!(self.applied_commands(&id).await, before, "nothing that is wrong changes anything");
     }
 
-    /// Of the space: every command that did something has left an event.
+    /// The last event of the space: every command with an effect has left an event.
     async fn applied_commands(&self, id: &str) -> Value {
         self.root.get(format!("/v1/events?item={id}&limit=1000")).ok().await["events"].clone()
     }
@@ -123,7 +123,7 @@ impl Provoker {
         assert_eq!(may_not["needs"], "worker", "{may_not}");
         self.ada.get("/v1/cluster").refused("forbidden").await;
         self.ada.post(format!("/v1/items/{id}/revoke"), json!({"reason": "x"})).refused("forbidden").await;
-        // What lies outside of one's queues is as if it were not there.
+        // Items outside the caller's queues look as if they did not exist.
         fay.post(format!("/v1/items/{id}/claim"), json!({})).refused("not_found").await;
     }
 
@@ -171,7 +171,7 @@ impl Provoker {
         self.bob.post(&claim, json!({"on_conflict": "wait", "poll_ms": 1})).ok().await;
         let short = json!({"on_conflict": "wait", "line_max": 1, "poll_ms": 1});
         self.cy.post(&claim, short).refused("line_too_long").await;
-        // Answered when the time in line is over, not when the poll is.
+        // The response comes when the time in line is over, not at the end of the poll.
         let timed = json!({"on_conflict": "wait", "wait_for_ms": 50});
         self.cy.post(&claim, timed).refused("wait_timeout").await;
     }
@@ -246,7 +246,7 @@ impl Provoker {
         assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("77")), "{refused}");
     }
 
-    /// More at once than one actor may have in flight: batches of a thousand weigh the most.
+    /// More calls at once than one actor may have in flight: batches of a thousand weigh the most.
     async fn too_often(&self) {
         let claims: Vec<Value> = (0..1_000).map(|nth| json!({"item": format!("none-{nth}")})).collect();
         let batch = json!({"claims": claims});
@@ -259,7 +259,7 @@ impl Provoker {
             })
         };
         let mut limited = None;
-        until("one actor is told that it asks too much", async || {
+        until("one actor is rate limited", async || {
             let asked: Vec<_> = (0..40).map(|_| ask()).collect();
             for asked in asked {
                 limited = asked.await.unwrap().or(limited.take());
@@ -270,18 +270,18 @@ impl Provoker {
         let (answer, body) = limited.unwrap();
         assert!(body["retry_after_ms"].as_u64() > Some(0), "{body}");
         assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
-        // Others are not asked to wait for it.
+        // Other actors need not wait.
         self.bob.get("/v1/carrying").ok().await;
     }
 }
 
-/// Half of a body, and then nothing more.
+/// Sends half of a body and then nothing.
 async fn too_slow(caller: Caller) {
     let address = &caller.addresses[&caller.node];
-    let (_, token) = caller.headers.iter().find(|(name, _)| *name == "authorization").unwrap();
+    let (_, authorization) = caller.headers.iter().find(|(name, _)| *name == "authorization").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!(
-        "POST /v1/items HTTP/1.1\r\nhost: {address}\r\nauthorization: {token}\r\ncontent-type: application/json\r\n\
+        "POST /v1/items HTTP/1.1\r\nhost: {address}\r\nauthorization: {authorization}\r\ncontent-type: application/json\r\n\
          content-length: 100\r\n\r\n{{\"id\": "
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -293,7 +293,7 @@ async fn too_slow(caller: Caller) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_space_that_wants_checked_identities_takes_no_self_reported_ones() {
+async fn a_space_requiring_checked_identities_rejects_self_reported_ones() {
     let world = World::empty();
     let address = world.edge_address(1);
     let mut command = world.command();

@@ -1,4 +1,4 @@
-//! What other stores got wrong, asked of this one over HTTP.
+//! Bugs of other stores, checked against this one over HTTP.
 
 use crate::people::{Edge, usual};
 use serde_json::{Value, json};
@@ -19,17 +19,17 @@ async fn taskorch151_a_request_id_is_its_actors_own() {
     assert_eq!(first["token"], again["token"], "one effect, one answer");
     ada.at(3).post("/v1/items/b/claim", json!({})).refused("request_id_reused").await;
     ada.at(3).post("/v1/items/a/claim", json!({"action": "x"})).refused("request_id_reused").await;
-    // Another actor's request under the same id is its own, and hears nothing of the first one's answer.
+    // Another actor's request with the same id is a separate request and does not get the first one's outcome.
     bob.at(1).post("/v1/items/a/claim", json!({})).refused("already_claimed").await;
     let bobs = edge.caller("bob").key("two").post("/v1/items/b/claim", json!({})).ok().await;
     assert!(bobs["token"].as_u64() > first["token"].as_u64(), "{bobs}");
-    // One session's id is not another's.
+    // Sessions have separate request ids.
     let other = ada.session("s2").post("/v1/items/a/claim", json!({})).refused("held_by_your_other_session").await;
     assert_eq!(other["took_effect"], "no");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn taskorch172_a_batch_says_of_each_entry_what_became_of_it() {
+async fn taskorch172_a_batch_returns_an_outcome_per_entry() {
     let edge = Edge::start(&usual()).await;
     for id in ["a", "b", "c", "d"] {
         create(&edge, id).await;
@@ -49,14 +49,14 @@ async fn taskorch172_a_batch_says_of_each_entry_what_became_of_it() {
     let carrying = ada.at(1).get("/v1/carrying").ok().await;
     let leased: Vec<&Value> = carrying["leased"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
     assert_eq!(leased, ["a", "c"]);
-    // All or none: what could have been granted is not.
+    // With all_or_none, entries that could be granted are not.
     let all = json!({"claims": [{"item": "b"}, {"item": "a"}], "all_or_none": true});
     let answer = edge.caller("cy").post("/v1/claims", all).ok().await;
     assert!(answer["claims"].as_array().unwrap().iter().all(|entry| entry["outcome"] == "refused"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn taskorch197_a_release_of_a_claim_that_another_has_by_now_gives_nothing_back() {
+async fn taskorch197_a_stale_release_does_not_end_the_lease_of_a_new_holder() {
     let edge = Edge::start(&usual()).await;
     let (ada, bob, root) = (edge.caller("ada"), edge.caller("bob"), edge.caller("root"));
     create(&edge, "a").await;

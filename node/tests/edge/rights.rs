@@ -1,10 +1,10 @@
-//! A command that its caller has no right to never enters Raft's log, and a caller that lost a right still gets the answer
-//! to what it did before.
+//! A command without the right for it never enters the Raft log. A caller that lost a right still gets the outcomes of
+//! its earlier commands.
 
 use crate::client::until;
 use crate::http::{Ask, Caller};
 use crate::metrics::{scrape, value};
-use crate::people::{Edge, in_queues, person, usual, write_tokens};
+use crate::people::{Edge, in_queues, person, usual, write_api_keys};
 use serde_json::{Value, json};
 
 /// The last index of the leader's log.
@@ -12,7 +12,7 @@ async fn log_end(root: &Caller) -> f64 {
     value(&scrape(root).await, "tenure_raft_last_log_index")
 }
 
-/// What a caller can send that names this item and this queue.
+/// Commands that name this item and this queue.
 fn commands(caller: &Caller, item: &str, queue: &str) -> Vec<Ask> {
     let at = |verb: &str| format!("/v1/items/{item}/{verb}");
     let of_queue = |verb: &str| format!("/v1/queues/{queue}/{verb}");
@@ -35,7 +35,7 @@ fn commands(caller: &Caller, item: &str, queue: &str) -> Vec<Ask> {
     ]
 }
 
-/// A batch of each kind, all of it about this item and this queue.
+/// A batch of each kind, with entries for this item and this queue only.
 fn batches(caller: &Caller, item: &str, queue: &str) -> Vec<Ask> {
     let new: Vec<Value> = (0..100).map(|nth| json!({"id": format!("new-{nth}"), "queue": queue})).collect();
     let mut claims: Vec<Value> = (0..100).map(|nth| json!({"item": format!("none-{nth}")})).collect();
@@ -55,7 +55,7 @@ async fn is_denied(ask: Ask) {
     assert_eq!(problem["took_effect"], "no", "{problem}");
 }
 
-/// Every entry of the batch is.
+/// Every entry of the batch is denied.
 async fn is_denied_throughout(ask: Ask) {
     let answer = ask.ok().await;
     let entries: Vec<&Value> = answer.as_object().unwrap().values().filter_map(Value::as_array).flatten().collect();
@@ -67,7 +67,7 @@ async fn is_denied_throughout(ask: Ask) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_a_caller_without_roles_sends_enters_the_log() {
+async fn commands_of_a_caller_without_roles_never_enter_the_log() {
     let mut people = usual();
     people.push(person("nothing", "default", &[]));
     let mut edge = Edge::start(&people).await;
@@ -90,7 +90,7 @@ async fn nothing_that_a_caller_without_roles_sends_enters_the_log() {
                 is_denied_throughout(ask).await;
             }
         }
-        // Also not when it says that it was sent before.
+        // Nor when it is marked as a repeat.
         let again = nothing.with("tenure-retry", "50");
         again.post("/v1/items", json!({"id": "new", "queue": "q"})).refused("unknown").await;
         let late = nothing.with("tenure-retry", "110000");
@@ -100,7 +100,7 @@ async fn nothing_that_a_caller_without_roles_sends_enters_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_a_worker_does_beyond_its_queues_enters_the_log() {
+async fn commands_outside_a_workers_queues_never_enter_the_log() {
     let mut people = usual();
     people.push(in_queues("xena", "default", &["worker"], &["x*"]));
     let mut edge = Edge::start(&people).await;
@@ -140,18 +140,18 @@ async fn a_caller_that_lost_its_right_still_gets_the_answer_to_what_it_did() {
     };
     create(leader, "first", "a").ok().await;
     create(follower, "second", "b").ok().await;
-    write_tokens(&edge.world, &[root, person("ada", "default", &[])]);
+    write_api_keys(&edge.world, &[root, person("ada", "default", &[])]);
     for node in [leader, follower] {
         let ada = edge.caller("ada").at(node);
         until("the grant is gone", async || ada.get("/v1/items/a").answer().await.status == 404).await;
         for (key, id) in [("first", "a"), ("second", "b")] {
-            // What it did is answered as it was, whether or not it is marked as a repeat.
+            // An earlier command returns its outcome, whether or not it is marked as a repeat.
             assert_eq!(create(node, key, id).ok().await["created"], true);
             let again = ada.key(key).with("tenure-retry", "500");
             assert_eq!(again.post("/v1/items", json!({"id": id, "queue": "q"})).ok().await["created"], true);
             ada.key(key).post("/v1/items", json!({"id": "other", "queue": "q"})).refused("request_id_reused").await;
         }
-        // What was never taken is refused; marked as a repeat, an attempt before it may still be on its way.
+        // A new command is refused; if it is marked as a repeat, an earlier attempt may still be on its way.
         create(node, "third", "c").refused("not_found").await;
         let again = ada.key("third").with("tenure-retry", "500");
         let problem = again.post("/v1/items", json!({"id": "c", "queue": "q"})).refused("unknown").await;

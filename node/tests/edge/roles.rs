@@ -1,4 +1,4 @@
-//! Who may do what: every call of the document, by one of each role alone. What is not listed is denied.
+//! Rights: every documented call, by callers with a single role each. Everything that is not listed is denied.
 
 use crate::http::{Ask, Caller};
 use crate::people::{Edge, person};
@@ -6,10 +6,10 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 const ROLES: [&str; 4] = ["reader", "worker", "dispatcher", "operator"];
-/// Given for the cluster, in no space.
+/// Rights for the cluster, not in a space.
 const RIGHTS: [&str; 3] = ["admin", "backup", "metrics"];
 
-/// A call of each, and the roles that are let through.
+/// One request per call, and the roles that may make it.
 fn calls(caller: &Caller, id: &str) -> Vec<(&'static str, &'static [&'static str], Ask)> {
     const WORKER: &[&str] = &["worker"];
     const DISPATCHER: &[&str] = &["dispatcher"];
@@ -83,7 +83,7 @@ fn calls(caller: &Caller, id: &str) -> Vec<(&'static str, &'static [&'static str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_role_may_do_what_it_is_for_and_nothing_else() {
+async fn each_role_allows_only_its_own_calls() {
     let all = [&ROLES[..], &RIGHTS].concat();
     let mut people: Vec<String> = all.iter().map(|role| person(role, "default", &[role])).collect();
     people.push(person("root", "*", &all));
@@ -98,7 +98,7 @@ async fn each_role_may_do_what_it_is_for_and_nothing_else() {
         for (operation, roles, ask) in calls(&caller, "seen") {
             let answer = ask.answer().await;
             let code = if answer.status < 300 { "ok".to_owned() } else { answer.json()["code"].to_string() };
-            // Who has a right for the cluster and no role sees no item.
+            // A caller with a cluster right and no role sees no items.
             let is_hidden = RIGHTS.contains(&role) && code.contains("not_found") && !roles.contains(&role);
             let is_denied = code.contains("forbidden") || is_hidden;
             assert_eq!(is_denied, !roles.contains(&role), "{operation} by a {role}: {code}");
@@ -110,7 +110,7 @@ async fn each_role_may_do_what_it_is_for_and_nothing_else() {
         let item = caller.get("/v1/items/seen").answer().await;
         assert_eq!(item.status, if RIGHTS.contains(&role) { 404 } else { 200 }, "{role}: {item:?}");
     }
-    // Views are shown by what they leave out; batches by their entries.
+    // Reads are checked by what they leave out, batches by their entries.
     let views = [
         "list_items",
         "show_item",

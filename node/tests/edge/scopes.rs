@@ -1,16 +1,16 @@
-//! A grant reaches as far as it says: one space, some queues, or the cluster, and nothing beyond.
+//! Rights apply only where they were given: in one space, in some queues, or for the cluster.
 
 use crate::backup::awaiting;
 use crate::client::until;
 use crate::http::Sent;
-use crate::people::{Edge, METRICS_OPEN, in_queues, person, usual, write_tokens};
+use crate::people::{Edge, METRICS_OPEN, in_queues, person, usual, write_api_keys};
 use crate::world::World;
 use bytes::Bytes;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// One node that takes these callers, and shows metrics to nobody without a token.
+/// One node with these callers, which serves metrics only with an API key.
 async fn alone(people: &[String]) -> Edge {
     Edge::begun(people, async |world| {
         world.options.retain(|option| option != METRICS_OPEN);
@@ -21,19 +21,20 @@ async fn alone(people: &[String]) -> Edge {
 }
 
 #[test]
-fn an_admin_of_one_space_or_queue_is_refused_when_the_file_is_read() {
+fn an_admin_role_for_one_space_or_queue_is_rejected_at_load() {
     let world = World::empty();
     let hash = "0".repeat(64);
     for scope in ["space = \"lab\"", "space = \"*\"\nqueues = [\"x\"]", "space = \"*\""] {
         let text = format!(
-            "[[token]]\nsha256 = \"{hash}\"\nactor = \"eve\"\nkind = \"user\"\n[[token.grant]]\n{scope}\nroles = [\"admin\"]\n"
+            "[[api_key]]\nsha256 = \"{hash}\"\nactor = \"eve\"\nkind = \"user\"\n[[api_key.rights]]\n{scope}\nroles = [\"admin\"]\n"
         );
-        fs::write(world.folder().join("tokens.toml"), text).unwrap();
+        fs::write(world.folder().join("api-keys.toml"), text).unwrap();
         let there = ["--node-id", "1", "--data", "d", "--peer-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
-        let output = world.command().args(there).args(["--tokens", "tokens.toml", "check-config"]).output().unwrap();
+        let output =
+            world.command().args(there).args(["--api-keys", "api-keys.toml", "check-config"]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{scope}: {said}");
-        assert!(said.contains("the token of eve") && said.contains("cluster = [\"admin\"]"), "{scope}: {said}");
+        assert!(said.contains("the API key of eve") && said.contains("cluster = [\"admin\"]"), "{scope}: {said}");
     }
 }
 
@@ -61,7 +62,7 @@ async fn an_operator_of_some_queues_sees_no_metrics_and_touches_no_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_for_backups_or_metrics_does_that_and_nothing_else() {
+async fn an_api_key_for_backups_or_metrics_allows_nothing_else() {
     let mut people = usual();
     people.extend([person("timer", "default", &["backup"]), person("prometheus", "default", &["metrics"])]);
     people.push(person("op", "*", &["reader", "worker", "dispatcher", "operator"]));
@@ -87,7 +88,7 @@ async fn a_token_for_backups_or_metrics_does_that_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn why_a_node_is_not_ready_is_told_in_detail_only_to_those_with_a_right_for_the_cluster() {
+async fn readiness_details_require_a_cluster_right() {
     let mut people = usual();
     people.push(person("prometheus", "default", &["metrics"]));
     let mut edge = Edge::start(&people).await;
@@ -106,7 +107,7 @@ async fn why_a_node_is_not_ready_is_told_in_detail_only_to_those_with_a_right_fo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_is_named_is_granted_and_no_other_of_that_beginning() {
+async fn rights_in_a_queue_do_not_extend_to_queues_with_its_prefix() {
     let mut people = usual();
     people.push(in_queues("fay", "default", &["worker"], &["ops", "build-*"]));
     let edge = alone(&people).await;
@@ -125,19 +126,19 @@ async fn a_queue_that_is_named_is_granted_and_no_other_of_that_beginning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_waits_for_a_backup_takes_no_token_that_was_taken_away() {
+async fn a_node_awaiting_a_backup_rejects_a_removed_api_key() {
     let mut world = World::empty();
     world.serves = true;
-    let tokens = world.folder().join("tokens.toml").display().to_string();
-    world.options = vec!["--tokens".into(), tokens];
-    write_tokens(&world, &[person("root", "*", &["admin"]), person("eve", "*", &["admin"])]);
+    let api_keys = world.folder().join("api-keys.toml").display().to_string();
+    world.options = vec!["--api-keys".into(), api_keys];
+    write_api_keys(&world, &[person("root", "*", &["admin"]), person("eve", "*", &["admin"])]);
     let nobody = awaiting(&mut world).await;
-    let (root, eve) = (nobody.with_token("root"), nobody.with_token("eve"));
+    let (root, eve) = (nobody.with_api_key("root"), nobody.with_api_key("eve"));
     let send = |caller: &crate::http::Caller| caller.upload("/v1/cluster/restore", Bytes::from_static(b"no backup"));
     send(&eve).refused("invalid").await;
-    write_tokens(&world, &[person("root", "*", &["admin"])]);
+    write_api_keys(&world, &[person("root", "*", &["admin"])]);
     until(
-        "the token is gone",
+        "the API key is gone",
         async || matches!(send(&eve).send().await, Sent::Answered(answer) if answer.status == 401),
     )
     .await;
@@ -145,7 +146,7 @@ async fn a_node_that_waits_for_a_backup_takes_no_token_that_was_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_data_is_for_nobody_else_on_the_machine() {
+async fn data_files_are_private_to_the_user_of_the_node() {
     let mut world = World::empty();
     world.start(1);
     world.leader().await;

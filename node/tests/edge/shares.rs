@@ -1,15 +1,15 @@
-//! What many share is not one caller's to use up, over HTTP.
+//! One caller cannot use up shared resources, over HTTP.
 
 use crate::people::{Edge, usual};
 use serde_json::{Value, json};
 
-/// How many of a batch were done.
+/// Number of successful entries of a batch.
 fn done(batch: &Value) -> usize {
     batch["items"].as_array().unwrap().iter().filter(|item| item["outcome"] != "refused").count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_who_fills_a_space_and_a_line_leaves_room_for_others() {
+async fn an_actor_that_fills_a_space_and_a_line_leaves_room_for_others() {
     let edge = Edge::start(&usual()).await;
     let (root, hog, ada, bob) = (edge.caller("root"), edge.caller("cy"), edge.caller("ada"), edge.caller("bob"));
     let policy = json!({"items_max": 400, "body_bytes_max": 0, "identity": "accept_self_reported"});

@@ -1,14 +1,14 @@
-//! Streams of events through kills: a reader that goes on at another node misses nothing and gets nothing twice.
+//! Event streams while nodes are killed: a reader that continues at another node misses nothing and gets nothing twice.
 
 use crate::client::{until, within};
 use crate::http::{Caller, Frame, Sent};
-use crate::people::{Edge, usual, write_tokens};
+use crate::people::{Edge, usual, write_api_keys};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Follows from node to node until it has come to `last`, and says all that it was sent.
+/// Follows events from node to node until `last`, and returns all frames.
 async fn read(caller: Caller, filter: &'static str, last: Arc<std::sync::OnceLock<String>>) -> (Vec<Frame>, usize) {
     let (mut frames, mut position, mut turns) = (Vec::new(), "0.0".to_owned(), 0);
     let is_at = |position: &str| last.get().is_some_and(|last| number(position) >= number(last));
@@ -43,7 +43,7 @@ fn number(id: &str) -> (u64, u64) {
     (epoch.parse().unwrap(), seq.parse().unwrap())
 }
 
-/// All events as their pages give them.
+/// All events, read page by page.
 async fn pages(caller: &Caller, filter: &str) -> Vec<Value> {
     let (mut events, mut after) = (Vec::new(), "0.0".to_owned());
     loop {
@@ -81,7 +81,7 @@ async fn a_reader_misses_nothing_and_gets_nothing_twice_while_nodes_are_killed()
     let readers: Vec<_> =
         filters.iter().map(|filter| tokio::spawn(read(edge.caller("root"), filter, last.clone()))).collect();
     let leader = edge.world.leader().await;
-    // Each of them once: whichever a reader is at.
+    // Each node once, so that every reader loses its node.
     for node in [leader, 1 + leader % 3, 1 + (leader + 1) % 3] {
         let goal = written.load(Ordering::Relaxed) + 30;
         until("events come", async || written.load(Ordering::Relaxed) >= goal).await;
@@ -96,7 +96,7 @@ async fn a_reader_misses_nothing_and_gets_nothing_twice_while_nodes_are_killed()
     let root = edge.caller("root");
     let all = pages(&root, "").await;
     last.set(all.last().unwrap()["number"].as_str().unwrap().to_owned()).unwrap();
-    // One more, so that a reader who waits hears that it is through; behind the last it need not be read.
+    // One more event, so that a waiting reader notices the end. It need not be read itself.
     root.post("/v1/items", json!({"id": "the-last", "queue": "rest"})).ok().await;
     assert!(all.len() > 150, "{}", all.len());
     for (filter, reader) in filters.iter().zip(readers) {
@@ -114,7 +114,7 @@ async fn a_reader_misses_nothing_and_gets_nothing_twice_while_nodes_are_killed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_tells_its_readers_and_their_waiting_calls() {
+async fn a_stopping_node_notifies_streams_and_waiting_calls() {
     let mut edge = Edge::start(&usual()).await;
     let node = edge.world.follower().await;
     let ada = edge.caller("ada").at(node);
@@ -144,7 +144,7 @@ async fn a_node_that_stops_tells_its_readers_and_their_waiting_calls() {
     assert!(events.next().await.is_none());
     assert_eq!(waiting.await.unwrap()["outcome"], "waiting");
     assert_eq!(next.await.unwrap()["outcome"], "empty");
-    // His place is where it was.
+    // Bob keeps his place in line.
     let other = if node == 1 { 2 } else { 1 };
     let again = bob.at(other).key("w").with("tenure-retry", "1000");
     let again = tokio::spawn(again.post("/v1/items/a/claim", wait).ok());
@@ -156,7 +156,7 @@ async fn a_node_that_stops_tells_its_readers_and_their_waiting_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_taken_away_ends_its_calls_and_streams_and_a_new_one_begins() {
+async fn a_removed_api_key_ends_its_calls_and_streams_and_a_new_one_works() {
     let edge = Edge::start(&usual()).await;
     let bob = edge.caller("bob").at(2);
     let mut events = bob.get("/v1/events/stream?after=0.0").follow().await;
@@ -164,15 +164,15 @@ async fn a_token_that_is_taken_away_ends_its_calls_and_streams_and_a_new_one_beg
     let mut people = usual();
     people.retain(|person| !person.contains("\"bob\""));
     people.push(crate::people::person("dora", "default", &["dispatcher"]));
-    write_tokens(&edge.world, &people);
+    write_api_keys(&edge.world, &people);
     let dora = edge.caller("dora").at(2);
     until(
-        "the new one is let in",
+        "the new one is accepted",
         async || matches!(dora.get("/v1/items").send().await, Sent::Answered(answer) if answer.status == 200),
     )
     .await;
     bob.get("/v1/items").refused("unauthenticated").await;
-    // Before anything more is told.
+    // Before any other event.
     dora.post("/v1/items", json!({"id": "secret", "queue": "q"})).ok().await;
     let end = loop {
         let frame = events.next().await.expect("the stream says why it ends");
@@ -183,7 +183,7 @@ async fn a_token_that_is_taken_away_ends_its_calls_and_streams_and_a_new_one_beg
     assert_eq!(end.data.unwrap()["reason"], "unauthenticated");
 
     // A file that cannot be read changes nothing.
-    std::fs::write(edge.world.folder().join("tokens.toml"), "[[token]\n").unwrap();
-    until("the node complains of it", async || edge.world.words(2).contains("the API keys cannot be loaded")).await;
+    std::fs::write(edge.world.folder().join("api-keys.toml"), "[[api_key]\n").unwrap();
+    until("the node logs it", async || edge.world.words(2).contains("the API keys cannot be loaded")).await;
     dora.get("/v1/items").ok().await;
 }

@@ -1,8 +1,8 @@
-//! A node that serves callers in TLS: its certificate is replaced while it runs, and who fails to shake hands is counted.
+//! A node that serves callers with TLS: its certificate is replaced while it runs, and failed handshakes are counted.
 
 use crate::client::{until, within};
 use crate::metrics::value;
-use crate::people::{person, token, write_tokens};
+use crate::people::{api_key, person, write_api_keys};
 use crate::world::World;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
 use std::fs;
@@ -30,7 +30,7 @@ impl Authority {
     fn sign(&self, folder: &Path) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &self.0);
-        // One after the other: a node that reads between the two uses what it had.
+        // One after the other: a node that reads between the two keeps using the old files.
         fs::write(folder.join("edge.key"), key.serialize_pem()).unwrap();
         fs::write(folder.join("edge.pem"), certificate.unwrap().pem()).unwrap();
     }
@@ -49,9 +49,9 @@ impl Authority {
     }
 }
 
-/// An answer, if it came; the connection stays open.
+/// The response, if there is one; the connection stays open.
 async fn get(stream: &mut TlsStream<TcpStream>, path: &str) -> String {
-    let ask = format!("GET {path} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n\r\n", token("ada"));
+    let ask = format!("GET {path} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n\r\n", api_key("ada"));
     stream.write_all(ask.as_bytes()).await.unwrap();
     let mut answer = String::new();
     let mut bytes = vec![0; 64 * 1024];
@@ -70,13 +70,14 @@ async fn get(stream: &mut TlsStream<TcpStream>, path: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_replaced_without_a_restart_and_failed_handshakes_are_counted() {
     let mut world = World::empty();
-    write_tokens(&world, &[person("ada", "default", &["worker", "operator", "metrics"])]);
+    write_api_keys(&world, &[person("ada", "default", &["worker", "operator", "metrics"])]);
     let old = Authority::new();
     old.sign(world.folder());
     let file = |name: &str| world.folder().join(name).display().to_string();
-    world.options = ["--tokens", &file("tokens.toml"), "--tls-cert", &file("edge.pem"), "--tls-key", &file("edge.key")]
-        .map(String::from)
-        .to_vec();
+    world.options =
+        ["--api-keys", &file("api-keys.toml"), "--tls-cert", &file("edge.pem"), "--tls-key", &file("edge.key")]
+            .map(String::from)
+            .to_vec();
     world.serves = true;
     world.start(1);
     world.leader().await;
@@ -96,7 +97,7 @@ async fn a_certificate_is_replaced_without_a_restart_and_failed_handshakes_are_c
     until("the new one is shown", async || new.connect(&address).await.is_some()).await;
     assert!(old.connect(&address).await.is_none());
     assert!(get(&mut standing, "/v1/items").await.starts_with("HTTP/1.1 200 "), "who was connected stays so");
-    // What is no handshake at all counts as well.
+    // Bytes that are not a handshake count as well.
     let mut plain = TcpStream::connect(&address).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     until("they are counted", async || {

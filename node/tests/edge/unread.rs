@@ -1,8 +1,8 @@
-//! Callers of HTTP/2 who ask and do not let the answers come: what waits for them is bounded.
+//! HTTP/2 callers that do not read their responses: the unsent bytes are bounded.
 
 use crate::client::{until, within};
 use crate::metrics::{scrape, value};
-use crate::people::{Edge, person, token};
+use crate::people::{Edge, api_key, person};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,35 +23,35 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A literal that is not indexed, with a name that is not in the table.
+/// A literal that is not indexed, with a literal name.
 fn field(name: &str, value: &str) -> Vec<u8> {
     let length = |text: &str| u8::try_from(text.len()).ok().filter(|length| *length < 127).unwrap();
     [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
 }
 
-fn get(stream: u32, path: &str, token: Option<&str>) -> Vec<u8> {
+fn get(stream: u32, path: &str, api_key: Option<&str>) -> Vec<u8> {
     let mut head = vec![0x82, 0x86, 0x41, 6];
     head.extend(b"tenure");
     head.extend([0x04, u8::try_from(path.len()).unwrap()]);
     head.extend(path.bytes());
-    if let Some(token) = token {
-        head.extend(field("authorization", &format!("Bearer {token}")));
+    if let Some(api_key) = api_key {
+        head.extend(field("authorization", &format!("Bearer {api_key}")));
     }
     // END_STREAM and END_HEADERS.
     frame(HEADERS, 5, stream, &head)
 }
 
-/// Heads of answers that have come, over all connections.
+/// Number of response heads received, over all connections.
 type Heads = Arc<AtomicUsize>;
 
-/// One connection that asks so often at a time and takes one byte of each answer.
-async fn ask(address: &str, path: &str, token: Option<&str>, times: u32, heads: Heads) -> JoinSet<()> {
+/// One connection that sends `times` concurrent requests and reads one byte of each response.
+async fn ask(address: &str, path: &str, api_key: Option<&str>, times: u32, heads: Heads) -> JoinSet<()> {
     let mut stream = within("a connection", TcpStream::connect(address)).await.unwrap();
     let window = [&INITIAL_WINDOW_SIZE.to_be_bytes()[..], &1_u32.to_be_bytes()].concat();
     let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     said.extend(frame(SETTINGS, 0, 0, &window));
     for nth in 0..times {
-        said.extend(get(2 * nth + 1, path, token));
+        said.extend(get(2 * nth + 1, path, api_key));
     }
     stream.write_all(&said).await.unwrap();
     let mut reading = JoinSet::new();
@@ -84,7 +84,7 @@ async fn resident(edge: &Edge) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_that_nobody_takes_cost_a_node_no_memory() {
+async fn unread_documents_cost_no_memory() {
     const CONNECTIONS: usize = 40;
     const TIMES: u32 = 127;
     let edge = alone(&[person("ada", "default", &["worker", "dispatcher"])]).await;
@@ -105,7 +105,7 @@ async fn documents_that_nobody_takes_cost_a_node_no_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_that_one_reader_does_not_take_are_bounded_and_others_are_served() {
+async fn unread_lists_of_one_reader_are_bounded_and_others_are_served() {
     const CONNECTIONS: usize = 6;
     const TIMES: u32 = 80;
     let hand = |actor| person(actor, "default", &["worker", "dispatcher"]);
@@ -122,10 +122,10 @@ async fn lists_that_one_reader_does_not_take_are_bounded_and_others_are_served()
     let heads = Heads::default();
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
-        open.push(ask(&edge.world.edge_address(1), path, Some(&token("rita")), TIMES, heads.clone()).await);
+        open.push(ask(&edge.world.edge_address(1), path, Some(&api_key("rita")), TIMES, heads.clone()).await);
     }
     let asked = CONNECTIONS * usize::try_from(TIMES).unwrap();
-    until("all are answered or sent away", async || {
+    until("all are answered or rejected", async || {
         // While they wait, others list and renew.
         ada.get("/v1/items?limit=10").ok().await;
         heads.load(Ordering::Relaxed) >= asked

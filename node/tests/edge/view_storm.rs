@@ -1,4 +1,4 @@
-//! One reader that asks for much: holders keep what they hold, and are answered meanwhile.
+//! One reader with many expensive reads: holders keep their leases and are answered meanwhile.
 
 use crate::client::until;
 use crate::people::{Edge, person, usual};
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const QUEUES: usize = 2_000;
 const ITEMS: usize = 8_000;
-/// Calls of the reader at a time.
+/// Concurrent calls of the reader.
 const CALLS: usize = 150;
 const RENEWALS: usize = 20;
-/// What may be answered to the reader for each renewal. When views ran on the threads that serve calls, the others of a
-/// crowd were answered before each renewal.
+/// Maximum number of reads that may be answered per renewal. When reads ran on the threads that serve calls, all others
+/// of the crowd were answered before each renewal.
 const VIEWS_PER_RENEWAL: usize = 40;
 
 async fn crowded() -> Edge {
@@ -24,7 +24,7 @@ async fn crowded() -> Edge {
     for first in (0..ITEMS).step_by(1_000) {
         let items: Vec<Value> = (first..first + 1_000).map(new).collect();
         let items = json!({"items": items});
-        // One actor creates no more than so many in a second.
+        // The rate limit of one actor allows no more creations per second.
         until("the items are created", async || {
             let answer = root.post("/v1/items/batch", items.clone()).answer().await;
             assert!([200, 429].contains(&answer.status), "{answer:?}");
@@ -35,7 +35,7 @@ async fn crowded() -> Edge {
     edge
 }
 
-/// Renewals of one holder, one after the other, while a reader asks for views: how many views were answered meanwhile.
+/// Renews one lease again and again while a reader sends reads; returns how many reads were answered meanwhile.
 async fn views_during_renewals(path: &'static str) -> usize {
     let edge = crowded().await;
     let ada = edge.caller("ada");

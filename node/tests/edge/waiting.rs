@@ -1,4 +1,4 @@
-//! Calls that wait: in line, for something to do, for an item to be free; on one node, and from node to node.
+//! Calls that wait in line, for an item to become ready, or for an item to be free, on one node and across nodes.
 
 use crate::client::until;
 use crate::http::Sent;
@@ -14,18 +14,18 @@ fn wait() -> Value {
 async fn line_is(edge: &Edge, node: u64, length: usize) {
     let root = edge.caller("root").at(node);
     let line = async || root.get("/v1/items/a/line").ok().await["places"].as_array().unwrap().len();
-    until("the line is so long", async || line().await == length).await;
+    until("the line has this length", async || line().await == length).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_is_served_in_order_over_all_nodes_also_when_a_waiters_node_is_killed() {
+async fn a_line_is_served_in_order_even_if_the_node_of_a_waiter_is_killed() {
     let mut edge = Edge::start(&usual()).await;
     let leader = edge.world.leader().await;
     let (f, g) = (1 + leader % 3, 1 + (leader + 1) % 3);
     let root = edge.caller("root").at(leader);
     root.post("/v1/items", json!({"id": "a", "queue": "q"})).ok().await;
     let first = edge.caller("ada").at(leader).post("/v1/items/a/claim", json!({})).ok().await;
-    // Bob asks a node that dies; cy comes after him.
+    // Bob waits at a node that is killed; cy is after him in line.
     let bobs = edge.caller("bob").at(f).key("bobs").post("/v1/items/a/claim", wait());
     let bobs = tokio::spawn(bobs.send());
     line_is(&edge, leader, 1).await;
@@ -47,7 +47,7 @@ async fn a_line_is_served_in_order_over_all_nodes_also_when_a_waiters_node_is_ki
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_work_is_given_it_once() {
+async fn waiting_calls_get_each_item_once() {
     const WORKERS: usize = 12;
     let edge = Edge::start(&usual()).await;
     let root = edge.caller("root");
@@ -116,7 +116,7 @@ async fn a_read_waits_until_nobody_holds_the_item() {
     }
 }
 
-/// When the last event of this kind happened to an item, in cluster time.
+/// Cluster time of the last event of this kind for an item.
 async fn last(edge: &Edge, item: &str, kind: &str) -> u64 {
     let seen = edge.caller("root").get(format!("/v1/events?item={item}&limit=100")).ok().await;
     let events = seen["events"].as_array().unwrap();
@@ -124,7 +124,7 @@ async fn last(edge: &Edge, item: &str, kind: &str) -> u64 {
     of_kind.and_then(|event| event["at_ms"].as_u64()).unwrap_or_else(|| panic!("no {kind}: {seen}"))
 }
 
-/// Far below the `wait_ms` of the calls that are parked here: a call that nothing wakes is answered when that is over.
+/// Far below the `wait_ms` of the calls that wait here: a call that nothing wakes is answered only at its end.
 const WOKEN_WITHIN_MS: u64 = 8_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn the_end_of_a_lock_delay_wakes_a_caller_of_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_lease_wakes_a_caller_of_next_who_waits_for_a_descendant_in_another_queue() {
+async fn the_end_of_a_lease_wakes_next_for_a_descendant_in_another_queue() {
     let edge = Edge::start(&usual()).await;
     let root = edge.caller("root");
     for (id, queue, parent) in [("epic", "plans", None), ("story", "plans", Some("epic")), ("task", "q", Some("story"))]
@@ -167,7 +167,7 @@ async fn the_end_of_a_lease_wakes_a_caller_of_next_who_waits_for_a_descendant_in
     assert!((free_at..free_at + WOKEN_WITHIN_MS).contains(&granted_at), "free at {free_at}, granted at {granted_at}");
 }
 
-/// Somebody waits on this node.
+/// Waits until a call is parked on this node.
 async fn is_parked(edge: &Edge, node: u64) {
     let nobody = edge.nobody().at(node);
     until("somebody waits", async || {

@@ -20,7 +20,7 @@ fn with_length(length: usize) -> String {
 const IN_CHUNKS: &str = "POST /length HTTP/1.1\r\nhost: tenure\r\ntransfer-encoding: chunked\r\n\r\n";
 
 #[tokio::test]
-async fn a_body_of_a_mebibyte_is_taken_and_one_more_byte_is_not() {
+async fn a_body_of_a_mebibyte_is_accepted_and_one_more_byte_is_not() {
     let world = start(BodyLimits::default()).await;
     let mut caller = world.connect().await;
     caller.say(with_length(MIB).as_bytes()).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_huge_body_is_refused_and_the_caller_learns_why() {
         let mut chunk = format!("{:x}\r\n", 64 * 1024).into_bytes();
         chunk.extend(vec![b'x'; 64 * 1024]);
         chunk.extend(b"\r\n");
-        // A little more than is taken, as is on its way when a caller reads the answer.
+        // A little more than the limit, like bytes that are on their way when the caller reads the response.
         for _ in 0..18 {
             if caller.say(&chunk).await.is_err() {
                 break;
@@ -73,9 +73,9 @@ async fn a_huge_body_is_refused_and_the_caller_learns_why() {
     world.end().await;
 }
 
-/// Many clients look for an answer only when all was sent, and give up when sending fails.
+/// Many clients read the response only after they have sent everything, and give up when sending fails.
 #[tokio::test]
-async fn a_refused_caller_may_go_on_sending_for_a_moment() {
+async fn a_rejected_caller_may_keep_sending_for_a_moment() {
     let world = start(BodyLimits::default()).await;
     let story = async || {
         let mut caller = world.connect().await;
@@ -86,7 +86,7 @@ async fn a_refused_caller_may_go_on_sending_for_a_moment() {
         }
         std::io::Result::Ok(())
     };
-    // On a machine that is very busy the moment may be over too soon.
+    // On a very busy machine the time may be over too soon.
     let once = async { while story().await.is_err() {} };
     timeout(LIMIT, once).await.expect("it may");
     world.end().await;
@@ -130,7 +130,7 @@ async fn all_bodies_together_are_bounded_and_room_comes_back() {
     holding.say(&[b'x'; 80]).await.unwrap();
     until(|| world.seen.requests.load(Ordering::Relaxed) == 1).await;
 
-    // Until what was said has been read, there is room.
+    // The server needs a moment to read what was sent.
     let refused = async {
         loop {
             let mut caller = world.connect().await;
@@ -155,7 +155,7 @@ async fn all_bodies_together_are_bounded_and_room_comes_back() {
     };
     assert_eq!(forty().await, 200);
 
-    // A body takes room as long as it is worked on.
+    // A body takes room until its call ends.
     let before = world.seen.requests.load(Ordering::Relaxed);
     let mut held = world.connect().await;
     held.say(with_length(80).replace("/length", "/hold").as_bytes()).await.unwrap();

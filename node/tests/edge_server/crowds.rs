@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 const SILENT: usize = 5_000;
-/// Of this process per silent connection, both ends.
+/// Memory of this process per silent connection, both ends.
 const SILENT_BYTES_MAX: u64 = 16 * 1024;
 
 #[tokio::test]
-async fn five_thousand_who_say_nothing_cost_little_and_are_closed() {
+async fn five_thousand_silent_connections_cost_little_and_are_closed() {
     let files = getrlimit(Resource::Nofile);
     let enough = Rlimit { current: files.maximum, maximum: files.maximum };
     setrlimit(Resource::Nofile, enough).unwrap();
@@ -36,7 +36,7 @@ async fn five_thousand_who_say_nothing_cost_little_and_are_closed() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_takes_the_place_of_the_oldest_that_has_shown_no_credential() {
+async fn an_excess_connection_replaces_the_oldest_one_without_a_credential() {
     let world = start(ServerLimits { connections_max: 3, ..ServerLimits::default() }).await;
     let mut open = Vec::new();
     for _ in 0..3 {
@@ -51,7 +51,7 @@ async fn one_connection_too_many_takes_the_place_of_the_oldest_that_has_shown_no
         oldest.closed().await;
         open.push(caller);
         for caller in &mut open {
-            assert_eq!(caller.get("/ping").await.0, 200, "the others go on");
+            assert_eq!(caller.get("/ping").await.0, 200, "the others continue");
         }
     }
     drop(open);
@@ -60,7 +60,7 @@ async fn one_connection_too_many_takes_the_place_of_the_oldest_that_has_shown_no
 }
 
 #[tokio::test]
-async fn one_address_has_its_share_of_connections() {
+async fn connections_of_one_address_are_limited() {
     let world = start(ServerLimits { address_connections_max: 2, ..ServerLimits::default() }).await;
     let mut first = world.connect().await;
     assert_eq!(first.get("/ping").await.0, 200);
@@ -76,7 +76,7 @@ async fn one_address_has_its_share_of_connections() {
 }
 
 #[tokio::test]
-async fn whoever_comes_and_goes_leaves_nothing_behind() {
+async fn closed_connections_leave_nothing_behind() {
     let world = start(ServerLimits::default()).await;
     for n in 0..2_000 {
         let mut caller = world.connect().await;

@@ -1,4 +1,4 @@
-//! HTTP/1.1: heads that are slow, large or no heads at all.
+//! HTTP/1.1: slow, large and malformed heads.
 
 use crate::world::{LIMIT, SHORT, short, start, until};
 use node::edge::server::ServerLimits;
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, interval, timeout};
 
 #[tokio::test]
-async fn a_handler_knows_who_asks() {
+async fn a_handler_gets_the_address_of_the_caller() {
     let world = start(ServerLimits::default()).await;
     let mut caller = world.connect().await;
     let own = caller.stream.local_addr().unwrap();
@@ -34,7 +34,7 @@ async fn idle_is_longer_than_the_time_for_a_head() {
     let world = start(limits).await;
     let mut silent = world.connect().await;
     assert_eq!(silent.get("/ping").await.0, 200);
-    // Whoever connects later than it was idle and never asks is closed before it.
+    // A later connection that never sends a request is closed before the idle one.
     assert!(world.connect().await.closed().await.is_empty());
     assert!(world.connect().await.closed().await.is_empty());
     assert_eq!(silent.get("/ping").await.0, 200);
@@ -55,7 +55,7 @@ async fn a_head_that_comes_byte_by_byte_is_cut_off() {
         let mut pace = interval(Duration::from_millis(10));
         for byte in head {
             pace.tick().await;
-            assert!(began.elapsed() < LIMIT, "it goes on and on");
+            assert!(began.elapsed() < LIMIT, "the connection stays open");
             if slow.say(&[byte]).await.is_err() {
                 break;
             }
@@ -91,7 +91,7 @@ async fn a_head_of_more_bytes_than_allowed_is_refused() {
     let request = |bytes: usize| format!("GET /ping HTTP/1.1\r\nhost: tenure\r\nx: {}\r\n\r\n", "y".repeat(bytes));
     for (bytes, status) in [(30 * 1024, 200), (33 * 1024, 431), (200 * 1024, 431)] {
         let mut caller = world.connect().await;
-        // It may be refused before all of it was said.
+        // It may be rejected before all of it was sent.
         let _ = caller.say(request(bytes).as_bytes()).await;
         assert_eq!(caller.answer().await.expect("an answer").0, status, "{bytes} bytes");
         if status != 200 {

@@ -27,7 +27,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// GET, in words of the static table and one literal for the path.
+/// A GET, with entries of the static table and one literal for the path.
 fn head(path: &str, fields: usize) -> Vec<u8> {
     let mut head = vec![0x82, 0x86, 0x41, 6];
     head.extend(b"tenure");
@@ -77,7 +77,7 @@ async fn connect(world: &World) -> Caller<TcpStream> {
     caller
 }
 
-/// Reads until the server has ended the connection, in its own words or not.
+/// Reads until the server has ended the connection, with or without GOAWAY.
 async fn is_ended(caller: &mut Caller<TcpStream>) {
     while let Some((kind, ..)) = next(caller).await {
         if kind == GOAWAY {
@@ -97,7 +97,7 @@ async fn http2_is_served_without_tls_too() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_told_and_closed() {
+async fn an_idle_connection_is_closed() {
     let world = start(short()).await;
     let mut caller = connect(&world).await;
     assert_eq!(ping(&mut caller, 1).await, b"pong");
@@ -216,11 +216,11 @@ async fn a_head_without_end_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_caller_who_forbids_us_to_answer_is_cut_off() {
+async fn a_caller_with_a_closed_window_is_cut_off() {
     let world = start(ServerLimits { idle_within: 10 * LIMIT, ..short() }).await;
     let mut caller = world.connect().await;
     caller.say(PREFACE).await.unwrap();
-    // An initial window of no bytes.
+    // An initial window of zero bytes.
     caller.say(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])).await.unwrap();
     for stream in [1, 3, 5] {
         caller.say(&get(stream, "/ping")).await.unwrap();
@@ -235,11 +235,11 @@ async fn a_caller_who_forbids_us_to_answer_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_reader_of_a_stream_who_takes_no_more_is_cut_off() {
+async fn a_stream_reader_that_stops_reading_is_cut_off() {
     let world = start(ServerLimits { idle_within: 2 * SHORT, ..short() }).await;
     let mut caller = world.connect().await;
     caller.say(PREFACE).await.unwrap();
-    // An initial window of a hundred bytes, and never more.
+    // An initial window of a hundred bytes, which is never extended.
     caller.say(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 100])).await.unwrap();
     caller.say(&get(1, "/much")).await.unwrap();
     let mut taken = 0;
@@ -249,7 +249,7 @@ async fn a_reader_of_a_stream_who_takes_no_more_is_cut_off() {
     }
     assert_eq!(taken, 100);
     world.connections(0).await;
-    // One who takes what there is stays, however long nothing happens.
+    // A reader that reads everything stays connected, however long nothing happens.
     let mut listening = world.connect().await;
     listening.say(PREFACE).await.unwrap();
     listening.say(&frame(SETTINGS, 0, 0, &[])).await.unwrap();

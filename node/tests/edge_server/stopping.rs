@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn what_was_asked_is_answered_and_streams_are_ended() {
+async fn a_stopping_server_answers_requests_and_ends_streams() {
     let world = start(ServerLimits::default()).await;
     let address = world.address();
     let mut idle = world.connect().await;
@@ -30,7 +30,7 @@ async fn what_was_asked_is_answered_and_streams_are_ended() {
     stream.closed().await;
     idle.closed().await;
     idle_http2.closed().await;
-    assert!(TcpStream::connect(address).await.is_err(), "nobody is let in any more");
+    assert!(TcpStream::connect(address).await.is_err(), "no new connections are accepted");
     assert!(!shutdown.is_finished(), "one is still waiting");
 
     seen.answers.0.add_permits(1);
@@ -40,7 +40,7 @@ async fn what_was_asked_is_answered_and_streams_are_ended() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_done_in_time_is_cut_off() {
+async fn requests_not_finished_in_time_are_cut_off() {
     let world = start(ServerLimits::default()).await;
     let mut waiting = world.connect().await;
     waiting.say(b"GET /wait HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
@@ -53,7 +53,7 @@ async fn whoever_is_not_done_in_time_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_dropped_leaves_nobody_connected() {
+async fn dropping_a_server_closes_all_connections() {
     let world = start(ServerLimits::default()).await;
     let address = world.address();
     let mut waiting = world.connect().await;

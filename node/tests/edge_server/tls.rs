@@ -1,4 +1,4 @@
-//! TLS towards callers, and certificates that are replaced.
+//! TLS towards callers, and replaced certificates.
 
 use crate::http2::{begin, ping};
 use crate::world::{Caller, LIMIT, World, connect, short, start_with};
@@ -93,10 +93,10 @@ async fn both_versions_of_tls_and_both_of_http_are_served() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_is_closed_on_a_port_for_tls() {
+async fn connections_without_tls_to_a_tls_port_are_closed() {
     let (world, authority, ..) = start(short()).await;
     let noise: Vec<u8> = (0..64 * 1024_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
-    // The last is the beginning of a hello that never goes on.
+    // The last one is the beginning of a hello that never continues.
     let garbage: [&[u8]; 4] =
         [&noise, b"GET /ping HTTP/1.1\r\n\r\n", b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"];
     for bytes in garbage {

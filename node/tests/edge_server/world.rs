@@ -25,10 +25,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-/// Far more than anything here takes.
+/// Far longer than anything here takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
-/// Much memory for what these callers should be able to take.
+/// More memory than these callers may cost.
 const RESIDENT_MORE_MAX: u64 = 64 * 1024 * 1024;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -39,11 +39,11 @@ pub(crate) struct World {
     resident: u64,
 }
 
-/// What the handlers met.
+/// What the handlers have seen.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) requests: Arc<AtomicUsize>,
-    /// Requests that `/wait` answers, as it is given permits.
+    /// One permit for each request that `/wait` answers.
     pub(crate) answers: Arc<Permits>,
 }
 
@@ -55,7 +55,7 @@ impl Default for Permits {
     }
 }
 
-/// With short limits of time for what a caller has to do, so that a test need not wait for the real ones.
+/// Short time limits for callers, so that a test need not wait for the real ones.
 pub(crate) fn short() -> ServerLimits {
     ServerLimits {
         handshake_within: SHORT,
@@ -114,7 +114,7 @@ async fn wait(State(seen): State<Seen>) -> &'static str {
     "done"
 }
 
-/// Says hello, and nothing more until the server stops.
+/// Sends hello, and nothing more until the server stops.
 async fn events(Extension(stopping): Extension<Stopping>) -> Response {
     let events = stream::unfold((0, stopping), |(step, stopping)| async move {
         match step {
@@ -129,7 +129,7 @@ async fn events(Extension(stopping): Extension<Stopping>) -> Response {
     Response::new(Body::from_stream(events))
 }
 
-/// More than anyone could want.
+/// A very long response.
 async fn much() -> Response {
     let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
     Response::new(Body::from_stream(stream::repeat_with(move || Ok::<_, Infallible>(chunk.clone()))))
@@ -144,7 +144,7 @@ impl World {
         Caller::new(connect(self.address()).await)
     }
 
-    /// Whether a caller who means well is served.
+    /// Checks that a well-behaved caller is served.
     pub(crate) async fn answers(&self) {
         assert_eq!(self.connect().await.get("/ping").await, (200, "pong".to_owned()));
     }
@@ -153,7 +153,7 @@ impl World {
         until(|| self.server.connections() == wanted).await;
     }
 
-    /// Nothing panicked, memory is where it was, and the server stops.
+    /// Checks that nothing panicked and memory is as before, and stops the server.
     pub(crate) async fn end(self) {
         let more = resident().saturating_sub(self.resident);
         assert!(more < RESIDENT_MORE_MAX, "{more} bytes more are resident");
@@ -175,7 +175,7 @@ pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
     timeout(LIMIT, wait).await.expect("it comes to be so");
 }
 
-/// Says just what it is told to.
+/// A raw caller that sends given bytes.
 pub(crate) struct Caller<S> {
     pub(crate) stream: S,
     read: Vec<u8>,
@@ -186,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Caller<S> {
         Self { stream, read: Vec::new() }
     }
 
-    /// Whether it was taken: the other side may close at any time.
+    /// Sends bytes. Fails if the other side has closed the connection.
     pub(crate) async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
         let say = async {
             self.stream.write_all(bytes).await?;
@@ -218,7 +218,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Caller<S> {
         }
     }
 
-    /// Waits for the end, and says what came before it.
+    /// Waits for the end of the connection and returns what came before it.
     pub(crate) async fn closed(mut self) -> Vec<u8> {
         while self.more().await {}
         self.read
@@ -265,7 +265,7 @@ fn count_panics() {
     });
 }
 
-/// Of this process, callers included.
+/// Resident memory of this process, including the callers.
 pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

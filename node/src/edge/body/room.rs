@@ -1,11 +1,11 @@
-//! Room for bodies: of all together, of one owner's, and some that large ones leave to small ones.
+//! Room for bodies: a total, a limit per owner, and a part that is reserved for small bodies.
 
 use super::BodyLimits;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Of a hundred: how much of the room large bodies may fill.
+/// Percent of the room that large bodies may fill.
 const LARGE_PART: usize = 75;
 
 pub(super) struct Room {
@@ -18,11 +18,11 @@ pub(super) struct Room {
 #[derive(Default)]
 struct Used {
     all: usize,
-    /// Only those who have any: no more entries than bodies.
+    /// Only owners with bytes: no more entries than bodies.
     by_owner: BTreeMap<Arc<str>, usize>,
 }
 
-/// What there was no room in.
+/// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
     OfAll,
@@ -42,7 +42,7 @@ impl Room {
         Self { max, owner_max, small_max, used: Mutex::default() }
     }
 
-    /// One body, of which nothing has come yet, and which says that it will be so large.
+    /// Adds one body. Nothing has arrived yet; its head announces `claimed` bytes.
     pub(super) fn enter(self: Arc<Self>, owner: Option<&str>, claimed: usize) -> Taken {
         Taken { room: self, owner: owner.map(Arc::from), claimed, bytes: 0 }
     }
@@ -52,7 +52,7 @@ impl Room {
     }
 }
 
-/// What one body takes. Given back when it is dropped.
+/// The room of one body, given back on drop.
 #[derive(Debug)]
 pub struct Taken {
     room: Arc<Room>,
@@ -63,7 +63,7 @@ pub struct Taken {
 
 impl Taken {
     /// # Errors
-    /// When there is no room for so much more.
+    /// When there is no room for this many more bytes.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
         let is_small = (self.bytes + bytes).max(self.claimed) <= self.room.small_max;
         let all_max = if is_small { self.room.max } else { self.room.max.saturating_mul(LARGE_PART) / 100 };
@@ -114,23 +114,23 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_leaves_room_to_others_and_large_bodies_to_small_ones() {
+    fn owners_and_large_bodies_cannot_fill_the_whole_room() {
         let room = room();
         let adas = body(&room, "ada", 45).unwrap();
         assert_eq!(body(&room, "ada", 6).unwrap_err(), Full::OfOwner);
         let bobs = body(&room, "bob", 30).unwrap();
-        assert_eq!(body(&room, "cy", 11).unwrap_err(), Full::OfAll, "large ones leave a quarter");
+        assert_eq!(body(&room, "cy", 11).unwrap_err(), Full::OfAll, "large bodies leave a quarter");
         let small: Vec<_> = ["cy", "dora"].map(|owner| body(&room, owner, 10).unwrap()).into();
         assert_eq!(body(&room, "eve", 6).unwrap_err(), Full::OfAll);
         drop(bobs);
         assert!(body(&room, "bob", 10).is_ok());
         drop((adas, small));
         let used = room.lock();
-        assert_eq!((used.all, used.by_owner.len()), (0, 0), "and who has nothing there is forgotten");
+        assert_eq!((used.all, used.by_owner.len()), (0, 0), "an owner without bodies is forgotten");
     }
 
     #[test]
-    fn what_says_that_it_will_be_large_is_so_from_its_first_byte() {
+    fn a_body_announced_as_large_counts_as_large_from_its_first_byte() {
         let room = room();
         let _large = [body(&room, "ada", 45).unwrap(), body(&room, "bob", 30).unwrap()];
         let mut slow = room.clone().enter(Some("cy"), 40);

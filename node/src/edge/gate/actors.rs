@@ -1,7 +1,8 @@
-//! What is remembered of each actor, for a bounded number of them.
+//! The state of each actor, for a bounded number of actors.
 //!
-//! They are known by a hash with a random key, so that an entry has a fixed size whatever the name. Two actors of one
-//! hash would share their limits; among 65,536 that is less likely than one in a billion, and nobody can provoke it.
+//! An actor is identified by a hash with a random key, so that an entry has a fixed size for any name. Two actors with
+//! the same hash would share their limits. Among 65,536 actors that is less likely than one in a billion, and nobody
+//! can provoke it.
 
 use super::GateLimits;
 use super::bucket::{Bucket, Fill};
@@ -17,9 +18,9 @@ pub(super) struct Actors {
     reading: Fill,
     names: RandomState,
     known: HashMap<u64, Actor>,
-    /// Those with nothing going on, by when they were last seen.
+    /// Idle actors, ordered by when they were last active.
     idle: BTreeMap<u64, u64>,
-    /// Counts on with every look at an actor.
+    /// Grows each time an actor is noted as idle.
     turn: u64,
     working: usize,
 }
@@ -29,16 +30,16 @@ pub(super) struct Actor {
     pub(super) bytes: usize,
     pub(super) waiters: usize,
     pub(super) streams: usize,
-    /// Commands.
+    /// For commands.
     pub(super) bucket: Bucket,
-    /// Bytes that it adds to the log.
+    /// For bytes added to the log.
     pub(super) written: Bucket,
-    /// Time that was spent on its lists and event pages.
+    /// For CPU time spent on lists and event pages.
     pub(super) reading: Bucket,
-    /// All that it uses, as commands. Full, unless light callers wait.
+    /// For everything that the actor uses, converted to commands. Full, unless light callers wait.
     pub(super) effort: Bucket,
     pub(super) used: Used,
-    /// Its key among the idle.
+    /// Its key in `idle`.
     idle_since: Option<u64>,
     is_working: bool,
 }
@@ -62,13 +63,13 @@ impl Actors {
         self.known.len()
     }
 
-    /// Those with something in flight.
+    /// Number of actors with commands in flight.
     pub(super) fn working(&self) -> usize {
         self.working
     }
 
-    /// The actor and its key, made if it is new. None if all that are remembered have something going on. Whoever
-    /// changes it calls [`settle`](Self::settle).
+    /// The actor and its key; adds an entry if it is new. None if all tracked actors are active. Call
+    /// [`settle`](Self::settle) after a change.
     pub(super) fn get(&mut self, name: &str, now: Duration) -> Option<(u64, &mut Actor)> {
         let key = self.names.hash_one(name);
         if !self.known.contains_key(&key) && self.known.len() >= self.max {
@@ -92,7 +93,7 @@ impl Actors {
         Some((key, actor))
     }
 
-    /// What an actor used lately, if it is still remembered.
+    /// The recent use of an actor, if it is still tracked.
     pub(super) fn used(&self, key: u64) -> Option<Used> {
         self.known.get(&key).map(|actor| actor.used)
     }
@@ -104,7 +105,7 @@ impl Actors {
         self.settle(key);
     }
 
-    /// Notes whether the actor has something going on.
+    /// Updates whether the actor is working or idle.
     pub(super) fn settle(&mut self, key: u64) {
         let Some(actor) = self.known.get_mut(&key) else { return };
         let is_working = actor.in_flight > 0;

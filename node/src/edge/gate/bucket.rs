@@ -1,16 +1,16 @@
-//! How much may still be asked at once. It fills up as time passes.
+//! A rate-limit bucket: how much may still be used at once. It fills as time passes.
 
 use super::Class;
 use std::time::Duration;
 
-/// A bucket of bytes holds what may be written in this many seconds.
+/// A byte bucket holds the bytes of this many seconds.
 const BYTES_BURST_SECS: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
-    /// A second.
+    /// Per second.
     pub(super) rate: f64,
-    /// When it is full.
+    /// Level of a full bucket.
     pub(super) burst: f64,
 }
 
@@ -25,13 +25,13 @@ impl Fill {
         Self { rate: self.rate * share, burst: self.burst * share }
     }
 
-    /// A class takes no more than leaves the ones before it their part.
+    /// The level below which a class may not take, so that the classes before it have some left.
     #[allow(clippy::cast_precision_loss, reason = "a part of a hundred")]
     fn kept_from(self, class: Class) -> f64 {
         self.burst * (100 - class.part()) as f64 / 100.0
     }
 
-    /// Else what is larger than the whole bucket would never be let in.
+    /// Cuts an amount to the bucket's size: a larger one would never be admitted.
     fn cut(self, class: Class, wanted: f64) -> f64 {
         wanted.min(self.burst - self.kept_from(class))
     }
@@ -48,25 +48,25 @@ impl Bucket {
         Self { level: fill.burst, filled_at: now }
     }
 
-    /// How long until so much could be taken; none: it can be now.
+    /// How long until this much can be taken. None: it can be taken now.
     pub(super) fn wait(&mut self, fill: Fill, class: Class, wanted: f64, now: Duration) -> Option<Duration> {
         self.fill(fill, now);
         let missing = fill.kept_from(class) + fill.cut(class, wanted) - self.level;
         (missing > 0.0).then(|| Duration::try_from_secs_f64(missing / fill.rate).unwrap_or(Duration::MAX))
     }
 
-    /// Also more than there is, down to as much below nothing as it holds.
+    /// Takes an amount, also more than the level: a level may go down to minus the bucket's size.
     pub(super) fn take(&mut self, fill: Fill, class: Class, wanted: f64) {
         self.level = (self.level - fill.cut(class, wanted)).max(-fill.burst);
     }
 
-    /// How long until it is no longer overdrawn; none: it is not.
+    /// How long until the level is no longer negative. None: it is not negative.
     pub(super) fn overdrawn_for(&mut self, fill: Fill, now: Duration) -> Option<Duration> {
         self.fill(fill, now);
         (self.level < 0.0).then(|| Duration::try_from_secs_f64(-self.level / fill.rate).unwrap_or(Duration::MAX))
     }
 
-    /// Takes what was used already, down to as much below nothing as `debt_max`.
+    /// Takes what was already used, down to a level of minus `debt_max`.
     pub(super) fn owe(&mut self, used: f64, fill: Fill, debt_max: f64, now: Duration) {
         self.fill(fill, now);
         self.level = (self.level - used).max(-debt_max);

@@ -1,53 +1,55 @@
-//! Whether callers that use little of this node wait longer than usual, and how far those that use much are held back
-//! meanwhile.
+//! Detects when callers that use little of this node (light callers) wait longer than usual, and throttles heavy
+//! callers meanwhile.
 //!
-//! The rates of an actor are ceilings, far above what a busy node can do for several actors at once. While light callers
-//! wait, the ceilings come down together, by half in each window, until light callers are answered as usual. They never
-//! come down to what most actors use: a node that all actors use alike goes on as before.
+//! The rates of an actor are ceilings, far above what a busy node can do for several actors at once. While light
+//! callers wait, all ceilings are lowered together, by half in each window, until light callers are answered as usual.
+//! The ceilings always stay above what most actors use: if all actors use the node alike, nothing changes.
 
 use super::bucket::{Bucket, Fill};
 use super::{Shed, shed};
 use std::time::Duration;
 
-/// The latency of light callers is judged after this long, once so many were answered, and otherwise after the longer.
+/// The latency of light callers is judged after `WINDOW` if at least `WINDOW_CALLS_MIN` were answered, otherwise after
+/// `WINDOW_LONG`.
 const WINDOW: Duration = Duration::from_millis(250);
 const WINDOW_CALLS_MIN: u32 = 8;
 const WINDOW_LONG: Duration = Duration::from_secs(1);
-/// Light callers wait when their mean latency is this many times what it was in the best window of the last minutes, ...
+/// Light callers count as waiting when their mean latency is above this many times the latency of the best recent
+/// window ...
 const SLOW_TIMES: u32 = 3;
-/// ... and no less than this: a node that answers them as soon as this is not busy.
+/// ... and above this: a node that answers them this fast is not busy.
 const SLOW_MIN: Duration = Duration::from_millis(5);
-/// The best window is that of this epoch and the one before.
+/// The best window is taken from this epoch and the one before.
 const EPOCH: Duration = Duration::from_secs(300);
-/// What a window in which light callers waited leaves of the ceilings, and what one in which they did not adds.
+/// Factors for the ceilings after a window in which light callers waited, and after one in which they did not.
 const CUT: f64 = 0.5;
 const GROWTH: f64 = 1.015;
-/// What is always left of the ceilings.
+/// Minimum of the share.
 const SHARE_MIN: f64 = 1.0 / 64.0;
-/// How much actors use is looked at this often.
+/// How often the use of actors is evaluated.
 const USE_WINDOW: Duration = Duration::from_secs(1);
-/// Actors that are looked at.
+/// Maximum number of actors that are evaluated.
 const ACTIVE_MAX: usize = 1_024;
-/// An actor is light up to this many times what the lower quarter of all actors use, ...
+/// An actor is light up to this many times the use of the lower quartile of all actors ...
 const LIGHT_TIMES: f64 = 4.0;
-/// ... and up to so many commands a second in any case.
+/// ... and in any case up to this many commands per second.
 const LIGHT_MIN: f64 = 20.0;
 
 pub(super) struct Pressure {
-    /// Of the ceilings.
+    /// The part of the ceilings that actors may use.
     share: f64,
     /// The ceiling of an actor, in commands.
     ceiling: Fill,
     waits: Waits,
-    /// Counts the windows in which use is looked at.
+    /// Number of the current use window.
     window: u64,
     window_began: Duration,
     active: Vec<u64>,
-    /// Commands a second up to which an actor is light.
+    /// Commands per second up to which an actor is light.
     light_max: f64,
 }
 
-/// What one actor used in this window and in the one before, as commands a second.
+/// The use of one actor in this window and the one before, in commands per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
     window: u64,
@@ -78,7 +80,7 @@ impl Pressure {
         }
     }
 
-    /// Whether anybody may be held back.
+    /// Whether any actor may be throttled.
     pub(super) fn is_on(&self) -> bool {
         self.share < 1.0
     }
@@ -89,7 +91,7 @@ impl Pressure {
         share
     }
 
-    /// Why an actor that has used so much has to wait.
+    /// The rejection of an actor that has overdrawn its share. None: it may continue.
     pub(super) fn holds_back(&self, effort: &mut Bucket, now: Duration) -> Option<Shed> {
         if !self.is_on() {
             return None;
@@ -98,12 +100,12 @@ impl Pressure {
         Some(shed("actor_share", true, wait))
     }
 
-    /// Whether the latency of this actor's calls tells how light callers fare.
+    /// Whether the latency of this actor's calls counts as that of a light caller.
     pub(super) fn is_light(&self, used: Used) -> bool {
         used.most(self.window) <= self.light_max
     }
 
-    /// An actor has used as much as this many commands do.
+    /// Charges an actor for the equivalent of this many commands.
     pub(super) fn note_use(&mut self, actor: u64, used: &mut Used, effort: &mut Bucket, commands: f64, now: Duration) {
         if used.window != self.window {
             let before = if self.window - used.window == 1 { used.now } else { 0.0 };
@@ -113,16 +115,16 @@ impl Pressure {
             }
         }
         used.now += commands;
-        // The debt is bounded by the ceiling, not by the share of it: what was used at once is paid for.
+        // The debt is limited by the ceiling, not by the share of it, so that a burst is paid for.
         effort.owe(commands, self.ceiling.times(self.share), self.ceiling.burst, now);
     }
 
-    /// A light caller was answered.
+    /// Notes the latency of a light caller.
     pub(super) fn note_answer(&mut self, took: Duration) {
         self.waits.note(took);
     }
 
-    /// `used` says how much an actor has used, if it is still known.
+    /// Adjusts the share. `used` returns the use of an actor, if it is still tracked.
     pub(super) fn adapt(&mut self, now: Duration, used: impl Fn(u64) -> Option<Used>) {
         if now.saturating_sub(self.window_began) >= USE_WINDOW {
             self.look_at_use(now, used);
@@ -145,7 +147,7 @@ impl Pressure {
     }
 }
 
-/// How long light callers wait, now and at best.
+/// The latency of light callers, now and at best.
 struct Waits {
     began: Duration,
     calls: u32,
@@ -164,7 +166,8 @@ impl Waits {
         self.took = self.took.saturating_add(took);
     }
 
-    /// Whether they waited, when a window is over. Where nobody was answered nobody waited.
+    /// Returns whether light callers waited, at the end of a window. A window without answers counts as without
+    /// waiting.
     fn judge(&mut self, now: Duration) -> Option<bool> {
         let passed = now.saturating_sub(self.began);
         if passed < WINDOW || (self.calls < WINDOW_CALLS_MIN && passed < WINDOW_LONG) {

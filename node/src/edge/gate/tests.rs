@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const ALL: [Class; 4] = [Class::Bulk, Class::Work, Class::Finish, Class::Renewal];
 
-/// A gate, and a clock that stands still until it is told.
+/// A gate with a manual clock.
 struct World {
     gate: Gate,
     micros: Arc<AtomicU64>,
@@ -18,7 +18,7 @@ fn world(limits: GateLimits) -> World {
     World { gate, micros }
 }
 
-/// Of a thousand commands, so that parts of it are easy to tell.
+/// Limits with a room of a thousand commands, so that parts are easy to read.
 fn of_a_thousand() -> GateLimits {
     GateLimits { in_flight_min: 1_000, in_flight_max: 1_000, ..GateLimits::default() }
 }
@@ -33,13 +33,13 @@ impl World {
         self.gate.admit(actor, class, Cost::one(100))
     }
 
-    /// As many as are let in, each of an actor of its own.
+    /// As many calls as are admitted, each from a different actor.
     fn fill(&self, class: Class) -> Vec<Admitted> {
         let one = |n| self.admit(&format!("{class:?} {n}"), class).ok();
         (0..).map_while(one).collect()
     }
 
-    /// As many as are let in of one actor.
+    /// As many calls of one actor as are admitted.
     fn flood(&self, actor: &str, class: Class) -> (Vec<Admitted>, Shed) {
         let mut held = Vec::new();
         loop {
@@ -52,7 +52,7 @@ impl World {
 }
 
 #[test]
-fn renewals_are_let_in_when_everything_else_is_sent_away() {
+fn renewals_are_admitted_when_all_other_classes_are_rejected() {
     let world = world(of_a_thousand());
     let mut held = Vec::new();
     let mut filled = Vec::new();
@@ -71,7 +71,7 @@ fn renewals_are_let_in_when_everything_else_is_sent_away() {
 }
 
 #[test]
-fn an_actor_that_asks_too_much_can_still_renew_and_finish() {
+fn an_actor_over_its_limit_can_still_renew_and_finish() {
     let world = world(GateLimits { in_flight_min: 16_384, ..GateLimits::default() });
     let mut held = Vec::new();
     for class in ALL {
@@ -84,7 +84,7 @@ fn an_actor_that_asks_too_much_can_still_renew_and_finish() {
 }
 
 #[test]
-fn a_noisy_actor_keeps_nobody_out() {
+fn a_noisy_actor_cannot_block_others() {
     for room in [256, 1_000, 16_384] {
         let world = world(GateLimits { in_flight_min: room, in_flight_max: room, ..GateLimits::default() });
         for class in ALL {
@@ -118,10 +118,10 @@ fn a_noisy_actor_does_not_take_all_the_bytes() {
 }
 
 #[test]
-fn a_call_heavier_than_the_whole_room_is_let_in_alone() {
+fn a_call_heavier_than_the_room_is_admitted_alone() {
     let world = world(GateLimits::default());
     for class in ALL {
-        // Each by an actor of its own: the rate of one is charged for all of it.
+        // Each from a different actor, because an actor's rate is charged for all of it.
         let cost = Cost { commands: u32::MAX, bytes: usize::MAX };
         assert!(world.gate.admit(&format!("{class:?}"), class, cost).is_ok(), "{class:?}");
     }
@@ -156,7 +156,7 @@ fn room_is_given_back_on_drop_panic_and_cancel() {
 }
 
 #[test]
-fn whoever_waits_or_listens_is_not_in_flight() {
+fn waiters_and_streams_are_not_in_flight() {
     let world = world(GateLimits::default());
     let mut held = Vec::new();
     for parking in [Parking::Waiter, Parking::Stream] {
@@ -180,7 +180,7 @@ fn whoever_waits_or_listens_is_not_in_flight() {
 }
 
 #[test]
-fn a_million_actors_are_not_all_remembered_and_the_busy_ones_are() {
+fn idle_actors_are_forgotten_and_busy_ones_are_kept() {
     let world = world(GateLimits::default());
     let busy = world.admit("busy", Class::Work).unwrap();
     let parked = world.gate.park("parked", Parking::Stream).unwrap();
@@ -194,7 +194,7 @@ fn a_million_actors_are_not_all_remembered_and_the_busy_ones_are() {
 }
 
 #[test]
-fn when_all_that_are_remembered_are_busy_one_more_is_sent_away() {
+fn a_new_actor_is_rejected_when_all_tracked_actors_are_busy() {
     let world = world(GateLimits { actors_max: 2, ..GateLimits::default() });
     let ada = world.admit("ada", Class::Work).unwrap();
     let bob = world.gate.park("bob", Parking::Waiter).unwrap();
@@ -206,7 +206,7 @@ fn when_all_that_are_remembered_are_busy_one_more_is_sent_away() {
 }
 
 #[test]
-fn whoever_was_idle_for_longest_is_forgotten_first() {
+fn the_longest_idle_actor_is_forgotten_first() {
     let world = world(GateLimits { actors_max: 2, actor_burst: 10, actor_rate: 1, ..GateLimits::default() });
     let drain = |actor: &str| while world.admit(actor, Class::Renewal).is_ok() {};
     drain("ada");
@@ -218,7 +218,7 @@ fn whoever_was_idle_for_longest_is_forgotten_first() {
 }
 
 #[test]
-fn an_actor_gets_its_rate_and_is_told_when_to_come_back() {
+fn an_actor_gets_its_rate_and_a_retry_after() {
     let world = world(GateLimits { actor_rate: 10, actor_burst: 100, ..GateLimits::default() });
     let calls = |class| {
         let mut calls = 0;
@@ -238,7 +238,7 @@ fn an_actor_gets_its_rate_and_is_told_when_to_come_back() {
     assert_eq!(calls(Class::Renewal).0, 5);
 
     let (_, shed) = calls(Class::Work);
-    assert_eq!(shed.retry_after, Duration::from_millis(1_600), "first what is kept for renewals fills up");
+    assert_eq!(shed.retry_after, Duration::from_millis(1_600), "the part for renewals fills first");
     world.pass(shed.retry_after);
     assert!(world.admit("ada", Class::Work).is_ok());
     assert!(world.admit("ada", Class::Work).is_err());
@@ -246,7 +246,8 @@ fn an_actor_gets_its_rate_and_is_told_when_to_come_back() {
     assert_eq!(calls(Class::Work).0, 10);
 }
 
-/// A node that finishes so many commands a second, first come first served, with callers who send as many as are let in.
+/// A node that finishes a given number of commands per second, in order, with callers that send as many as are
+/// admitted.
 struct Busy<'a> {
     world: &'a World,
     in_flight: VecDeque<Admitted>,
@@ -254,7 +255,7 @@ struct Busy<'a> {
 }
 
 impl Busy<'_> {
-    /// In steps of a millisecond. Says the longest that a call took.
+    /// Runs in steps of a millisecond. Returns the longest latency of a call.
     fn run(&mut self, time: Duration, per_second: u64, calls_per_ms: usize) -> Duration {
         let mut slowest = Duration::ZERO;
         for _ in 0..time.as_millis() {
@@ -305,7 +306,7 @@ fn the_room_shrinks_when_the_node_slows_down_and_grows_when_it_recovers() {
 }
 
 #[test]
-fn a_node_with_little_to_do_sends_nobody_away_however_slow_it_is() {
+fn a_slow_node_with_few_calls_rejects_nobody() {
     let world = world(GateLimits::default());
     for _ in 0..100 {
         let held: Vec<_> = (0..150).map(|n| world.admit(&format!("actor {n}"), Class::Bulk)).collect();
@@ -330,7 +331,7 @@ fn one_stall_does_not_close_the_gate() {
 }
 
 #[test]
-fn calls_that_were_given_up_are_no_throughput() {
+fn abandoned_calls_do_not_count_as_throughput() {
     let world = world(GateLimits::default());
     let room = world.gate.status().room;
     for _ in 0..100 {
@@ -342,10 +343,10 @@ fn calls_that_were_given_up_are_no_throughput() {
 }
 
 #[test]
-fn one_who_begins_to_wait_tells_nothing_of_how_quick_the_node_is() {
+fn calls_that_start_to_wait_do_not_count_in_the_latency() {
     let world = world(GateLimits::default());
     let room = world.gate.status().room;
-    // Answers take a second, twice what they should; beside them hundreds join lines.
+    // Answers take a second, twice the target. Meanwhile hundreds of callers join lines.
     for _ in 0..20 {
         let working: Vec<_> = (0..50).map(|n| world.admit(&format!("worker {n}"), Class::Work).unwrap()).collect();
         for n in 0..500 {
@@ -373,7 +374,7 @@ fn an_actors_rate_is_charged_for_every_entry_of_a_batch() {
         }
         batches += 1;
     };
-    // Seven tenths of 10,000: the rest is kept for renewals and for what ends leases.
+    // Seven tenths of 10,000: the rest is reserved for renewals and for commands that end leases.
     assert_eq!((batches, shed.reason), (7, "actor_rate"));
     assert_eq!(shed.retry_after, Duration::from_millis(200));
     assert!(world.admit("ada", Class::Renewal).is_ok());
@@ -396,7 +397,7 @@ fn write(world: &World, actor: &str, space: &str, class: Class, bytes: usize) ->
     Ok(())
 }
 
-/// How often it is let in before it is sent away.
+/// How many writes are admitted before one is rejected.
 fn write_on(world: &World, actor: &str, space: &str, class: Class, bytes: usize) -> (usize, Shed) {
     let mut writes = 0;
     loop {
@@ -410,23 +411,23 @@ fn write_on(world: &World, actor: &str, space: &str, class: Class, bytes: usize)
 const KIB: usize = 1_024;
 
 #[test]
-fn what_an_actor_adds_to_the_log_is_bounded_in_bytes_a_second() {
+fn bytes_that_an_actor_adds_to_the_log_are_rate_limited() {
     let limits = GateLimits { actor_byte_rate: 1_000 * KIB as u64, ..GateLimits::default() };
     let world = world(limits);
-    // A bucket holds four seconds, of which bulk gets seven tenths.
+    // A bucket holds the bytes of four seconds, of which the bulk class gets seven tenths.
     let (writes, shed) = write_on(&world, "ada", "default", Class::Bulk, 100 * KIB);
     assert_eq!((writes, shed.reason, shed.is_actors_own), (28, "actor_byte_rate", true));
     assert_eq!(shed.retry_after, Duration::from_millis(100));
     write(&world, "ada", "default", Class::Finish, 100 * KIB).unwrap();
     write(&world, "ada", "default", Class::Renewal, 100 * KIB).unwrap();
     write(&world, "bob", "default", Class::Bulk, 100 * KIB).unwrap();
-    assert!(world.admit("ada", Class::Bulk).is_ok(), "a view adds nothing");
+    assert!(world.admit("ada", Class::Bulk).is_ok(), "a read adds nothing");
     world.pass(Duration::from_secs(2));
     assert_eq!(write_on(&world, "ada", "default", Class::Bulk, 100 * KIB).0, 18);
 }
 
 #[test]
-fn what_is_larger_than_a_bucket_of_bytes_is_let_in_when_it_is_full() {
+fn an_entry_larger_than_a_byte_bucket_is_admitted_when_it_is_full() {
     let world = world(GateLimits { actor_byte_rate: 1_000, ..GateLimits::default() });
     write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap();
     let shed = write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap_err();
@@ -434,7 +435,7 @@ fn what_is_larger_than_a_bucket_of_bytes_is_let_in_when_it_is_full() {
 }
 
 #[test]
-fn what_a_space_adds_to_the_log_is_bounded_and_ordinary_renewals_and_ends_are_let_in() {
+fn a_space_over_its_byte_rate_still_admits_small_renewals_and_ends() {
     let limits =
         GateLimits { space_byte_rate: 1_000 * KIB as u64, actor_in_flight_max: 10_000, ..GateLimits::default() };
     let world = world(limits);
@@ -442,7 +443,7 @@ fn what_a_space_adds_to_the_log_is_bounded_and_ordinary_renewals_and_ends_are_le
     assert_eq!((writes, shed.reason, shed.is_actors_own), (34, "space_byte_rate", false));
     assert_eq!(write(&world, "bob", "one", Class::Work, 100 * KIB).unwrap_err().reason, "space_byte_rate");
     write(&world, "ada", "another", Class::Work, 100 * KIB).unwrap();
-    // Also when renewals that are no ordinary ones have taken the rest.
+    // Also when large renewals have used the rest.
     write_on(&world, "ada", "one", Class::Renewal, 100 * KIB);
     for class in [Class::Renewal, Class::Finish] {
         assert!(write(&world, "bob", "one", class, 100 * KIB).is_err());
@@ -453,8 +454,9 @@ fn what_a_space_adds_to_the_log_is_bounded_and_ordinary_renewals_and_ends_are_le
     assert!(write(&world, "bob", "one", Class::Work, 1).is_err());
 }
 
-/// Thirty-two actors that each renew or claim twice a second, while one asks `per_ms` times in each millisecond. They are
-/// answered after the latency that `latency` gives for the commands of that one in the last tenth of a second.
+/// Thirty-two actors each send two commands per second, while one actor sends `per_ms` commands per millisecond. The
+/// light actors are answered after the latency that `latency` gives for the heavy actor's commands in the last tenth of
+/// a second.
 fn beside(world: &World, seconds: u64, per_ms: usize, latency: impl Fn(usize) -> Duration) -> usize {
     let mut let_in = VecDeque::from(vec![0; 100]);
     let mut lately = 0;
@@ -462,7 +464,7 @@ fn beside(world: &World, seconds: u64, per_ms: usize, latency: impl Fn(usize) ->
         let light: Vec<_> = (0..6).map(|n| command(world, &format!("light {n}"), Class::Work)).collect();
         world.pass(latency(let_in.iter().sum()));
         for admitted in light {
-            admitted.expect("light callers are let in").done();
+            admitted.expect("light callers are admitted").done();
         }
         lately = 0;
         for _ in 0..100 {
@@ -480,13 +482,13 @@ fn command(world: &World, actor: &str, class: Class) -> Result<Admitted, Shed> {
     world.gate.admit_entry(actor, class, Cost::one(100), Some(Entry { space: "default", bytes: 100 }))
 }
 
-/// What a node does that is answering light callers after 3 ms, and 50 ms when one actor takes more than 20 in 100 ms.
+/// Latency of light callers: 3 ms, or 50 ms when one actor sends more than 20 commands in 100 ms.
 fn overloaded(lately: usize) -> Duration {
     Duration::from_millis(if lately > 20 { 50 } else { 3 })
 }
 
 #[test]
-fn an_actor_that_keeps_light_callers_waiting_is_held_back_and_they_are_not() {
+fn an_actor_that_delays_light_callers_is_throttled_and_they_are_not() {
     let world = world(GateLimits::default());
     beside(&world, 10, 0, overloaded);
     assert_eq!(world.gate.status().share, 1_000);
@@ -501,7 +503,7 @@ fn an_actor_that_keeps_light_callers_waiting_is_held_back_and_they_are_not() {
 }
 
 #[test]
-fn an_actor_that_keeps_nobody_waiting_gets_its_whole_rate() {
+fn an_actor_that_delays_nobody_gets_its_full_rate() {
     let world = world(GateLimits::default());
     beside(&world, 10, 0, overloaded);
     let lately = beside(&world, 30, 3, |_| Duration::from_millis(3));
@@ -509,7 +511,7 @@ fn an_actor_that_keeps_nobody_waiting_gets_its_whole_rate() {
 }
 
 #[test]
-fn an_actor_that_was_held_back_gets_its_rate_again_when_nobody_waits() {
+fn a_throttled_actor_gets_its_full_rate_again_when_nobody_waits() {
     let world = world(GateLimits::default());
     beside(&world, 10, 0, overloaded);
     beside(&world, 30, 3, overloaded);
@@ -519,7 +521,7 @@ fn an_actor_that_was_held_back_gets_its_rate_again_when_nobody_waits() {
 }
 
 #[test]
-fn actors_that_all_use_alike_are_not_held_back_however_busy_the_node_is() {
+fn actors_with_equal_use_are_not_throttled_on_a_busy_node() {
     let world = world(GateLimits::default());
     beside(&world, 10, 0, overloaded);
     for _ in 0..600 {
@@ -531,7 +533,7 @@ fn actors_that_all_use_alike_are_not_held_back_however_busy_the_node_is() {
 }
 
 #[test]
-fn bodies_and_lists_are_used_up_as_commands_are() {
+fn bodies_and_lists_are_charged_like_commands() {
     for use_up in [
         |gate: &Gate| gate.has_sent("heavy", 64 << 20),
         |gate: &Gate| {
@@ -548,7 +550,7 @@ fn bodies_and_lists_are_used_up_as_commands_are() {
 }
 
 #[test]
-fn an_actor_reads_for_as_long_as_its_rate_allows() {
+fn reading_time_of_an_actor_is_rate_limited() {
     let world = world(GateLimits::default());
     world.gate.has_read("ada", Duration::from_millis(1_900));
     world.gate.check_reading("ada").unwrap();
@@ -557,7 +559,7 @@ fn an_actor_reads_for_as_long_as_its_rate_allows() {
     assert_eq!((shed.reason, shed.is_actors_own), ("actor_reading", true));
     assert_eq!(shed.retry_after, Duration::from_millis(500));
     world.gate.check_reading("bob").unwrap();
-    assert!(world.admit("ada", Class::Bulk).is_ok(), "it is not what other calls are bounded by");
+    assert!(world.admit("ada", Class::Bulk).is_ok(), "the reading rate does not limit other calls");
     world.pass(Duration::from_millis(501));
     world.gate.check_reading("ada").unwrap();
 }

@@ -22,13 +22,13 @@ use utoipa::IntoParams;
 
 /// Claim an item
 ///
-/// Granted with a new fencing token; a claim by the one who holds it already is a renewal. With `on_conflict: wait` the
-/// caller joins the wait line: the answer is `waiting` when the poll is over, and repeating the request with the same
-/// Idempotency-Key goes on waiting. Nobody overtakes.
+/// Grants a lease with a new fencing token. A claim by the current holder renews its lease. With `on_conflict: wait`
+/// the caller joins the wait line; if the poll ends first, the response is `waiting`, and repeating the request with
+/// the same Idempotency-Key continues to wait. The line is served in order.
 #[utoipa::path(post, path = "/v1/items/{item}/claim", operation_id = "claim", tag = "claiming",
     params(("item" = api::names::ItemId, Path)), request_body = Claim,
-    responses((status = 200, body = Claimed, description = "Granted"),
-              (status = 202, body = Claimed, description = "In line: repeat it to go on waiting")))]
+    responses((status = 200, body = Claimed, description = "The lease was granted"),
+              (status = 202, body = Claimed, description = "The caller waits in line: repeat to keep waiting")))]
 pub async fn claim(
     call: Call,
     ItemPath(id): ItemPath,
@@ -61,10 +61,11 @@ fn waiting(call: &Call, outcome: Outcome) -> Result<Claimed, Failure> {
 
 /// Claim many items in one step
 ///
-/// An answer for each entry, in order: never a success for all where one was refused. With `all_or_none` every claim is
-/// granted or none is. A place in line that a batch got is polled by a claim of its own.
+/// Returns one outcome per entry, in order. With `all_or_none`, either every claim is granted or none is. To continue
+/// waiting for an entry that is `waiting`, call `claim` for that item.
 #[utoipa::path(post, path = "/v1/claims", operation_id = "claim_many", tag = "claiming",
-    request_body = Claims, responses((status = 200, body = ClaimsAnswered)))]
+    request_body = Claims,
+    responses((status = 200, body = ClaimsAnswered, description = "One outcome per entry, in order")))]
 pub async fn claim_many(call: Call, Body(claims): Body<Claims>) -> Reply<ClaimsAnswered> {
     let Outcome::ClaimedMany { claims, releases } = call.run(claims.into_command()?).await? else {
         return Err(Code::Internal.into());
@@ -93,11 +94,11 @@ fn problem(call: &Call, refusal: Refusal) -> Box<Problem> {
 
 /// Take the next items of a queue
 ///
-/// Found and granted in one step, so that two callers are never given the same item. With `wait_ms` the call is parked
-/// on this node until something comes; one is woken for each item.
+/// Finds and grants items in one step, so two callers never get the same item. With `wait_ms` the call waits on this
+/// node until an item is ready; each item wakes one waiting call.
 #[utoipa::path(post, path = "/v1/queues/{queue}/next", operation_id = "next", tag = "claiming",
     params(("queue" = api::names::QueueName, Path)), request_body = Next,
-    responses((status = 200, body = Dispatched)))]
+    responses((status = 200, body = Dispatched, description = "The granted items, or why there are none")))]
 pub async fn next(mut call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next>) -> Reply<Dispatched> {
     let wait = match next.wait_ms {
         None => Duration::ZERO,
@@ -120,9 +121,9 @@ pub async fn next(mut call: Call, QueuePath(queue): QueuePath, Body(next): Body<
             Outcome::Empty { why, retry_after, cursor } => (why, retry_after, cursor),
             other => return Err(unfitting(&other)),
         };
-        // What this one was woken for is another's.
+        // The item that woke this call went to another one; dropping this wakes the next waiter.
         drop(woken.take());
-        // It was answered: whatever the caller asked before, asking on is no repeat of it.
+        // This attempt has an outcome, so the next attempt is no repeat.
         call.asking.repeat = None;
         let left = by.saturating_duration_since(Instant::now());
         let Some(waiter) = waiter.filter(|_| !left.is_zero() && cursor.is_none() && !call.is_stopping()) else {
@@ -138,14 +139,14 @@ pub async fn next(mut call: Call, QueuePath(queue): QueuePath, Body(next): Body<
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct PeekQuery {
-    /// 1 unless said.
+    /// Maximum number of items. [default: 1]
     #[param(minimum = 1, maximum = 100)]
     count: Option<u32>,
     order: Option<Order>,
     #[serde(default)]
     #[param(value_type = Vec<api::names::Label>)]
     label: Vec<Label>,
-    /// What the caller can do; what its worker was registered with unless said.
+    /// Capabilities of the caller. [default: those its worker is registered with]
     #[param(value_type = Option<Vec<api::names::Label>>)]
     capability: Option<Vec<Label>>,
     #[param(value_type = Option<api::names::Phase>)]
@@ -163,11 +164,12 @@ pub struct PeekQuery {
     consistency: Consistency,
 }
 
-/// What `next` would hand out
+/// Show what `next` would grant
 ///
-/// Without granting it: another caller may be first.
+/// Grants nothing, so another caller may get these items first.
 #[utoipa::path(get, path = "/v1/queues/{queue}/peek", operation_id = "peek", tag = "claiming",
-    params(("queue" = api::names::QueueName, Path), PeekQuery), responses((status = 200, body = ItemPage)))]
+    params(("queue" = api::names::QueueName, Path), PeekQuery),
+    responses((status = 200, body = ItemPage, description = "The items that `next` would grant now")))]
 pub async fn peek(
     call: Call,
     QueuePath(queue): QueuePath,

@@ -1,4 +1,4 @@
-//! The cluster: its members, its leader, its backup. For those who were given the cluster, on any node.
+//! The cluster: its members, its leader, its backup. Any node serves these calls for callers with cluster rights.
 
 use crate::admission::{SECRET_FOR, SECRET_FOR_MAX};
 use crate::backup::{self, BackupError};
@@ -25,14 +25,14 @@ use serde::Deserialize;
 use std::time::Duration;
 use utoipa::IntoParams;
 
-/// For a backup to find out what it has to hold.
+/// Time limit for a backup to learn which log position it must include.
 const BACKUP_WITHIN: Duration = Duration::from_secs(10);
 
-/// The state of the cluster
+/// Show the cluster
 ///
-/// Every member is asked; one that does not answer is shown as such.
+/// Asks every member. A member that does not answer is shown as unreachable.
 #[utoipa::path(get, path = "/v1/cluster", operation_id = "cluster_status", tag = "cluster",
-    responses((status = 200, body = ClusterStatus)))]
+    responses((status = 200, body = ClusterStatus, description = "The state of the cluster and of each member")))]
 pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
     let call = call.as_admin()?;
     let value = call.edge.admin.status().await.map_err(failed_disk)?;
@@ -41,45 +41,47 @@ pub async fn status(call: Call) -> Result<Viewed<ClusterStatus>, Failure> {
 
 /// Add a node as a learner
 ///
-/// It may join from then on, with a certificate for the host of that address, and gets its vote by itself when it has
-/// caught up. Its number and address are in the membership at once; it counts in no majority before it has its vote.
+/// The node may then join with a certificate for the host of `peer_address`. It gets its vote automatically when it has
+/// caught up. Its id and address are in the membership at once; it does not count towards a majority before it has its
+/// vote.
 #[utoipa::path(post, path = "/v1/cluster/members", operation_id = "add_member", tag = "cluster",
-    request_body = NewMember, responses((status = 200, body = Done)))]
+    request_body = NewMember, responses((status = 200, body = Done, description = "The node is a member")))]
 pub async fn add(call: Call, Body(new): Body<NewMember>) -> Reply<Done> {
     let call = call.as_admin_to(format_args!("add node {} at {}", new.node, new.peer_address))?;
     if new.node == 0 {
-        return Err(Problem::invalid("node", "0 is no node's number: begin with 1").into());
+        return Err(Problem::invalid("node", "must be 1 or more").into());
     }
     let is_address = |address: &str| {
         address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
     };
     if !is_address(&new.peer_address) {
-        return Err(Problem::invalid("peer_address", "must be host:port").into());
+        return Err(Problem::invalid("peer_address", "must be host:port, e.g. node-2.example:7401").into());
     }
     if !new.api_address.is_empty() && !is_address(&new.api_address) {
-        return Err(Problem::invalid("api_address", "must be host:port").into());
+        return Err(Problem::invalid("api_address", "must be host:port, e.g. node-2.example:7401").into());
     }
     let member = Member { peer_address: new.peer_address, api_address: new.api_address, instance: new.instance };
     call.edge.admin.add(new.node, member).await.map_err(not_changed)?;
     Ok(Json(Done { node: new.node }))
 }
 
-/// Make a secret with which a node may join
+/// Create a join secret
 ///
-/// For `--join-secret-file` of the node. Any node of the cluster makes and checks it; it is not kept and cannot be taken
-/// back. Where nodes do without TLS, none is needed.
+/// A new node reads it from `--join-secret-file`. Any node of the cluster creates and checks join secrets; they are not
+/// stored and cannot be revoked. Nodes without TLS need none.
 #[utoipa::path(post, path = "/v1/cluster/join-secret", operation_id = "join_secret", tag = "cluster",
-    request_body = NewJoinSecret, responses((status = 200, body = JoinSecret)))]
+    request_body = NewJoinSecret,
+    responses((status = 200, body = JoinSecret, description = "The secret and when it expires")))]
 pub async fn join_secret(call: Call, Body(new): Body<NewJoinSecret>) -> Reply<JoinSecret> {
     let call = call.as_admin()?;
     if new.node == Some(0) {
-        return Err(Problem::invalid("node", "0 is no node's number: begin with 1").into());
+        return Err(Problem::invalid("node", "must be 1 or more").into());
     }
     let valid_for = new.valid_for_ms.map_or(SECRET_FOR, Duration::from_millis);
     if valid_for.is_zero() || valid_for > SECRET_FOR_MAX {
-        return Err(Problem::invalid("valid_for_ms", "must be above 0 and at most 30 days").into());
+        return Err(Problem::invalid("valid_for_ms", "must be more than 0 and at most 30 days").into());
     }
-    tracing::info!(node = new.node, ?valid_for, "a join secret is made");
+    tracing::info!(node = new.node, ?valid_for, "created a join secret");
     let secret = call.edge.admin.join_secret(new.node, valid_for);
     Ok(Json(JoinSecret {
         secret,
@@ -90,33 +92,35 @@ pub async fn join_secret(call: Call, Body(new): Body<NewJoinSecret>) -> Reply<Jo
 
 /// Give a learner a vote
 ///
-/// Once it has nearly all of the log.
+/// Rejected until the learner has nearly all of the log.
 #[utoipa::path(post, path = "/v1/cluster/members/{node}/promote", operation_id = "promote_member", tag = "cluster",
-    params(("node" = u64, Path)), responses((status = 200, body = Done)))]
+    params(("node" = u64, Path)), responses((status = 200, body = Done, description = "The node is a voter")))]
 pub async fn promote(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
     let call = call.as_admin_to(format_args!("give node {node} a vote"))?;
     call.edge.admin.promote(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
 
-/// Take a node out of the cluster
+/// Remove a node from the cluster
 ///
-/// Its id never comes back. One that is not there is out already.
+/// Its id can never be used again. Removing a node that is not a member succeeds.
 #[utoipa::path(delete, path = "/v1/cluster/members/{node}", operation_id = "remove_member", tag = "cluster",
-    params(("node" = u64, Path)), responses((status = 200, body = Done)))]
+    params(("node" = u64, Path)), responses((status = 200, body = Done, description = "The node is not a member")))]
 pub async fn remove(call: Call, NodePath(node): NodePath, _: Body<Nothing>) -> Reply<Done> {
     let call = call.as_admin_to(format_args!("remove node {node}"))?;
     call.edge.admin.remove(node).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
 }
 
-/// Make another node lead
+/// Transfer leadership
+///
+/// Returns the new leader.
 #[utoipa::path(post, path = "/v1/cluster/transfer", operation_id = "transfer_leader", tag = "cluster",
-    request_body = Transfer, responses((status = 200, body = Done)))]
+    request_body = Transfer, responses((status = 200, body = Done, description = "The named node is the leader")))]
 pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done> {
     let call = call.as_admin_to(match transfer.to {
-        Some(node) => format!("make node {node} lead"),
-        None => "make another node lead".into(),
+        Some(node) => format!("transfer leadership to node {node}"),
+        None => "transfer leadership to another node".into(),
     })?;
     let node = call.edge.admin.transfer(transfer.to).await.map_err(not_changed)?;
     Ok(Json(Done { node }))
@@ -124,19 +128,19 @@ pub async fn transfer(call: Call, Body(transfer): Body<Transfer>) -> Reply<Done>
 
 /// Take a snapshot of this node's state
 #[utoipa::path(post, path = "/v1/cluster/snapshot", operation_id = "take_snapshot", tag = "cluster",
-    responses((status = 200, body = Snapshotted)))]
+    responses((status = 200, body = Snapshotted, description = "The log index that the snapshot includes")))]
 pub async fn snapshot(call: Call, _: Body<Nothing>) -> Reply<Snapshotted> {
     let call = call.as_admin_to("take a snapshot")?;
     let applied = call.edge.admin.snapshot().await.map_err(not_changed)?;
     Ok(Json(Snapshotted { node: call.edge.node.id(), applied }))
 }
 
-/// Back the whole store up
+/// Take a backup of the whole store
 ///
-/// A consistent stream of everything that was acknowledged before the call, while the node serves. A restore makes the
-/// first node of a new cluster of it; a stream that was cut off is found out there.
+/// Streams a consistent copy of everything that was acknowledged before the call, while the node continues to serve. A
+/// restore creates the first node of a new cluster from it, and rejects a stream that was truncated.
 #[utoipa::path(get, path = "/v1/cluster/backup", operation_id = "backup", tag = "cluster",
-    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>)))]
+    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The backup")))]
 pub async fn backup(call: Call) -> Result<Response, Failure> {
     call.check_cluster_right(ClusterRight::Backup)?;
     call.log_asked("take a backup");
@@ -158,39 +162,40 @@ pub async fn backup(call: Call) -> Result<Response, Failure> {
     Ok(response)
 }
 
-/// How a backup is to be restored.
+/// Options of a restore.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreQuery {
-    /// Give only tokens above this one: when others than the backup's cluster gave some, or its clock was ahead.
+    /// Grant only fencing tokens above this one. Needed when another cluster has granted tokens since the backup, or
+    /// when the clock of the backup's cluster was ahead.
     pub(crate) token_floor: Option<u64>,
-    /// Restore although this machine's clock is not later than the newest time in the backup. Only after you have checked
-    /// that this clock is right: tokens that the old cluster gave out after the backup may otherwise be given out again.
+    /// Restore although this machine's clock is not later than the newest time in the backup. Check first that this
+    /// clock is right: otherwise fencing tokens that the old cluster granted after the backup may be granted again.
     #[serde(default)]
     pub(crate) accept_clock: bool,
 }
 
 /// Restore a backup
 ///
-/// Into a node that was started with `--await-restore` and an empty directory, and does nothing else until then: it
-/// becomes the first of a new cluster, which grants nothing until it is activated. A node that has data refuses: nothing
-/// is ever restored over it.
+/// Send it to a node that was started with `--await-restore` and an empty directory; it serves nothing else until then.
+/// The node becomes the first of a new cluster, which grants nothing until it is activated. A node that has data
+/// rejects the call, so a restore never overwrites data.
 #[utoipa::path(post, path = "/v1/cluster/restore", operation_id = "restore", tag = "cluster", params(RestoreQuery),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, body = Restored)))]
+    responses((status = 200, body = Restored, description = "The backup is restored")))]
 pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request) -> Reply<Restored> {
     call.as_admin()?;
     let_go(&mut request.into_body()).await;
-    let why = "this node has data: start one with --await-restore and an empty directory, and send the backup there";
+    let why = "this node has data: start a node with --await-restore and an empty directory, and send the backup there";
     Err(Problem::new(Code::ChangeRefused).with_detail(why).into())
 }
 
-/// Let a restored cluster grant again
+/// Activate a restored cluster
 ///
-/// Once its operator has made sure that nobody works by leases of the cluster it was backed up from.
+/// The cluster then grants again. First make sure that nobody works under leases of the cluster that was backed up.
 #[utoipa::path(post, path = "/v1/cluster/activate", operation_id = "activate", tag = "cluster",
-    responses((status = 200, body = Activated)))]
+    responses((status = 200, body = Activated, description = "The cluster is activated")))]
 pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
     let call = call.as_admin_to("activate the cluster")?;
     match call.run(Command::Activate).await? {
@@ -199,13 +204,14 @@ pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
     }
 }
 
-/// Raise the rules
+/// Raise the rules version
 ///
-/// Once every member's build knows them; who does not is named.
+/// Rejected until the build of every member knows that version; the problem names members that do not.
 #[utoipa::path(post, path = "/v1/cluster/rules", operation_id = "raise_rules", tag = "cluster",
-    request_body = RaiseRules, responses((status = 200, body = RulesRaised)))]
+    request_body = RaiseRules,
+    responses((status = 200, body = RulesRaised, description = "The rules version in force")))]
 pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<RulesRaised> {
-    let call = call.as_admin_to(format_args!("raise the rules to {}", raise.version))?;
+    let call = call.as_admin_to(format_args!("raise the rules to version {}", raise.version))?;
     let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.asking.request_id.clone());
     match raised.await.map_err(not_changed)? {
         Outcome::RulesRaised { version } => Ok(Json(RulesRaised { version })),
@@ -216,19 +222,21 @@ pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<Rul
 
 /// Drain this node
 ///
-/// It hands leadership over, takes no more commands and says that it is not ready, until it is undrained or started
-/// again.
+/// The node hands over leadership, accepts no more commands and reports that it is not ready, until it is undrained or
+/// restarted.
 #[utoipa::path(post, path = "/v1/cluster/drain", operation_id = "drain_node", tag = "cluster",
-    responses((status = 200, body = NodeDraining)))]
+    responses((status = 200, body = NodeDraining, description = "The node is draining")))]
 pub async fn drain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
     let call = call.as_admin_to("drain this node")?;
     call.edge.admin.drain().await.map_err(not_changed)?;
     Ok(Json(NodeDraining { node: call.edge.node.id(), draining: true }))
 }
 
-/// Let this node take commands again
+/// End the draining of this node
+///
+/// The node accepts commands again.
 #[utoipa::path(post, path = "/v1/cluster/undrain", operation_id = "undrain_node", tag = "cluster",
-    responses((status = 200, body = NodeDraining)))]
+    responses((status = 200, body = NodeDraining, description = "The node is not draining")))]
 pub async fn undrain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
     let call = call.as_admin_to("undrain this node")?;
     call.edge.admin.undrain();
@@ -238,7 +246,7 @@ pub async fn undrain(call: Call, _: Body<Nothing>) -> Reply<NodeDraining> {
 fn not_changed(error: ChangeError) -> Failure {
     let (code, why) = match error {
         ChangeError::NotLeader(_) => {
-            (Code::Unavailable, NoOutcome::Unavailable("no leader took it".into()).to_string())
+            (Code::Unavailable, NoOutcome::Unavailable("no leader accepted the change".into()).to_string())
         }
         ChangeError::Refused(why) => (Code::ChangeRefused, why),
         ChangeError::Unknown(why) => (Code::Unknown, why),

@@ -1,4 +1,4 @@
-//! Events: a page of them, or as they happen.
+//! Events: as pages and as a stream.
 
 use crate::edge::answer::{Failure, Reply};
 use crate::edge::call::Call;
@@ -20,28 +20,29 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
-    /// Events behind this one; from the first that is kept unless said.
+    /// Only events after this position. [default: from the first event that is kept]
     #[param(value_type = Option<Number>)]
     after: Option<Number>,
-    /// Only of this queue.
+    /// Only events of this queue.
     #[param(value_type = Option<api::names::QueueName>)]
     queue: Option<QueueName>,
-    /// Only of this item.
+    /// Only events of this item.
     #[param(value_type = Option<api::names::ItemId>)]
     item: Option<ItemId>,
-    /// Only those that this actor caused or that name it, as far as the caller may see that.
+    /// Only events that this actor caused or that name it, as far as the caller may see that.
     #[param(value_type = Option<api::names::ActorId>)]
     actor: Option<ActorId>,
-    /// Events that are looked at; 100 unless said.
+    /// Number of events to examine. [default: 100]
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
 /// List events
 ///
-/// Oldest first. A page may show fewer than were looked at, even none, and still say where to go on.
+/// Oldest first. A page may have fewer events than were examined, even none, and still have a `next_after` to continue
+/// from.
 #[utoipa::path(get, path = "/v1/events", operation_id = "list_events", tag = "events",
-    params(EventsQuery), responses((status = 200, body = EventPage)))]
+    params(EventsQuery), responses((status = 200, body = EventPage, description = "A page of events")))]
 pub async fn list(call: Call, Query(query): Query<EventsQuery>) -> Reply<EventPage> {
     call.check_sees_space()?;
     let limit = limit(query.limit)?;
@@ -62,28 +63,28 @@ pub async fn list(call: Call, Query(query): Query<EventsQuery>) -> Reply<EventPa
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct StreamQuery {
-    /// Events behind this one; from now on unless said. The header Last-Event-ID goes before it.
+    /// Only events after this position. The header Last-Event-ID overrides it. [default: from now on]
     #[param(value_type = Option<Number>)]
     after: Option<Number>,
-    /// Only of this queue.
+    /// Only events of this queue.
     #[param(value_type = Option<api::names::QueueName>)]
     queue: Option<QueueName>,
-    /// Only of this item.
+    /// Only events of this item.
     #[param(value_type = Option<api::names::ItemId>)]
     item: Option<ItemId>,
-    /// Only those that this actor caused or that name it, as far as the caller may see that.
+    /// Only events that this actor caused or that name it, as far as the caller may see that.
     #[param(value_type = Option<api::names::ActorId>)]
     actor: Option<ActorId>,
 }
 
 /// Follow events
 ///
-/// Server-sent events, without a gap from the position on; the same position goes on at any other node. A heartbeat
-/// every 15 s says how far the stream is. It ends with an event `end` that says why: `position_too_old`, `slow_reader`,
-/// `stopping` or `unauthenticated`.
+/// Server-sent events after the position, without gaps. Any other node can continue from the same position. A heartbeat
+/// every 15 s carries the current position. The stream ends with an event `end` that gives the reason:
+/// `position_too_old`, `slow_reader`, `stopping` or `unauthenticated`.
 #[utoipa::path(get, path = "/v1/events/stream", operation_id = "follow_events", tag = "events",
-    params(StreamQuery, ("Last-Event-ID" = Option<Number>, Header)),
-    responses((status = 200, content_type = "text/event-stream", body = String)))]
+    params(StreamQuery, ("Last-Event-ID" = Option<Number>, Header, description = "The position to continue after")),
+    responses((status = 200, content_type = "text/event-stream", body = String, description = "The stream of events")))]
 pub async fn stream(call: Call, headers: HeaderMap, Query(query): Query<StreamQuery>) -> Result<Response, Failure> {
     call.check_sees_space()?;
     let resumed = match headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
@@ -100,7 +101,7 @@ pub async fn stream(call: Call, headers: HeaderMap, Query(query): Query<StreamQu
         None => last,
     };
     let wanted = Wanted { queue: query.queue, item: query.item, actor: query.actor };
-    // So that a position that is no longer kept is refused and not only the end of a stream.
+    // Rejects a position that is no longer kept with a problem, instead of opening a stream that ends at once.
     watch::page(&call, &wanted, after, 1).await?;
     watch::stream(call, wanted, after, said.is_none())
 }

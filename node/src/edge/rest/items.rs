@@ -1,4 +1,4 @@
-//! Items: created, listed, shown, changed.
+//! Items: creating, listing, showing and changing them.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, unfitting};
@@ -28,16 +28,16 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
 
-/// What a list shows unless it is told.
+/// Default number of entries on a page.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
 /// Create an item
 ///
-/// Creating is never execution: only a claim is. An id that exists with the same content answers that item with
+/// Creating an item does not claim it. If the id exists with the same content, the response is that item with
 /// `created: false`.
 #[utoipa::path(post, path = "/v1/items", operation_id = "create", tag = "items",
-    request_body = NewItem, responses((status = 200, body = Created)))]
+    request_body = NewItem, responses((status = 200, body = Created, description = "The item exists")))]
 pub async fn create(call: Call, Body(item): Body<NewItem>) -> Reply<Created> {
     let outcome = call.run(item.into_command(call.actor())).await?;
     Created::new(outcome.clone()).map(Json).ok_or_else(|| unfitting(&outcome))
@@ -45,9 +45,10 @@ pub async fn create(call: Call, Body(item): Body<NewItem>) -> Reply<Created> {
 
 /// Create many items
 ///
-/// An answer for each, in order. They may depend on one another.
+/// Returns one outcome per item, in order. The items may depend on one another.
 #[utoipa::path(post, path = "/v1/items/batch", operation_id = "create_many", tag = "items",
-    request_body = NewItems, responses((status = 200, body = ItemsCreated)))]
+    request_body = NewItems,
+    responses((status = 200, body = ItemsCreated, description = "One outcome per item, in order")))]
 pub async fn create_many(call: Call, Body(items): Body<NewItems>) -> Reply<ItemsCreated> {
     match call.run(items.into_command(call.actor())).await? {
         Outcome::CreatedMany(outcomes) => {
@@ -67,19 +68,19 @@ pub struct ListQuery {
     #[param(value_type = Option<api::names::QueueName>)]
     queue: Option<QueueName>,
     state: Option<ItemState>,
-    /// The item has all of these.
+    /// Only items with all of these labels.
     #[serde(default)]
     #[param(value_type = Vec<api::names::Label>)]
     label: Vec<Label>,
     #[param(value_type = Option<api::names::ItemId>)]
     parent: Option<ItemId>,
     claim: Option<ClaimStatus>,
-    /// Part of the id or of the title, without regard to ASCII case.
+    /// Only items whose id or title contains this text, ignoring ASCII case.
     text: Option<String>,
-    /// Where an earlier answer said to go on.
+    /// `next_cursor` of the previous page.
     #[param(min_length = 1)]
     cursor: Option<String>,
-    /// 100 unless said.
+    /// Maximum number of items. [default: 100]
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     #[serde(default)]
@@ -88,10 +89,10 @@ pub struct ListQuery {
 
 /// List and search items
 ///
-/// Live items in the order of creation, or with a terminal `state` those that are kept, in the order of their ids. A
-/// page may have fewer items than asked for, even none, and still name where to go on.
+/// Lists live items in order of creation; with a terminal `state`, lists the kept items of that state in order of id. A
+/// page may have fewer items than `limit`, even none, and still have a `next_cursor`.
 #[utoipa::path(get, path = "/v1/items", operation_id = "list_items", tag = "items",
-    params(ListQuery), responses((status = 200, body = ItemPage)))]
+    params(ListQuery), responses((status = 200, body = ItemPage, description = "A page of items")))]
 pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<ItemPage>, Failure> {
     let limit = limit(query.limit)?;
     let wanted = views::Query {
@@ -138,14 +139,14 @@ pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<I
     .await
 }
 
-/// Items and queues that one call of a list examines before it answers with where it stopped.
+/// Items and queues that one list call examines before it returns a cursor.
 const LIST_STEPS: usize = 10_000;
 
 fn is_terminal(state: ItemState) -> bool {
     matches!(state, ItemState::Complete | ItemState::Error | ItemState::Cancelled)
 }
 
-/// Terminal items are read from disk, a bounded number of them for each call.
+/// Reads terminal items from disk, a bounded number per call.
 async fn list_terminal(
     call: &Call,
     wanted: views::Query,
@@ -159,7 +160,7 @@ async fn list_terminal(
         Some(queue) => caller.can_see(queue),
         None => !caller.rights.is_empty(),
     };
-    // Nothing is read for one who may see nothing of it, and nothing is told of how much there is.
+    // A caller that may see nothing causes no reads and does not learn how much there is.
     let Some(number) = number.filter(|_| sees_any) else {
         return Ok(Viewed { value: ItemPage { items: Vec::new(), next_cursor: None }, age, revision: None });
     };
@@ -189,9 +190,9 @@ async fn list_terminal(
     Ok(Viewed { value: ItemPage { items, next_cursor }, age, revision: None })
 }
 
-/// Terminal items that one call looks at before it answers with where it stopped.
+/// Terminal items that one call examines before it returns a cursor.
 const TERMINAL_EXAMINED: usize = 2_000;
-/// Of these, how many are looked at before others may have the state.
+/// Terminal items that are examined before the state is unlocked for others.
 const TERMINAL_AT_ONCE: usize = 64;
 
 pub(super) fn limit(asked: Option<usize>) -> Result<usize, Failure> {
@@ -204,10 +205,10 @@ pub(super) fn limit(asked: Option<usize>) -> Result<usize, Failure> {
 }
 
 pub(super) fn no_cursor() -> Failure {
-    Problem::invalid("cursor", "is no cursor that an earlier answer gave").into()
+    Problem::invalid("cursor", "is not a cursor from an earlier response").into()
 }
 
-/// How a reader takes an item that somebody holds.
+/// What a read does when somebody holds the item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenClaimed {
@@ -215,7 +216,7 @@ pub enum WhenClaimed {
     Return,
     /// Wait until it is free, `wait_ms` at most.
     Wait,
-    /// Answer `already_claimed`.
+    /// Return `already_claimed`.
     Fail,
 }
 
@@ -225,10 +226,10 @@ pub enum WhenClaimed {
 pub struct ShowQuery {
     #[serde(default)]
     if_claimed: WhenClaimed,
-    /// With `if_claimed=wait`; 20 s at most, and unless said.
+    /// How long to wait in milliseconds; valid only with `if_claimed=wait`. [default: 20000]
     #[param(maximum = 20000)]
     wait_ms: Option<u64>,
-    /// Whether the body is shown; it is unless said.
+    /// Whether the response includes the item's body. [default: true]
     body: Option<bool>,
     #[serde(default)]
     consistency: Consistency,
@@ -236,13 +237,14 @@ pub struct ShowQuery {
 
 /// Show an item
 ///
-/// Reading is never blocked, unless the reader wants to wait until nobody holds the item.
+/// A read never waits for the holder, except with `if_claimed=wait`.
 #[utoipa::path(get, path = "/v1/items/{item}", operation_id = "show_item", tag = "items",
-    params(("item" = api::names::ItemId, Path), ShowQuery), responses((status = 200, body = Item)))]
+    params(("item" = api::names::ItemId, Path), ShowQuery),
+    responses((status = 200, body = Item, description = "The item")))]
 pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQuery>) -> Result<Viewed<Item>, Failure> {
     let wait = poll("wait_ms", query.wait_ms)?;
     if query.wait_ms.is_some() && query.if_claimed != WhenClaimed::Wait {
-        return Err(Problem::invalid("wait_ms", "means something only with if_claimed=wait").into());
+        return Err(Problem::invalid("wait_ms", "is valid only with if_claimed=wait").into());
     }
     let if_claimed = if query.if_claimed == WhenClaimed::Return { IfClaimed::Return } else { IfClaimed::Fail };
     let by = Instant::now() + wait;
@@ -256,7 +258,7 @@ pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQu
         match seen.await {
             Ok(Viewed { value: (view, calendar), age, .. }) => {
                 let body = if query.body.unwrap_or(true) { call.body(view.no, &view.content)? } else { None };
-                // Bodies are on disk, and what is written there may be newer than what was looked at: then it is looked at again.
+                // The body comes from disk and may be newer than the view: then read again.
                 if body.is_some() && call.revision_of(&id)? != Some(view.revision) {
                     continue;
                 }
@@ -277,11 +279,11 @@ pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQu
     }
 }
 
-/// How long a caller wants to wait for something to happen.
+/// The long poll that a caller asks for.
 pub(super) fn poll(field: &str, asked: Option<u64>) -> Result<Duration, Failure> {
     let asked = asked.map_or(POLL_MAX, Duration::from_millis);
     if asked > POLL_MAX {
-        let why = format!("at most {} at a time: ask again", POLL_MAX.as_millis());
+        let why = format!("must be at most {}: repeat the call to wait longer", POLL_MAX.as_millis());
         return Err(Problem::invalid(field, why).into());
     }
     Ok(asked)
@@ -289,12 +291,12 @@ pub(super) fn poll(field: &str, asked: Option<u64>) -> Result<Duration, Failure>
 
 /// Change an item
 ///
-/// Under a lease with its token; while nobody holds it with `read_at` or If-Match. `start: true` sets the item to
-/// in-progress, which is a claim.
+/// The holder sends its fencing token. While nobody holds the item, send `read_at` or If-Match instead. `start: true`
+/// claims the item and sets it to in-progress.
 #[utoipa::path(patch, path = "/v1/items/{item}", operation_id = "update", tag = "writing",
     params(("item" = api::names::ItemId, Path),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the item was read with; the same as `read_at`.")),
-    request_body = Update, responses((status = 200, body = Updated)))]
+        ("If-Match" = Option<String>, Header, description = "The ETag of the item as it was read, same as `read_at`.")),
+    request_body = Update, responses((status = 200, body = Updated, description = "The new revision of the item")))]
 pub async fn update(call: Call, ItemPath(id): ItemPath, Body(mut update): Body<Update>) -> Reply<Updated> {
     update.read_at = call.read_at(update.read_at)?;
     match call.run(update.into_command(id, call.actor())?).await? {
@@ -317,9 +319,10 @@ pub struct ConsistencyQuery {
     pub consistency: Consistency,
 }
 
-/// The wait line of an item
+/// Show the wait line of an item
 #[utoipa::path(get, path = "/v1/items/{item}/line", operation_id = "line", tag = "claiming",
-    params(("item" = api::names::ItemId, Path), ConsistencyQuery), responses((status = 200, body = Line)))]
+    params(("item" = api::names::ItemId, Path), ConsistencyQuery),
+    responses((status = 200, body = Line, description = "The wait line")))]
 pub async fn line(
     call: Call,
     ItemPath(id): ItemPath,
@@ -331,9 +334,10 @@ pub async fn line(
     .await
 }
 
-/// The claims on an item and on everything below it
+/// Count the claims on an item and its descendants
 #[utoipa::path(get, path = "/v1/items/{item}/claims", operation_id = "claim_summary", tag = "claiming",
-    params(("item" = api::names::ItemId, Path), ConsistencyQuery), responses((status = 200, body = ClaimSummary)))]
+    params(("item" = api::names::ItemId, Path), ConsistencyQuery),
+    responses((status = 200, body = ClaimSummary, description = "The counts")))]
 pub async fn claim_summary(
     call: Call,
     ItemPath(id): ItemPath,
@@ -358,18 +362,18 @@ pub async fn claim_summary(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct LimitQuery {
-    /// Of each kind; 100 unless said.
+    /// Maximum number of items of each kind. [default: 100]
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     #[serde(default)]
     consistency: Consistency,
 }
 
-/// What the caller carries
+/// List the caller's own items
 ///
-/// Assigned to it, leased by it, reserved for it.
+/// Items that are assigned to it, leased by it or reserved for it.
 #[utoipa::path(get, path = "/v1/carrying", operation_id = "carrying", tag = "items",
-    params(LimitQuery), responses((status = 200, body = Carrying)))]
+    params(LimitQuery), responses((status = 200, body = Carrying, description = "The caller's items")))]
 pub async fn carrying(call: Call, Query(query): Query<LimitQuery>) -> Result<Viewed<Carrying>, Failure> {
     let limit = limit(query.limit)?;
     let (caller, space) = (call.caller.clone(), call.asking.space.clone());
@@ -379,11 +383,12 @@ pub async fn carrying(call: Call, Query(query): Query<LimitQuery>) -> Result<Vie
     .await
 }
 
-/// The last activities of an item
+/// List the last activities of an item
 ///
-/// Oldest first, a thousand at most.
+/// At most 1000 activities, oldest first.
 #[utoipa::path(get, path = "/v1/items/{item}/activities", operation_id = "activities", tag = "writing",
-    params(("item" = api::names::ItemId, Path), ConsistencyQuery), responses((status = 200, body = Activities)))]
+    params(("item" = api::names::ItemId, Path), ConsistencyQuery),
+    responses((status = 200, body = Activities, description = "The activities")))]
 pub async fn activities(
     call: Call,
     ItemPath(id): ItemPath,
@@ -407,15 +412,17 @@ pub async fn activities(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct HeldAtQuery {
-    /// A moment of cluster time, as events carry it.
+    /// A time on the cluster clock, as in the `at_ms` of an event.
     at_ms: u64,
 }
 
-/// Who held an item at a moment
+/// Show who held an item at a given time
 ///
-/// From the events that are kept. Who it was is shown to those who may see the holders of its queue, and to itself.
+/// Reads the events that are kept. The holder's name is shown to callers that may see the holders of the queue, and to
+/// the holder itself.
 #[utoipa::path(get, path = "/v1/items/{item}/held_at", operation_id = "held_at", tag = "holding",
-    params(("item" = api::names::ItemId, Path), HeldAtQuery), responses((status = 200, body = HeldAt)))]
+    params(("item" = api::names::ItemId, Path), HeldAtQuery),
+    responses((status = 200, body = HeldAt, description = "The holder at that time, if any")))]
 pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<HeldAtQuery>) -> Reply<HeldAt> {
     let space_name = &call.asking.space;
     let seen = call.view(Consistency::Linearizable, |state, archive, _| {
@@ -425,8 +432,8 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
     let Viewed { value: (space, last), .. } = seen.await?;
     let none = HeldAt { at_ms: query.at_ms, held: false, actor: None, session: None, token: None };
     let Some(space) = space else { return Ok(Json(none)) };
-    // It may have to read all events that are kept. Meanwhile it counts as so many calls, and what it takes tells nothing
-    // of how quick others are.
+    // This may read all events that are kept. It counts as this many calls meanwhile, and its duration says nothing
+    // about the speed of other calls.
     let _working = call.admit(Class::Bulk, HELD_AT_WEIGHT)?;
     let page_before = |before| {
         let node = call.edge.node.clone();
@@ -440,7 +447,7 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
                 |state: &lease::State, archive: &dyn lease::Archive| state.view_event(archive, &call.caller, &event);
             let held = HeldAt { held: true, ..none.clone() };
             Ok(Json(match call.edge.node.store().read(look).map_err(failed_disk)? {
-                // The item was not the caller's to see then: as far as it may know, nobody held it.
+                // The caller could not see the item at that time, so the response says that nobody held it.
                 None => none,
                 Some(view) => view.what.map_or(held.clone(), |what| {
                     let Details { holder, token, .. } = what.into();
@@ -453,5 +460,5 @@ pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<Hel
     }
 }
 
-/// What looking for a holder of the past weighs, in ordinary calls.
+/// Weight of a search for a past holder, in ordinary calls.
 const HELD_AT_WEIGHT: u32 = 16;

@@ -1,4 +1,4 @@
-//! What a node says of itself: whether it lives, whether it serves, what it counted, and the document of its calls.
+//! What a node reports about itself: liveness, readiness, metrics, and the document of its calls.
 
 use crate::admin::Unfit;
 use crate::edge::answer::Failure;
@@ -34,8 +34,7 @@ pub(super) fn router(document: &OpenApi) -> Router<Edge> {
         .route("/docs", get(move |headers: HeaderMap| async move { page.answer(&headers) }))
 }
 
-/// A document that anyone may read: made once, plain and compressed, so that an answer to nobody in particular takes no
-/// memory of its own.
+/// A document that anyone may read. It is made once, plain and compressed, so that responses share its memory.
 #[derive(Clone)]
 struct Document {
     kind: &'static str,
@@ -69,19 +68,19 @@ impl Document {
     }
 }
 
-/// Whether the process can go on as it is. A node that fails this is to be started again.
+/// Whether the process can continue. A node that fails this check must be restarted.
 async fn healthz(State(edge): State<Edge>, request: Request) -> Response {
     told(&edge, &request.into_parts().0, edge.admin.is_healthy())
 }
 
-/// Whether callers should be sent here: a node that cannot reach a quorum is not ready.
+/// Whether load balancers should send callers here. A node that cannot reach a quorum is not ready.
 async fn readyz(State(edge): State<Edge>, request: Request) -> Response {
     let (head, _) = request.into_parts();
     told(&edge, &head, edge.admin.is_ready().await)
 }
 
-/// Anyone may ask, so only callers with a right for the cluster are told more than the kind of failure: details name
-/// paths and addresses.
+/// The response of a health check. Anyone may call it, so only callers with a cluster right get more than the kind of
+/// failure: details name paths and addresses.
 fn told(edge: &Edge, head: &Parts, fine: Result<(), Unfit>) -> Response {
     let Err(unfit) = fine else { return Json(json!({ "ok": true })).into_response() };
     edge.unfit.lock().unwrap_or_else(PoisonError::into_inner).say(|times| tracing::warn!(times, "not ready: {unfit}"));
@@ -93,8 +92,9 @@ fn told(edge: &Edge, head: &Parts, fine: Result<(), Unfit>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, Json(said)).into_response()
 }
 
-/// For a scraper that was given the right `metrics` for the cluster: the numbers name the queues of every space. On this
-/// machine it needs none where the operator says so; nobody else can know whether a proxy stands there.
+/// Requires the cluster right `metrics`, because the metrics name the queues of every space. With `--metrics-open`
+/// callers on this machine need no right. Only the operator knows whether a proxy on this machine forwards requests of
+/// others.
 async fn scrape(State(edge): State<Edge>, request: Request) -> Result<Response, Failure> {
     let is_open = edge.metrics_open && request.extensions().get::<Peer>().is_some_and(Peer::is_loopback);
     if !is_open {

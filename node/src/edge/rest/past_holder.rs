@@ -1,5 +1,5 @@
-//! Who held an item at a moment of the past: found by going back through the events that are kept, page by page, until a
-//! time is over. Whoever leaves reads no further.
+//! Finds who held an item at a past time, by reading the kept events backwards, page by page, until a time limit. The
+//! search ends when its caller disconnects.
 
 use crate::edge::answer::Failure;
 use api::{Code, Problem};
@@ -9,24 +9,24 @@ use lease::numbers::{EventNumber, Time};
 use std::future::Future;
 use std::time::Instant;
 
-/// Events that are read at a time.
+/// Events per page.
 pub(super) const PAGE: usize = 1_000;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PastHolder {
     Nobody,
-    /// By this event. Whom it names is for [`lease::disclose`] to say.
+    /// This event granted the lease. [`lease::disclose`] decides whether the caller may see the holder.
     Granted(Box<Event>),
-    /// The events of that moment are no longer kept.
+    /// The events of that time are no longer kept.
     TooOld,
 }
 
-/// The last thing that happened to the item's lease at or before `at`. What was an item of this id before it was created
-/// was another one. `page_before` gives the events before a number, newest
-/// first, up to [`PAGE`] of them; `last` is the newest of all.
+/// The last change of the item's lease at or before `at`. An item that had this id before the creation of the current
+/// one is another item. `page_before` returns up to [`PAGE`] events before a number, newest first; `last` is the newest
+/// event.
 ///
 /// # Errors
-/// When a page cannot be read, or the time is over.
+/// When a page cannot be read, or the time limit `by` has passed.
 pub(super) async fn find<F: Future<Output = Result<Vec<Event>, Failure>>>(
     mut page_before: impl FnMut(EventNumber) -> F,
     last: EventNumber,
@@ -37,7 +37,7 @@ pub(super) async fn find<F: Future<Output = Result<Vec<Event>, Failure>>>(
     let mut before = EventNumber { seq: last.seq.saturating_add(1), ..last };
     loop {
         if Instant::now() > by {
-            let why = format!("the events from {before} on do not tell, and there was no time for those before");
+            let why = format!("no answer in the events from {before} on, and no time was left to read older ones");
             return Err(Problem::new(Code::Unavailable).with_detail(why).into());
         }
         let events = page_before(before).await?;
@@ -53,7 +53,7 @@ pub(super) async fn find<F: Future<Output = Result<Vec<Event>, Failure>>>(
         }
         before = oldest.unwrap_or(before);
         if is_last {
-            // All the way back: was there nothing before, or is it gone?
+            // The first event that is kept. Only if nothing was before it, nobody held the item.
             return Ok(if before.seq <= 1 { PastHolder::Nobody } else { PastHolder::TooOld });
         }
     }

@@ -1,4 +1,4 @@
-//! Queues: how full they are, their policy, and whether they grant.
+//! Queues: their counts, their policy, and whether they grant.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{Call, Consistency, unfitting};
@@ -17,10 +17,10 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
-    /// Where an earlier answer said to go on.
+    /// `next_cursor` of the previous page.
     #[param(min_length = 1)]
     pub(super) cursor: Option<String>,
-    /// 100 unless said.
+    /// Maximum number of entries. [default: 100]
     #[param(minimum = 1, maximum = 1000)]
     pub(super) limit: Option<usize>,
     #[serde(default)]
@@ -29,9 +29,9 @@ pub struct PageQuery {
 
 /// List queues
 ///
-/// In the order of their names.
+/// In order of name.
 #[utoipa::path(get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
-    params(PageQuery), responses((status = 200, body = QueuePage)))]
+    params(PageQuery), responses((status = 200, body = QueuePage, description = "A page of queues")))]
 pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<QueuePage>, Failure> {
     let limit = limit(query.limit)?;
     let after = query.cursor.map(|cursor| QueueName::new(&cursor).map_err(|_| no_cursor())).transpose()?;
@@ -49,7 +49,8 @@ pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<Q
 
 /// Show a queue
 #[utoipa::path(get, path = "/v1/queues/{queue}", operation_id = "show_queue", tag = "queues",
-    params(("queue" = api::names::QueueName, Path), ConsistencyQuery), responses((status = 200, body = Queue)))]
+    params(("queue" = api::names::QueueName, Path), ConsistencyQuery),
+    responses((status = 200, body = Queue, description = "The queue")))]
 pub async fn show(
     call: Call,
     QueuePath(name): QueuePath,
@@ -64,10 +65,11 @@ pub async fn show(
 
 /// Change a queue's policy
 ///
-/// For operators. What is not named stays; with `version` only if nobody has changed it since.
+/// For operators. Fields that are left out keep their values. With `version` the change succeeds only if the policy
+/// still has that version.
 #[utoipa::path(patch, path = "/v1/queues/{queue}/policy", operation_id = "set_policy", tag = "operating",
     params(("queue" = api::names::QueueName, Path)), request_body = PolicyChange,
-    responses((status = 200, body = PolicySet)))]
+    responses((status = 200, body = PolicySet, description = "The new version of the policy")))]
 pub async fn set_policy(call: Call, QueuePath(queue): QueuePath, Body(change): Body<PolicyChange>) -> Reply<PolicySet> {
     match call.run(change.into_command(queue)).await? {
         Outcome::PolicySet { queue, version } => Ok(Json(PolicySet { queue, version })),
@@ -84,25 +86,31 @@ async fn set_flow(call: &Call, command: Command) -> Reply<FlowSet> {
 
 /// Pause a queue
 ///
-/// No grants; holders go on, waiters keep their places.
+/// The queue grants nothing. Holders keep their leases, and waiting callers keep their places.
 #[utoipa::path(post, path = "/v1/queues/{queue}/pause", operation_id = "pause", tag = "operating",
-    params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
+    params(("queue" = api::names::QueueName, Path)),
+    responses((status = 200, body = FlowSet, description = "The queue is paused")))]
 pub async fn pause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
     set_flow(&call, Command::Pause { queue }).await
 }
 
-/// Let a queue grant again
+/// Unpause a queue
+///
+/// The queue grants again. Also ends a drain.
 #[utoipa::path(post, path = "/v1/queues/{queue}/unpause", operation_id = "unpause", tag = "operating",
-    params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
+    params(("queue" = api::names::QueueName, Path)),
+    responses((status = 200, body = FlowSet, description = "The queue grants")))]
 pub async fn unpause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
     set_flow(&call, Command::Unpause { queue }).await
 }
 
 /// Drain a queue
 ///
-/// No grants, waiters are sent away, until nothing is held. It stays closed until it is unpaused.
+/// The queue grants nothing and rejects waiting callers. It stays closed, also after its last lease has ended, until it
+/// is unpaused.
 #[utoipa::path(post, path = "/v1/queues/{queue}/drain", operation_id = "drain_queue", tag = "operating",
-    params(("queue" = api::names::QueueName, Path)), responses((status = 200, body = FlowSet)))]
+    params(("queue" = api::names::QueueName, Path)),
+    responses((status = 200, body = FlowSet, description = "The queue is draining")))]
 pub async fn drain(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
     set_flow(&call, Command::Drain { queue }).await
 }

@@ -10,9 +10,9 @@ use lease::outcome::Outcome;
 
 /// Show the space
 ///
-/// Its policy and its counts.
+/// Returns the policy and the counts of the caller's space.
 #[utoipa::path(get, path = "/v1/space", operation_id = "show_space", tag = "space",
-    params(ConsistencyQuery), responses((status = 200, body = Space)))]
+    params(ConsistencyQuery), responses((status = 200, body = Space, description = "The space")))]
 pub async fn show(call: Call, Query(query): Query<ConsistencyQuery>) -> Result<Viewed<Space>, Failure> {
     call.check_sees_space()?;
     call.view(query.consistency, |state, _, _| {
@@ -24,9 +24,10 @@ pub async fn show(call: Call, Query(query): Query<ConsistencyQuery>) -> Result<V
 
 /// Set the space's policy
 ///
-/// For operators of every queue: how much it may hold, and whose word it takes.
+/// For operators of every queue. Sets how much the space may hold and which callers it trusts.
 #[utoipa::path(put, path = "/v1/space/policy", operation_id = "set_space_policy", tag = "operating",
-    request_body = SpacePolicy, responses((status = 200, body = SpacePolicySet)))]
+    request_body = SpacePolicy,
+    responses((status = 200, body = SpacePolicySet, description = "The new version of the policy")))]
 pub async fn set_policy(call: Call, Body(policy): Body<SpacePolicy>) -> Reply<SpacePolicySet> {
     match call.run(policy.into_command()).await? {
         Outcome::SpacePolicySet { version } => Ok(Json(SpacePolicySet { version })),

@@ -15,9 +15,9 @@ use std::ops::ControlFlow;
 
 /// List workers
 ///
-/// All of them for those who run the space, oneself for a worker.
+/// Callers that run the space see all workers; a worker sees itself.
 #[utoipa::path(get, path = "/v1/workers", operation_id = "list_workers", tag = "workers",
-    params(PageQuery), responses((status = 200, body = WorkerPage)))]
+    params(PageQuery), responses((status = 200, body = WorkerPage, description = "A page of workers")))]
 pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<WorkerPage>, Failure> {
     let limit = limit(query.limit)?;
     let after = query.cursor.as_deref().map(position).transpose()?;
@@ -33,7 +33,7 @@ pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<W
     .await
 }
 
-/// Behind a worker: its names, which may hold anything, in hexadecimal.
+/// The position after a worker: its names in hexadecimal, because they may contain any character.
 fn cursor(who: &Holder) -> String {
     let hex = |text: &str| text.bytes().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     match &who.session {
@@ -64,9 +64,9 @@ fn position(cursor: &str) -> Result<Holder, Failure> {
 
 /// Register the caller as a worker
 ///
-/// Optional: no worker needs it to claim. Its heartbeat is `renew_all`.
+/// Optional: a worker can claim without it. The heartbeat of a worker is `renew_all`.
 #[utoipa::path(put, path = "/v1/workers/self", operation_id = "register_worker", tag = "workers",
-    request_body = Register, responses((status = 200, body = Registered)))]
+    request_body = Register, responses((status = 200, body = Registered, description = "The caller is registered")))]
 pub async fn register(call: Call, Body(register): Body<Register>) -> Reply<Registered> {
     match call.run(register.into_command()).await? {
         Outcome::WorkerRegistered { alive_for, draining } => {
@@ -78,9 +78,10 @@ pub async fn register(call: Call, Body(register): Body<Register>) -> Reply<Regis
 
 /// Drain a worker
 ///
-/// It gets no new item, and its heartbeat says so.
+/// The worker gets no new items, and the response to its heartbeat tells it so.
 #[utoipa::path(post, path = "/v1/workers/drain", operation_id = "drain_worker", tag = "operating",
-    request_body = WorkerName, responses((status = 200, body = Draining)))]
+    request_body = WorkerName,
+    responses((status = 200, body = Draining, description = "The worker is draining, if it is known")))]
 pub async fn drain(call: Call, Body(worker): Body<WorkerName>) -> Reply<Draining> {
     match call.run(Command::DrainWorker { worker: worker.into() }).await? {
         Outcome::WorkerDraining { known } => Ok(Json(Draining { known })),
@@ -90,9 +91,9 @@ pub async fn drain(call: Call, Body(worker): Body<WorkerName>) -> Reply<Draining
 
 /// Remove a worker from the registry
 ///
-/// Its leases are not touched.
+/// Its leases do not change.
 #[utoipa::path(post, path = "/v1/workers/remove", operation_id = "remove_worker", tag = "workers",
-    request_body = WorkerName, responses((status = 200, body = Removed)))]
+    request_body = WorkerName, responses((status = 200, body = Removed, description = "The worker is not registered")))]
 pub async fn remove(call: Call, Body(worker): Body<WorkerName>) -> Reply<Removed> {
     match call.run(Command::RemoveWorker { worker: worker.into() }).await? {
         Outcome::WorkerRemoved { removed } => Ok(Json(Removed { removed })),
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_behind_any_worker_is_read_again() {
+    fn a_worker_cursor_decodes_to_the_same_worker() {
         for (actor, session) in [("ada", None), ("ä.b/ c", Some("run.7"))] {
             let session = session.map(|session| SessionId::new(session).unwrap());
             let who = Holder::new(ActorId::new(actor).unwrap(), session);

@@ -1,4 +1,4 @@
-//! Writing under a lease, and the ends of work.
+//! Writing under a lease, and ending the work on an item.
 
 use crate::edge::answer::Reply;
 use crate::edge::call::{Call, unfitting};
@@ -25,9 +25,9 @@ macro_rules! writes {
             #[utoipa::path(post, path = $path, tag = "writing",
                 params(("item" = api::names::ItemId, Path),
                     ("If-Match" = Option<String>, Header,
-                     description = "The ETag that the item was read with; the same as `read_at`.")),
+                     description = "The ETag of the item as it was read, same as `read_at`.")),
                 request_body = $body,
-                responses((status = 200, body = Moved)))]
+                responses((status = 200, body = Moved, description = "The state and revision of the item")))]
             pub async fn $name(call: Call, ItemPath(id): ItemPath, Body(mut body): Body<$body>) -> Reply<Moved> {
                 body.read_at = call.read_at(body.read_at)?;
                 moved(&call, body.into_command(id)).await
@@ -37,33 +37,36 @@ macro_rules! writes {
 }
 
 writes! {
-    /// Tell observers of progress
+    /// Report progress to observers
     activity "/v1/items/{item}/activity" Activity;
-    /// Wait for somebody's word
+    /// Wait for input
     ///
-    /// The lease goes on; a lapse meanwhile is no attempt.
+    /// The caller keeps its lease. If the lease expires meanwhile, that does not count as an attempt.
     await_input "/v1/items/{item}/await_input" AwaitInput;
-    /// Go on after waiting for somebody's word
+    /// Resume after waiting for input
     resume "/v1/items/{item}/resume" Resume;
     /// Hand an item on to the next phase
     ///
-    /// Ends the lease, retires the assignment and queues the item in that phase, in one step.
+    /// In one step ends the lease, removes the assignment and queues the item in that phase.
     hand_on "/v1/items/{item}/hand_on" HandOn;
     /// Complete an item
     ///
-    /// Closes the lease and retires the assignment in the same step. Happens once.
+    /// In one step completes the item, ends the lease and removes the assignment. An item completes only once.
     complete "/v1/items/{item}/complete" Complete;
     /// Fail an item
     ///
-    /// Queued again after its backoff; with no attempts left it is blocked, and with `final` it is an error for good.
+    /// The item is queued again after its backoff. With no attempts left it becomes blocked; with `final` it ends in
+    /// the state `error`.
     fail "/v1/items/{item}/fail" Fail;
 }
 
 /// Cancel an item
 ///
-/// At once while nobody holds it; a holder is shown `cancel_requested` and has 30 s to wind down, unless forced.
+/// Immediate while nobody holds the item or with `force`. Otherwise the holder gets `cancel_requested` and has 30 s to
+/// stop.
 #[utoipa::path(post, path = "/v1/items/{item}/cancel", operation_id = "cancel", tag = "items",
-    params(("item" = api::names::ItemId, Path)), request_body = Cancel, responses((status = 200, body = Cancelled)))]
+    params(("item" = api::names::ItemId, Path)), request_body = Cancel,
+    responses((status = 200, body = Cancelled, description = "The state of the item, and when it ends at the latest")))]
 pub async fn cancel(call: Call, ItemPath(id): ItemPath, Body(cancel): Body<Cancel>) -> Reply<Cancelled> {
     match call.run(cancel.into_command(id)).await? {
         Outcome::Cancelled { item, state, ends_by } => Ok(Json(Cancelled {
@@ -78,16 +81,18 @@ pub async fn cancel(call: Call, ItemPath(id): ItemPath, Body(cancel): Body<Cance
 
 /// Reopen a terminal item
 #[utoipa::path(post, path = "/v1/items/{item}/reopen", operation_id = "reopen", tag = "items",
-    params(("item" = api::names::ItemId, Path)), responses((status = 200, body = Moved)))]
+    params(("item" = api::names::ItemId, Path)),
+    responses((status = 200, body = Moved, description = "The state and revision of the item")))]
 pub async fn reopen(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Moved> {
     moved(&call, Command::Reopen { item }).await
 }
 
-/// Let a blocked or failed item be tried again
+/// Retry a blocked or failed item
 ///
-/// For operators. Resets its attempts.
+/// For operators. Resets the item's attempts.
 #[utoipa::path(post, path = "/v1/items/{item}/retry", operation_id = "retry", tag = "operating",
-    params(("item" = api::names::ItemId, Path)), responses((status = 200, body = Moved)))]
+    params(("item" = api::names::ItemId, Path)),
+    responses((status = 200, body = Moved, description = "The state and revision of the item")))]
 pub async fn retry(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Moved> {
     moved(&call, Command::Retry { item }).await
 }

@@ -33,25 +33,25 @@ use tokio_util::task::TaskTracker;
 
 pub(super) type Http = auto::Builder<Tasks>;
 
-/// Fields of a request's head. hyper's own number for HTTP/1; HTTP/2 has none.
+/// Maximum number of header fields. hyper has the same limit for HTTP/1 and none for HTTP/2.
 const HEADERS_MAX: usize = 100;
-/// A caller of HTTP/2 who is gone is noticed within the two together.
+/// An HTTP/2 caller that disappeared is noticed within the sum of both.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_WITHIN: Duration = Duration::from_secs(20);
-/// Of HTTP/2, unread: of one request, and of a connection.
+/// Unread bytes in HTTP/2, per request and per connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
-/// Of HTTP/2, unsent, for one request.
+/// Unsent bytes in HTTP/2, per request.
 const SEND_BYTES_MAX: usize = 32 * 1024;
-/// Streams that a caller opened and took back before they were looked at; beyond it the connection ends.
+/// Streams that a caller may reset before the server has looked at them. Above it the connection ends.
 const RESETS_MAX: usize = 20;
-/// Streams that we had to reset for the caller's errors; beyond it the connection ends.
+/// Streams that the server may reset because of the caller's errors. Above it the connection ends.
 const OWN_RESETS_MAX: usize = 128;
 
-/// Requests at a time on a connection that has shown no credential.
+/// Concurrent requests on a connection that has shown no credential.
 const UNKNOWN_STREAMS_MAX: usize = 32;
 
-/// Runs the streams of HTTP/2, each as a task of its own that the server waits for.
+/// Runs each HTTP/2 stream as a task that the server waits for.
 #[derive(Clone, Debug)]
 pub(super) struct Tasks {
     tracker: TaskTracker,
@@ -63,7 +63,7 @@ impl Tasks {
         Self { tracker: TaskTracker::new(), cut_off }
     }
 
-    /// To be asked once no connection is left that could begin another.
+    /// Waits for all tasks. Call it when no connection is left that could start another.
     pub(super) async fn ended(&self) {
         self.tracker.close();
         self.tracker.wait().await;
@@ -88,7 +88,7 @@ pub(super) fn http(limits: &ServerLimits, tasks: Tasks) -> Http {
     let mut http = auto::Builder::new(tasks);
     http.http1()
         .timer(TokioTimer::new())
-        // The pulse has limits of its own for this.
+        // The pulse limits this instead.
         .header_read_timeout(None)
         .max_buf_size(usize::try_from(head_bytes_max).unwrap_or(usize::MAX));
     http.http2()
@@ -117,7 +117,7 @@ impl Server {
         let stream = match stream {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return self.not_let_in(address, &error.to_string()),
-            Err(_) => return self.not_let_in(address, "no handshake in time"),
+            Err(_) => return self.not_let_in(address, "the handshake took too long"),
         };
         let peer = Peer { address, is_tls: self.tls.is_some() };
         tokio::select! {
@@ -129,14 +129,14 @@ impl Server {
 
     fn gave_way(&self, address: SocketAddr) {
         self.metrics.shed("silent_connections");
-        tracing::debug!("{address} was cut off: its place was wanted, and it had shown no credential");
+        tracing::debug!("closed the connection of {address} for a new one: it had shown no credential");
     }
 
     fn not_let_in(&self, address: SocketAddr, why: &str) {
         if self.tls.is_some() {
             self.metrics.tls_failed();
         }
-        tracing::debug!("{address} was not let in: {why}");
+        tracing::debug!("rejected a connection from {address}: {why}");
     }
 
     async fn greet(&self, stream: TcpStream) -> io::Result<Stream> {
@@ -173,7 +173,7 @@ impl Server {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(Ok(ended));
             }
-            // A deadline that moves away is seen when the timer fires; only one that draws nearer has to move it.
+            // A later deadline is noticed when the timer fires; only an earlier one must reset the timer.
             if let Some((at, _)) = pulse.deadline()
                 && at < look.deadline()
             {
@@ -200,12 +200,12 @@ impl Server {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!("the connection of {} ended: {error}", peer.address),
-            Err(()) => tracing::debug!("the connection of {} was cut off: it did nothing for too long", peer.address),
+            Err(()) => tracing::debug!("closed the connection of {}: it was stuck for too long", peer.address),
         }
     }
 }
 
-/// Whoever asks on one connection.
+/// The caller of one connection.
 #[derive(Clone)]
 struct Caller {
     answers: Arc<dyn Answers>,
@@ -240,17 +240,17 @@ impl Caller {
         Ok(response.map(|body| Answer { body, in_flight: Some(in_flight), owed }))
     }
 
-    /// Whether a request that shows no credential has to wait for others of a connection that has shown none either.
+    /// Whether a request without a credential is one too many on a connection that has shown none.
     fn is_crowded(&self, headers: &HeaderMap) -> bool {
         let shows_none = !headers.contains_key(AUTHORIZATION) && !headers.contains_key(ACTOR);
         shows_none && self.pulse.in_flight() > UNKNOWN_STREAMS_MAX && !self.of_connection.has_shown_credential()
     }
 }
 
-/// For a request too many of a connection that has shown no credential.
+/// The response for one request too many on a connection that has shown no credential.
 fn crowded() -> Response {
     const WHY: &[u8] =
-        b"{\"type\":\"/docs#overloaded\",\"title\":\"Too many requests at a time without a credential\",\
+        b"{\"type\":\"/docs#overloaded\",\"title\":\"Too many concurrent requests without a credential\",\
         \"status\":503,\"code\":\"overloaded\",\"may_retry\":true,\"took_effect\":\"no\",\"retry_after_ms\":1000}";
     let mut response = Response::new(Body::from(Bytes::from_static(WHY)));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -259,14 +259,14 @@ fn crowded() -> Response {
     response
 }
 
-/// An answer's body. The request is in flight until all of it was given away.
+/// A response body. The request is in flight until all of it has been handed to hyper.
 struct Answer {
     body: Body,
     in_flight: Option<InFlight>,
     owed: Option<Owed>,
 }
 
-/// A piece of an answer, and the room that it takes until it is sent.
+/// A piece of a response, and its room until it is sent.
 struct Piece {
     bytes: Bytes,
     _owed: Owed,
@@ -283,7 +283,7 @@ impl HttpBody for Answer {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // It is asked for more only when there is room to send it.
+        // hyper polls for more only when it can send it.
         let mut frame = Pin::new(&mut self.body).poll_frame(cx);
         if let (Poll::Ready(Some(Ok(said))), Some(owed)) = (&mut frame, &self.owed)
             && let Some(data) = said.data_mut()

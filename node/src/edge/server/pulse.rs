@@ -1,16 +1,16 @@
-//! What a connection is at, and until when it may be: waiting for a request, reading one, answering, or stuck.
+//! The state of a connection and its deadline: waiting for a request, reading one, answering, or stuck.
 //!
-//! hyper has one limit for both the wait between requests and the reading of a head, and none for a caller who does
-//! not take its answer. Here each has its own.
+//! hyper has one limit for both the wait between requests and the reading of a head, and none for a caller that does
+//! not read its response. Here each has a separate limit.
 
 use super::ServerLimits;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After the last byte was sent, what is still coming in is read and thrown away for this long.
+/// After the last byte was sent, incoming bytes are read and dropped for this long.
 const LINGER_WITHIN: Duration = Duration::from_secs(1);
-/// A connection that was told to end has this long for it, once nothing is in flight.
+/// Time for a connection to end after it was asked to and nothing is in flight.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -28,14 +28,14 @@ struct PulseLimits {
 
 #[derive(Debug)]
 struct State {
-    /// Requests that were handed to the router and are not fully answered.
+    /// Requests in the router that are not fully answered.
     in_flight: usize,
     has_asked: bool,
     is_http2: bool,
     idle_since: Instant,
     told_at: Option<Instant>,
     head_since: Option<Instant>,
-    /// Answers of which something is there that the caller has to take, and when something of one was last taken.
+    /// Responses with bytes that the caller has to read, and when it last read some.
     answers: usize,
     taken_at: Instant,
     lingering_since: Option<Instant>,
@@ -44,9 +44,9 @@ struct State {
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
-    /// It asks nothing: it can be told, as far as its protocol has a word for it.
+    /// No requests. The connection can be closed gracefully, as far as its protocol supports that.
     Idle,
-    /// The caller does not do its part.
+    /// The caller does not send or read as it should.
     Stuck,
 }
 
@@ -69,7 +69,7 @@ impl Pulse {
         }
     }
 
-    /// A request came in whole, its body aside. It is in flight until the guard is dropped.
+    /// The head of a request arrived. The request is in flight until the guard is dropped.
     pub(super) fn asked(self: &Arc<Self>, is_http2: bool) -> InFlight {
         let mut state = self.lock();
         state.in_flight += 1;
@@ -91,7 +91,7 @@ impl Pulse {
         }
     }
 
-    /// It is to end when nothing is in flight.
+    /// The connection must end when nothing is in flight.
     pub(super) fn told(&self) {
         self.lock().told_at.get_or_insert_with(Instant::now);
     }
@@ -100,14 +100,14 @@ impl Pulse {
         self.lock().lingering_since.get_or_insert_with(Instant::now);
     }
 
-    /// When to look again at the latest, and what is wrong if nothing has changed by then.
+    /// The deadline of the current state, and why the connection is closed if nothing changes by then.
     pub(super) fn deadline(&self) -> Option<(Instant, Overdue)> {
         let PulseLimits { head_within, idle_within, taken_within } = self.limits;
         let state = self.lock();
         if let Some(since) = state.lingering_since {
             return Some((since + LINGER_WITHIN, Overdue::Stuck));
         }
-        // The kernel sees to it that what was sent is taken. But a caller of HTTP/2 may also forbid us to send.
+        // The kernel notices when sent bytes are not read. But an HTTP/2 caller may also close its flow-control window.
         let untaken = (state.answers > 0).then(|| (state.taken_at + taken_within, Overdue::Stuck));
         let quiet = if state.in_flight > 0 {
             None
@@ -116,7 +116,7 @@ impl Pulse {
         } else if !state.has_asked {
             Some((state.idle_since + head_within, Overdue::Stuck))
         } else {
-            // On HTTP/2 bytes come in without a request, as the answers to pings do.
+            // On HTTP/2 bytes arrive without a request, for example answers to pings.
             let head = state.head_since.filter(|_| !state.is_http2);
             Some(match head {
                 Some(since) => (since + head_within, Overdue::Stuck),
@@ -126,7 +126,7 @@ impl Pulse {
         [untaken, quiet].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
-    /// How long to rest when there is no deadline.
+    /// How long to sleep when there is no deadline.
     pub(super) fn rest(&self) -> Duration {
         self.limits.idle_within
     }
@@ -136,7 +136,7 @@ impl Pulse {
     }
 }
 
-/// One request of the connection, until it is answered or given up.
+/// One request of the connection, until it is answered or abandoned.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pulse: Arc<Pulse>,
@@ -144,7 +144,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Something of its answer is there: the caller has to take it, and has taken what was before.
+    /// Bytes of the response are ready. The caller has to read them, and has read the previous ones.
     pub(super) fn is_there(&mut self) {
         let mut state = self.pulse.lock();
         state.answers += usize::from(!self.waits_for_caller);
@@ -152,7 +152,7 @@ impl InFlight {
         self.waits_for_caller = true;
     }
 
-    /// All that was there is taken; it is for the handler to say more.
+    /// The caller has read all ready bytes; the handler has to produce more.
     pub(super) fn is_through(&mut self) {
         if self.waits_for_caller {
             self.pulse.lock().answers -= 1;

@@ -1,4 +1,4 @@
-//! The bytes of a connection, plain or in TLS, and the note that is taken of their coming and going.
+//! The socket of a connection, plain or TLS. It notes incoming bytes and the closing in the connection's pulse.
 
 use super::pulse::Pulse;
 use std::io;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// What is thrown away at most after the last answer.
+/// Maximum number of incoming bytes to drop after the last response.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 pub(super) struct Socket {
@@ -83,8 +83,8 @@ impl AsyncWrite for Socket {
         }
     }
 
-    /// Ends what is sent, then reads on for a moment: a socket that is closed with unread bytes is reset, and the
-    /// caller would lose the answer that says why.
+    /// Closes the sending side, then reads for a moment. A socket that is closed with unread bytes is reset, and the
+    /// caller would lose the response.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_shut {
             let shut = match &mut self.stream {

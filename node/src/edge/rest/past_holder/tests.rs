@@ -1,4 +1,4 @@
-//! Looking back, with the end of what is kept and the end of the time where they may be.
+//! The search for a past holder, with missing events and time limits.
 
 use super::*;
 use lease::caller::Holder;
@@ -38,7 +38,7 @@ fn granted() -> What {
     What::Granted { holder: ada(), token, expires_at, from_line: false, was_assigned_to: None }
 }
 
-/// What is kept, of which everything below `first` is gone.
+/// The kept events: everything before `first` is deleted.
 fn kept(first: u64, last: u64) -> Vec<Event> {
     let what = |seq| match seq {
         1 => event(1, "disk", What::Created),
@@ -48,7 +48,7 @@ fn kept(first: u64, last: u64) -> Vec<Event> {
     (first..=last).map(what).collect()
 }
 
-/// What is found, and how many pages were read for it.
+/// The result, and how many pages were read for it.
 async fn look(kept: &[Event], last: u64, at: u64, by: Instant) -> (Result<PastHolder, Failure>, usize) {
     let mut pages = 0;
     let page_before = |before: EventNumber| {
@@ -65,7 +65,7 @@ fn later() -> Instant {
 }
 
 #[tokio::test]
-async fn a_holder_is_found_however_many_pages_back_and_nobody_before_the_grant() {
+async fn a_holder_is_found_many_pages_back_and_nobody_before_the_grant() {
     let all = kept(1, 3_500);
     let (found, pages) = look(&all, 3_500, 3_500, later()).await;
     assert_eq!((found.unwrap(), pages), (PastHolder::Granted(Box::new(all[1].clone())), 4));
@@ -73,9 +73,9 @@ async fn a_holder_is_found_however_many_pages_back_and_nobody_before_the_grant()
     assert_eq!(look(&[], 0, 9, later()).await.0.unwrap(), PastHolder::Nobody, "nothing ever happened");
 }
 
-/// The id was given anew after an item that had it was purged.
+/// An item was purged and a new item got the same id.
 #[tokio::test]
-async fn an_item_that_had_the_id_before_is_another_one() {
+async fn an_earlier_item_with_the_same_id_is_a_different_item() {
     let mut all = kept(1, 10);
     all.push(event(11, "disk", What::Created));
     for at in [2, 9, 11] {
@@ -86,7 +86,7 @@ async fn an_item_that_had_the_id_before_is_another_one() {
 }
 
 #[tokio::test]
-async fn when_the_time_is_over_no_further_page_is_read_and_the_caller_is_told_how_far_it_went() {
+async fn after_the_time_limit_no_page_is_read_and_the_problem_names_the_position() {
     let (found, pages) = look(&kept(1, 3_500), 3_500, 3_500, Instant::now() - Duration::from_millis(1)).await;
     let Failure(problem) = found.unwrap_err();
     assert_eq!((problem.code, pages), (Code::Unavailable, 0));
@@ -94,9 +94,9 @@ async fn when_the_time_is_over_no_further_page_is_read_and_the_caller_is_told_ho
 }
 
 #[tokio::test]
-async fn what_is_gone_is_never_taken_for_nobody() {
+async fn deleted_events_are_reported_as_too_old_and_never_as_nobody() {
     for first in [3, 501, 1_501, 2_500, 2_501] {
         let (found, _) = look(&kept(first, 2_500), 2_500, 2_500, later()).await;
-        assert_eq!(found.unwrap(), PastHolder::TooOld, "the first that is kept is {first}");
+        assert_eq!(found.unwrap(), PastHolder::TooOld, "the first kept event is {first}");
     }
 }
