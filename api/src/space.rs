@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpacePolicy {
-    /// Live items at a time; 0: unlimited. Default: 1,000,000. The last quarter is kept for actors who created few of them:
-    /// less than a sixty-fourth of it, or 100.
+    /// Live items at a time; 0: unlimited. Default: 1,000,000. The last quarter is kept for actors who created few of
+    /// them: less than a sixty-fourth of it, or 100.
     pub items_max: u64,
-    /// Bytes of bodies of live items; 0: unlimited. Default: 8 GiB. The last quarter is kept for actors who created few of
-    /// them: less than a sixty-fourth of it, or 1 MiB.
+    /// Bytes of bodies of live items; 0: unlimited. Default: 8 GiB. The last quarter is kept for actors who created few
+    /// of them: less than a sixty-fourth of it, or 1 MiB.
     pub body_bytes_max: u64,
     pub identity: IdentityPolicy,
 }

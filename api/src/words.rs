@@ -51,8 +51,9 @@ words! {
     /// How the node came to believe the caller's identity.
     Verified = CoreVerified { Checked, FromCache, SelfReported }
 }
-/// What a caller lacks: a role in the space and the queue, or a right for the whole cluster (`admin`, `backup`, `metrics`).
-/// No role implies another; each sees the items of its queues. `admin` implies the other rights for the cluster.
+/// What a caller lacks: a role in the space and the queue, or a right for the whole cluster (`admin`, `backup`,
+/// `metrics`). No role implies another; each sees the items of its queues. `admin` implies the other rights for the
+/// cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {

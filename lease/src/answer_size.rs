@@ -52,8 +52,8 @@ const fn list(max: usize, each: usize) -> usize {
 pub const GRANT_BYTES_MAX: usize = 3 * TAG + ITEM_ID + 2 * NUMBER + GRANT;
 
 impl Command {
-    /// What its outcome takes at most when it is encoded. The outcome of `renew_all` alone may take more, if more than 64
-    /// leases of the session are to be cancelled.
+    /// What its outcome takes at most when it is encoded. The outcome of `renew_all` alone may take more, if more than
+    /// 64 leases of the session are to be cancelled.
     #[must_use]
     pub fn answer_bytes_max(&self) -> usize {
         match self {

@@ -45,13 +45,13 @@ pub const CLASSES: usize = 1_000;
 /// Leases of one session in a space, over all queues: `renew_all` renews them in one step, at less than a microsecond
 /// each.
 pub const LEASES_PER_SESSION: u32 = 10_000;
-/// Places of one actor in a space, in all lines and with all of its sessions. A place is kept for as long as it is polled,
-/// and takes about as much memory as a lease.
+/// Places of one actor in a space, in all lines and with all of its sessions. A place is kept for as long as it is
+/// polled, and takes about as much memory as a lease.
 pub const PLACES_PER_ACTOR: u32 = 10_000;
 /// Tenants. Each is kept in memory for good, and hears of a restore in one entry.
 pub const SPACES: usize = 10_000;
-/// A queue springs into being on first use and stays in memory with its policy: a name with a date or an item's id in it
-/// would make ever more.
+/// A queue springs into being on first use and stays in memory with its policy: a name with a date or an item's id in
+/// it would make ever more.
 pub const QUEUES_PER_SPACE: u64 = 10_000;
 /// A worker that forgets its session at each start registers anew, and the one before leaves after a day.
 pub const WORKERS_PER_SPACE: u64 = 100_000;
@@ -75,11 +75,11 @@ pub const CANCEL_GRACE: Span = Span::secs(30);
 /// How long a request id is remembered, in cluster time.
 pub const REQUEST_MEMORY: Span = Span::secs(120);
 /// A request that is repeated within this time of its first attempt, as its sender counts it, finds the answer of that
-/// attempt. [`REQUEST_MEMORY`] is 20 s longer: clocks may differ by 1 %, which leaves 18 s for a repeat to wait on its way
-/// from the sender into the log.
+/// attempt. [`REQUEST_MEMORY`] is 20 s longer: clocks may differ by 1 %, which leaves 18 s for a repeat to wait on its
+/// way from the sender into the log.
 pub const REPEAT_WITHIN: Span = Span::secs(100);
-/// How many are remembered at most; the oldest go first. A new request of an actor who has a sixty-fourth of it or more is
-/// refused in the last quarter.
+/// How many are remembered at most; the oldest go first. A new request of an actor who has a sixty-fourth of it or more
+/// is refused in the last quarter.
 pub const REQUESTS_MAX: u64 = 4_000_000;
 /// An answer of so many bytes counts as one remembered request, so that long answers do not fill the memory.
 pub const BYTES_PER_WEIGHT: u64 = 256;
@@ -95,8 +95,8 @@ pub const QUEUE_KEPT_FOR: Span = Span::secs(24 * 3600);
 pub const TIME_MAX: Time = Time(u64::MAX / 2);
 /// Asked-for durations above this are a mistake of units, not a wish.
 pub const SPAN_MAX: Span = Span::secs(10 * 366 * 24 * 3600);
-/// What a space may hold if no operator says otherwise: live items, which take about 640 bytes of memory each, and bytes of
-/// their bodies, which are on disk.
+/// What a space may hold if no operator says otherwise: live items, which take about 640 bytes of memory each, and
+/// bytes of their bodies, which are on disk.
 pub const ITEMS_DEFAULT: u64 = 1_000_000;
 pub const BODY_BYTES_DEFAULT: u64 = 8 * 1024 * 1024 * 1024;
 /// Leases of one actor in a queue, if no operator says otherwise.

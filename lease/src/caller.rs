@@ -113,8 +113,8 @@ impl Caller {
         self.rights.iter().any(|right| right.queues.covers(queue))
     }
 
-    /// Whether the caller runs the whole space: is an operator of every queue in it. The space's policy and its workers,
-    /// which may work in any queue, are not for an operator of some queues.
+    /// Whether the caller runs the whole space: is an operator of every queue in it. The space's policy and its
+    /// workers, which may work in any queue, are not for an operator of some queues.
     #[must_use]
     pub fn runs_space(&self) -> bool {
         self.rights.iter().any(|right| right.role == Role::Operator && right.queues.is_every())

@@ -399,8 +399,8 @@ impl Command {
         entries.max(1) as u64
     }
 
-    /// Whether it only keeps what its caller holds, or gives it up: nothing new is made, claimed or changed. This goes on where
-    /// disks are short of space.
+    /// Whether it only keeps what its caller holds, or gives it up: nothing new is made, claimed or changed. This goes
+    /// on where disks are short of space.
     #[must_use]
     pub fn keeps_or_ends(&self) -> bool {
         match self {

@@ -42,8 +42,9 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
-/// Whether nobody sees a character, or it changes the direction of what stands around it: format controls, separators of
-/// lines and paragraphs, fillers and variation selectors. Of Unicode's format characters those are missing that are drawn.
+/// Whether nobody sees a character, or it changes the direction of what stands around it: format controls, separators
+/// of lines and paragraphs, fillers and variation selectors. Of Unicode's format characters those are missing that are
+/// drawn.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     matches!(

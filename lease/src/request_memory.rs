@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A keyed hash of (space, actor, session, request id): whose request it is was resolved before. Its first bits are a hash
-/// of the actor alone, so that what an actor has in the memory can be counted from the records.
+/// A keyed hash of (space, actor, session, request id): whose request it is was resolved before. Its first bits are a
+/// hash of the actor alone, so that what an actor has in the memory can be counted from the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestKey(pub u128);
 

@@ -1,5 +1,6 @@
-//! Which right each command needs, and whether its caller has it. This is the only place that says so: apply asks before
-//! each verb, and a node asks before it proposes, so that what would be refused for lack of a right never enters a log.
+//! Which right each command needs, and whether its caller has it. This is the only place that says so: apply asks
+//! before each verb, and a node asks before it proposes, so that what would be refused for lack of a right never enters
+//! a log.
 //!
 //! What a command refers to beside what it acts on (a parent, a target, a dependency) is checked by its verb.
 
@@ -201,9 +202,9 @@ impl State {
     /// The answer to a request of which nothing would be done, because its caller lacks the right to all of it. None if
     /// it has to be applied: it may have an effect, or has an answer that is remembered.
     ///
-    /// A batch is answered here only if none of its entries could have an effect. One that could is applied whole, as it
-    /// was sent: its id is remembered with all of its words, so that a repeat is recognized whatever its caller's rights
-    /// are by then.
+    /// A batch is answered here only if none of its entries could have an effect. One that could is applied whole, as
+    /// it was sent: its id is remembered with all of its words, so that a repeat is recognized whatever its caller's
+    /// rights are by then.
     #[must_use]
     pub fn foresee(&self, archive: &dyn Archive, request: &Request) -> Option<Foreseen> {
         let refused = self.lacks_rights(archive, request)?;

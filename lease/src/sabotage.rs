@@ -1,5 +1,5 @@
-//! Promises that are broken on purpose, one at a time, so that the tests that look for a broken promise can be seen to find
-//! one. Nothing is ever broken in a build without the feature `sabotage`, which no build that is shipped has.
+//! Promises that are broken on purpose, one at a time, so that the tests that look for a broken promise can be seen to
+//! find one. Nothing is ever broken in a build without the feature `sabotage`, which no build that is shipped has.
 
 /// What does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +77,8 @@ pub fn is_broken(what: Broken) -> bool {
     CHOSEN.get() == Some(&what)
 }
 
-/// Whether a state goes by rules that are later than this build's. There are none yet; for tests that put a newer build beside
-/// this one they are the same rules, but for a mark in the state's hash.
+/// Whether a state goes by rules that are later than this build's. There are none yet; for tests that put a newer build
+/// beside this one they are the same rules, but for a mark in the state's hash.
 #[cfg(feature = "sabotage")]
 #[must_use]
 pub fn goes_by_later_rules(rules_version: u32, known: u32) -> bool {

@@ -18,8 +18,8 @@ impl Bound {
         (self.max / 64).max(self.at_least)
     }
 
-    /// Whether an actor who has so much already may have more. It is asked how much that is only in the last quarter, and
-    /// need not count beyond [`Bound::little`].
+    /// Whether an actor who has so much already may have more. It is asked how much that is only in the last quarter,
+    /// and need not count beyond [`Bound::little`].
     pub(crate) fn admits(self, more: u64, own: impl FnOnce() -> u64) -> bool {
         let fits = || self.used.saturating_add(more) <= self.max;
         self.max == 0 || more == 0 || self.is_open(more) || fits() && own().saturating_add(more) <= self.little()

@@ -95,7 +95,8 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// An entry carries this wall time. One clock that was far ahead is believed until an entry comes from one that is not.
+    /// An entry carries this wall time. One clock that was far ahead is believed until an entry comes from one that is
+    /// not.
     pub(crate) fn note_wall(&mut self, wall: Wall) {
         let is_set_back = wall.0.saturating_add(WALL_SET_BACK.0) < self.newest_wall.0;
         if is_set_back && !is_broken(Broken::WrongDate) || wall > self.newest_wall {

@@ -46,7 +46,8 @@ pub struct ItemView {
     pub content: ContentView,
     pub revision: Revision,
     pub attempts: u32,
-    /// In this state since. Left out of a claimed item whose holder is not the viewer's to see: it tells when it was claimed.
+    /// In this state since. Left out of a claimed item whose holder is not the viewer's to see: it tells when it was
+    /// claimed.
     pub since: Option<Time>,
     pub claimed: bool,
     pub holder: Option<HolderView>,
@@ -246,7 +247,8 @@ impl State {
         else {
             return Carrying::default();
         };
-        // Each link may have to be looked up on disk, while others wait for the state: the last ones of thousands are left out.
+        // Each link may have to be looked up on disk, while others wait for the state: the last ones of thousands are
+        // left out.
         let links_left = Cell::new(LINKS_PER_LOOK);
         let show_one = |key: ItemKey| {
             let space = self.item(key).space;

@@ -1,4 +1,5 @@
-//! What one core does: the cost of `State::apply` by command and by the number of live items, and the memory of an item.
+//! What one core does: the cost of `State::apply` by command and by the number of live items, and the memory of an
+//! item.
 //!
 //! Not divan: states of a million items are built once and kept level by the measured commands themselves, time moves
 //! with them, and what was wanted stands beside what was measured.
@@ -219,7 +220,8 @@ fn next_and_complete(scale: &Scale, size: usize, report: &mut Report) {
     report.add(name("complete", ENTRY), size, Series(completing));
 }
 
-/// The first in order are held, by others, so that `next` has to look behind them. What it hands out is released (not counted).
+/// The first in order are held, by others, so that `next` has to look behind them. What it hands out is released (not
+/// counted).
 fn next_behind_claimed(scale: &Scale, size: usize, claimed: usize, name: &str, report: &mut Report) {
     let mut world = World::with_queued(size);
     let claimed: Vec<_> = (0..claimed).collect();

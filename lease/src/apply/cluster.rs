@@ -8,9 +8,9 @@ use crate::outcome::Outcome;
 use crate::refusal::{NotReady, Refusal};
 
 impl Step<'_> {
-    /// The first entry of a restored backup. Its tokens must lie above all that the backup's cluster gave out, also after
-    /// the backup. A clock says so: that of a cluster with a right clock gives out fewer than a million a second, and this
-    /// one starts at the time of the restore. So the same backup restored twice never repeats a token.
+    /// The first entry of a restored backup. Its tokens must lie above all that the backup's cluster gave out, also
+    /// after the backup. A clock says so: that of a cluster with a right clock gives out fewer than a million a second,
+    /// and this one starts at the time of the restore. So the same backup restored twice never repeats a token.
     ///
     /// A clock that is not later than the backup's newest time is wrong, or the backup's was: `accepts_clock` is an
     /// operator's word that this one is right. Tokens then rise above those in the backup as well.

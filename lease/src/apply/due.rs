@@ -1,4 +1,5 @@
-//! What happens by itself: leases lapse, places end, reservations and delays run out, dates come, unused queues go away.
+//! What happens by itself: leases lapse, places end, reservations and delays run out, dates come, unused queues go
+//! away.
 
 use super::Step;
 use crate::command::{Command, Request};

@@ -57,8 +57,8 @@ impl Step<'_> {
         self.show_cancel(key);
     }
 
-    /// Every lease of the caller in its session, and its worker's heartbeat. Once the caller is a worker somewhere in the space,
-    /// it cannot be refused.
+    /// Every lease of the caller in its session, and its worker's heartbeat. Once the caller is a worker somewhere in
+    /// the space, it cannot be refused.
     pub(super) fn renew_all(&mut self, ask: Ask<'_>, all: &RenewAll) -> Outcome {
         let mut answer = RenewalOfAll {
             renewed: 0,

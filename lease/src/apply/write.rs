@@ -54,7 +54,8 @@ impl Step<'_> {
         if needs == Needs::LeaseOrRevision && is_broken(Broken::Fencing) {
             return Ok((key, Standpoint::Optimist));
         }
-        // Under somebody else's lease every token is stale, also a greater one: else the answers would lead to its token.
+        // Under somebody else's lease every token is stale, also a greater one: else the answers would lead to its
+        // token.
         let is_others = standing.is_held_by_other(ask.caller);
         if write.token.is_some_and(|token| is_others || token < standing.newest_token) {
             return Err(Refusal::StaleToken);

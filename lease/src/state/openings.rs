@@ -1,5 +1,5 @@
-//! What a step gives `next` to hand out: noted while the indexes change, told when the step is over. In no record and no
-//! hash, and empty between steps.
+//! What a step gives `next` to hand out: noted while the indexes change, told when the step is over. In no record and
+//! no hash, and empty between steps.
 
 use crate::names::{ItemId, QueueName, SpaceName};
 use crate::numbers::{QueueNo, SpaceNo};

@@ -11,8 +11,8 @@ use crate::state::State;
 use crate::state::items::ItemKey;
 use std::ops::Bound;
 
-/// A walk through an item and everything below it that is live. It is made in parts, between which the items may change:
-/// each is counted as it is when the walk comes by.
+/// A walk through an item and everything below it that is live. It is made in parts, between which the items may
+/// change: each is counted as it is when the walk comes by.
 #[derive(Debug)]
 pub struct ClaimWalk {
     space: SpaceNo,

@@ -50,8 +50,8 @@ pub struct Page<T> {
 const EXAMINED: usize = EXAMINED_PER_NEXT as usize;
 
 impl State {
-    /// Live items in the order of creation, as far as one look goes: a page may have fewer items than were asked for, and
-    /// still say where to go on. Terminal items are in the store's archive.
+    /// Live items in the order of creation, as far as one look goes: a page may have fewer items than were asked for,
+    /// and still say where to go on. Terminal items are in the store's archive.
     #[must_use]
     pub fn list(&self, archive: &dyn Archive, viewer: &Caller, space: &SpaceName, query: &Query) -> Page<ItemView> {
         let mut page = Page { items: Vec::new(), next: None, steps: 0 };
