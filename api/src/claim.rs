@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 pub enum OnConflict {
     #[default]
     Fail,
-       /// Join the wait line of the item.
+    /// Join the wait line of the item.
     Wait,
 }
 
@@ -31,22 +31,22 @@ pub enum OnConflict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-       /// Lease length [default: the queue's `lease_for_ms`]. A length above the queue's `lease_max_ms` is cut to it,
-       /// and `cut` is true in the answer.
+    /// Lease length. Default: the queue's `lease_for_ms`. A length above the queue's `lease_max_ms` is cut to it,
+    /// and `cut` is true in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
-       /// What the holder is doing, shown to observers.
+    /// What the holder is doing, shown to observers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     pub action: Option<String>,
-       /// Which part of the item the holder is working on, shown to observers.
-       #[serde(default, skip_serializing_if = "Option::is_none")]
-       #[schema(max_length = 1024)]
-       pub field: Option<String>,
-       #[serde(default, skip_serializing_if = "is_default")]
-       pub on_conflict: OnConflict,
-       /// With `wait`: give up after this long.
+    /// Which part of the item the holder is working on, shown to observers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    pub field: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_conflict: OnConflict,
+    /// With `wait`: give up after this long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub wait_for_ms: Option<u64>,
@@ -54,16 +54,16 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10000)]
     pub line_max: Option<u32>,
-       /// With `wait`: how long this call waits before it answers `waiting`, at most 20 s. Repeat the call with the
-       /// same Idempotency-Key to continue waiting.
+    /// With `wait`: how long this call waits before it answers `waiting`, at most 20 s. Repeat the call with the
+    /// same Idempotency-Key to continue waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 20000)]
     pub poll_ms: Option<u64>,
-       /// If another session of the same actor holds the item, end its lease and grant a new one.
+    /// If another session of the same actor holds the item, end its lease and grant a new one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub takeover: bool,
-       /// Which transitions may move the phase of the item's target [default: all]. Only transitions that the queue's
-       /// policy mirrors have an effect.
+    /// Which transitions may move the phase of the item's target. Default: all. Only transitions that the queue's
+    /// policy mirrors have an effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 4)]
     pub mirrors: Option<Vec<Transition>>,
@@ -81,7 +81,7 @@ fn mirrors(named: Option<Vec<Transition>>) -> Mirrors {
 
 impl Claim {
     /// # Errors
-       /// When a field for waiting is set but `on_conflict` is not `wait`.
+    /// When a field for waiting is set but `on_conflict` is not `wait`.
     pub fn into_core(self, item: ItemId) -> Result<CoreClaim, Box<Problem>> {
         let on_conflict = match self.on_conflict {
             OnConflict::Wait => CoreOnConflict::Wait { wait_for: self.wait_for_ms.map(Span), line_max: self.line_max },
@@ -147,11 +147,11 @@ pub struct Claims {
     #[serde(default)]
     #[schema(max_items = 1000)]
     pub claims: Vec<ClaimOf>,
-       /// Leases to release in the same step. The claims may use the capacity that they free.
+    /// Leases to release in the same step. The claims may use the capacity that they free.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub releases: Vec<ReleaseOf>,
-       /// Grant all of the claims or none of them.
+    /// Grant all of the claims or none of them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub all_or_none: bool,
 }
@@ -171,7 +171,7 @@ pub struct ReleaseOf {
 
 impl Claims {
     /// # Errors
-       /// When a field for waiting is set in a claim whose `on_conflict` is not `wait`.
+    /// When a field for waiting is set in a claim whose `on_conflict` is not `wait`.
     pub fn into_command(self) -> Result<Command, Box<Problem>> {
         let mut claims = Vec::with_capacity(self.claims.len());
         for (index, entry) in self.claims.into_iter().enumerate() {
@@ -208,17 +208,17 @@ pub struct Next {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
-       /// How many items to claim [default: 1].
+    /// How many items to claim. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100)]
     pub count: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-       /// Only items that have all of these labels.
+    /// Only items that have all of these labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<names::Label>, max_items = 32)]
     pub labels: Vec<Label>,
-       /// The caller's capabilities [default: those that its worker is registered with].
+    /// The caller's capabilities. Default: those that its worker is registered with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<names::Label>>, max_items = 32)]
     pub capabilities: Option<Vec<Label>>,
@@ -239,7 +239,7 @@ pub struct Next {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 9)]
     pub priority_max: Option<u8>,
-       /// Where an earlier call stopped looking, from its answer.
+    /// Where an earlier call stopped looking, from its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -248,8 +248,8 @@ pub struct Next {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 4)]
     pub mirrors: Option<Vec<Transition>>,
-       /// How long to wait if there is no item, at most 20 s. Callers on different nodes are not served in order of
-       /// arrival.
+    /// How long to wait if there is no item, at most 20 s. Callers on different nodes are not served in order of
+    /// arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 20000)]
     pub wait_ms: Option<u64>,
@@ -290,17 +290,17 @@ pub struct Grant {
     pub item: ItemId,
     #[schema(value_type = names::Token)]
     pub token: Token,
-       /// Count this from the moment the request was sent. 0: the lease has already ended, and this is the answer to a
-       /// repeat of an old request.
+    /// Count this from the moment the request was sent. 0: the lease has already ended, and this is the answer to a
+    /// repeat of an old request.
     pub expires_in_ms: u64,
-       /// In cluster time.
-       pub expires_at_ms: u64,
-       /// The approximate date of `expires_at_ms`, for people. Programs should use `expires_in_ms`.
+    /// In cluster time.
+    pub expires_at_ms: u64,
+    /// The approximate date of `expires_at_ms`, for people. Programs should use `expires_in_ms`.
     pub expires_at: Date,
     pub lease_for_ms: u64,
-       /// The requested length was cut to the queue's `lease_max_ms`.
+    /// The requested length was cut to the queue's `lease_max_ms`.
     pub cut: bool,
-       /// The caller already held the item, and its lease was renewed.
+    /// The caller already held the item, and its lease was renewed.
     pub renewed: bool,
     pub claimed_at_ms: u64,
     pub claimed_at: Date,
@@ -308,11 +308,11 @@ pub struct Grant {
     pub originally_claimed_at: Date,
     pub line_length: u32,
     pub cancel_requested: bool,
-       /// The item whose lease was released to make room for this one.
+    /// The item whose lease was released to make room for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub released: Option<ItemId>,
-       /// The item at the time of this answer, from which the work starts. Omitted in the answer to a repeat.
+    /// The item at the time of this answer, from which the work starts. Omitted in the answer to a repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
 }
@@ -333,7 +333,7 @@ pub struct Snapshot {
 type Seen = (ContentView, Option<Body>);
 
 impl Grant {
-       /// `show` returns the content of the item that its holder may see, and reads its body.
+    /// `show` returns the content of the item that its holder may see, and reads its body.
     pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreSnapshot) -> Option<Seen>) -> Self {
         let snapshot = |snapshot: Box<CoreSnapshot>| {
             let (content, body) = show(&snapshot)?;
@@ -375,7 +375,7 @@ pub struct Waiting {
     pub place: u32,
     pub line_length: u32,
     pub poll_within_ms: u64,
-       /// The Idempotency-Key to repeat the request with.
+    /// The Idempotency-Key to repeat the request with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -386,7 +386,7 @@ pub struct Waiting {
 pub enum Claimed {
     Granted(Box<Grant>),
     Waiting(Waiting),
-       /// Only in the answer to a batch.
+    /// Only in the answer to a batch.
     Refused {
         problem: Box<Problem>,
     },
@@ -446,7 +446,7 @@ pub enum Dispatched {
     Empty {
         reason: EmptyReason,
         retry_after_ms: u64,
-               /// With `examined_enough`: call `next` again with this cursor.
+        /// With `examined_enough`: call `next` again with this cursor.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cursor: Option<Cursor>,
     },

@@ -12,62 +12,62 @@ use utoipa::ToSchema;
 /// What went wrong, and what the caller needs to act on it. Fields that do not apply to the code are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-       /// A link to the code in this node's documentation.
+    /// A link to the code in this node's documentation.
     #[serde(rename = "type")]
     pub kind: String,
     pub title: String,
     pub status: u16,
     pub code: Code,
-       /// What went wrong with this request in particular.
+    /// What went wrong with this request in particular.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-       /// Whether the same request, sent later, may succeed without any other change by the caller.
+    /// Whether the same request, sent later, may succeed without any other change by the caller.
     pub may_retry: bool,
     pub took_effect: TookEffect,
-       /// How long to wait before a retry.
+    /// How long to wait before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-       /// The request's id: the Idempotency-Key of the caller, or a generated id.
+    /// The request's id: the Idempotency-Key of the caller, or a generated id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-       /// `invalid`: the invalid field.
+    /// `invalid`: the invalid field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-       /// `forbidden`: a role or right that would allow the request.
+    /// `forbidden`: a role or right that would allow the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Need>,
-       /// `already_claimed`, `lease_lost`: the holder, as far as the caller may see it.
+    /// `already_claimed`, `lease_lost`: the holder, as far as the caller may see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
     /// `not_ready`: what the item waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<WaitsFor>,
-       /// `too_many_leases`: the limit.
+    /// `too_many_leases`: the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leases_max: Option<u32>,
-       /// `line_too_long`: the length of the line.
+    /// `line_too_long`: the length of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_length: Option<u32>,
-       /// `stale_write`: the item's current revision.
+    /// `stale_write`: the item's current revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Number>,
-       /// `stale_write`: the fields that have changed since the caller's revision.
+    /// `stale_write`: the fields that have changed since the caller's revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
-       /// `wrong_state`: the item's state.
+    /// `wrong_state`: the item's state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-       /// `space_full`: the limit of live items.
-       #[serde(default, skip_serializing_if = "Option::is_none")]
-       pub items_max: Option<u64>,
-       /// `space_full`: the limit of bytes of bodies.
+    /// `space_full`: the limit of live items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items_max: Option<u64>,
+    /// `space_full`: the limit of bytes of bodies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_bytes_max: Option<u64>,
-       /// `too_many_dependents`: the item that has too many dependents.
+    /// `too_many_dependents`: the item that has too many dependents.
     #[schema(value_type = Option<names::ItemId>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<ItemId>,
-       /// `position_too_old`: all stored events come after this position.
+    /// `position_too_old`: all stored events come after this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_after: Option<Number>,
 }
@@ -99,13 +99,13 @@ pub struct Holder {
     /// In cluster time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,
-       /// The approximate date of `expires_at_ms`.
+    /// The approximate date of `expires_at_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Date>,
-       /// What the holder says it is doing.
+    /// What the holder says it is doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-       /// Which part of the item the holder says it is working on.
+    /// Which part of the item the holder says it is working on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
@@ -172,7 +172,7 @@ impl Problem {
         self
     }
 
-       /// An `invalid` problem about one field.
+    /// An `invalid` problem about one field.
     #[must_use]
     pub fn invalid(field: impl Into<String>, why: impl Into<String>) -> Self {
         let field = field.into();
@@ -180,7 +180,7 @@ impl Problem {
         Self { field: Some(field), ..Self::new(Code::Invalid).with_detail(detail) }
     }
 
-       /// The problem that reports a refusal of the rules to its caller.
+    /// The problem that reports a refusal of the rules to its caller.
     #[must_use]
     pub fn of(refusal: Refusal, calendar: Calendar) -> Self {
         let mut problem = Self::new(refusal.code().into());

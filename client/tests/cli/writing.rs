@@ -25,7 +25,7 @@ async fn an_item_is_changed_as_it_was_read() {
     let shown: Item = world.says_json("show disk");
     assert_eq!((shown.content.title.as_str(), shown.content.labels.len()), ("new", 0));
     world.tenure(["update", "disk"]).said().ends_with(2).complains(&expect![[r#"
-        tenure: invalid: body: changes nothing: name a field to change
+        tenure: invalid: body: changes nothing; name a field to change
                 --help behind the verb says what it takes
     "#]]);
     let started: Updated = world.says_json("update disk --start");
