@@ -34,7 +34,7 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Empty => write!(f, "no bytes"),
             Self::Version(version) => write!(f, "encoding version {version}, this build knows up to {VERSION}"),
-            Self::Trailing(bytes) => write!(f, "{bytes} bytes behind the value"),
+            Self::Trailing(bytes) => write!(f, "{bytes} bytes after the value"),
             Self::Malformed(why) => write!(f, "malformed: {why}"),
         }
     }
@@ -122,7 +122,7 @@ mod tests {
     fn an_error_says_what_is_wrong() {
         assert_eq!(DecodeError::Empty.to_string(), "no bytes");
         assert_eq!(DecodeError::Version(9).to_string(), "encoding version 9, this build knows up to 1");
-        assert_eq!(DecodeError::Trailing(3).to_string(), "3 bytes behind the value");
+        assert_eq!(DecodeError::Trailing(3).to_string(), "3 bytes after the value");
         assert_eq!(DecodeError::Malformed("x".into()).to_string(), "malformed: x");
     }
 }

@@ -205,15 +205,15 @@ impl Policy {
         sane(self.line_max <= bounds::LINE_MAX, "line_max", "must not exceed 10000")?;
         sane(self.backoff.factor_percent >= 100, "backoff.factor", "must not shrink the wait (100 percent or more)")?;
         sane(self.backoff.first <= self.backoff.max, "backoff.first", "must not exceed backoff.max")?;
-        sane(self.phases.len() <= bounds::PHASES, "phases", "at most 32")?;
+        sane(self.phases.len() <= bounds::PHASES, "phases", "must have at most 32 entries")?;
         let mut phases = self.phases.clone();
         phases.sort();
         phases.dedup();
-        sane(phases.len() == self.phases.len(), "phases", "names a phase twice")?;
+        sane(phases.len() == self.phases.len(), "phases", "has a duplicate phase")?;
         let mut transitions: Vec<_> = self.mirrors.iter().map(|(transition, _)| transition).collect();
         transitions.sort();
         transitions.dedup();
-        sane(transitions.len() == self.mirrors.len(), "mirrors", "names a transition twice")
+        sane(transitions.len() == self.mirrors.len(), "mirrors", "has a duplicate transition")
     }
 
     /// A lease length within the policy: what was asked for, or the default, and whether it was cut.

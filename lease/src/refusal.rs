@@ -290,7 +290,7 @@ impl Refusal {
 
     pub(crate) fn check_span_or_zero(field: &str, span: Span) -> Result<(), Self> {
         if span > crate::bounds::SPAN_MAX {
-            return Err(Self::invalid(field, "is longer than ten years: milliseconds are meant"));
+            return Err(Self::invalid(field, "must not exceed ten years; the unit is milliseconds"));
         }
         Ok(())
     }

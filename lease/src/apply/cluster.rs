@@ -31,7 +31,7 @@ impl Step<'_> {
         }
         let tokens_above = Token((seconds << EPOCH_SHIFT).max(floor.map_or(0, |floor| floor.0)));
         if tokens_above <= self.state.meta.last_token {
-            return refused("the token counter would not rise: give a higher token floor");
+            return refused("the token counter would not rise; pass a higher token floor");
         }
         if tokens_above.0 >= TOKEN_LIMIT / 2 {
             return refused("the token floor leaves too few tokens");
@@ -64,7 +64,7 @@ impl Step<'_> {
         let known = self.state.known_rules;
         if version > known || version < self.state.meta.rules_version {
             let current = self.state.meta.rules_version;
-            let why = format!("the rules are at version {current}, and this build knows up to {known}");
+            let why = format!("the rules are at version {current}, and this build supports versions up to {known}");
             return Err(Refusal::invalid("version", why));
         }
         self.state.meta.rules_version = version;

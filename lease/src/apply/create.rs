@@ -48,7 +48,7 @@ impl Step<'_> {
         let policy = policy.unwrap_or_default();
         let phase = new.phase.clone().or_else(|| policy.phases.first().cloned());
         if phase.as_ref().is_some_and(|phase| !policy.has_phase(phase)) {
-            return Err(Refusal::invalid("phase", "is none of the queue's phases"));
+            return Err(Refusal::invalid("phase", "is not a phase of the queue"));
         }
         for (field, id) in [("parent", &new.parent), ("target", &new.target)] {
             if id.is_some() && ask.space.is_none() {
@@ -166,7 +166,7 @@ impl Step<'_> {
         if self.state.queue(queue).ready.has_room_for(content) {
             return Ok(());
         }
-        let why = format!("and phase make a class of their own, and the queue has {CLASSES} already");
+        let why = format!("the queue already has {CLASSES} combinations of mode, needs and phase");
         Err(Refusal::invalid("needs", why))
     }
 

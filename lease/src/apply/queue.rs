@@ -17,7 +17,7 @@ impl Step<'_> {
         let current = self.find_queue(ask, &set.queue).map(|no| &self.state.queue(no).queue);
         let version = current.map_or(0, |queue| queue.version);
         if set.version.is_some_and(|read| read != version) {
-            return Err(Refusal::invalid("version", format!("the policy is at version {version}: read it again")));
+            return Err(Refusal::invalid("version", format!("the policy is at version {version}; read it again")));
         }
         let policy = current.map(|queue| queue.policy.clone()).unwrap_or_default().with(&set.settings)?;
         self.check_room(ask, Some(&set.queue))?;

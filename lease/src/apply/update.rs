@@ -92,7 +92,7 @@ impl Step<'_> {
         for edit in edits {
             match edit {
                 Edit::Phase(phase) if !self.policy(key).has_phase(phase) => {
-                    return Err(Refusal::invalid("phase", "is none of the queue's phases"));
+                    return Err(Refusal::invalid("phase", "is not a phase of the queue"));
                 }
                 Edit::Parent(Some(parent)) => self.check_parent(ask, item.space, &item.id, parent)?,
                 Edit::Target(Some(target)) => self.check_target(ask, &item.id, target)?,
@@ -105,7 +105,7 @@ impl Step<'_> {
         }
         self.check_class(item.queue, &content)?;
         if content.body_bytes() > BODY_BYTES as u64 {
-            return Err(Refusal::invalid("body", "has more than 65536 bytes in all"));
+            return Err(Refusal::invalid("body", "has more than 65536 bytes in total"));
         }
         Ok(content.body_bytes().saturating_sub(item.content.body_bytes()))
     }

@@ -53,9 +53,9 @@ impl Step<'_> {
             return Ok(());
         }
         let why = if used < WORKERS_PER_SPACE {
-            format!("is new, and the last of {WORKERS_PER_SPACE} are for actors who registered few of them")
+            format!("cannot be registered; the rest of the limit of {WORKERS_PER_SPACE} is kept for actors with few")
         } else {
-            format!("is new, and {WORKERS_PER_SPACE} are registered already")
+            format!("cannot be registered; the limit of {WORKERS_PER_SPACE} is reached")
         };
         Err(Refusal::invalid("worker", why))
     }

@@ -39,7 +39,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Decode { key, error } => write!(f, "record {key:02x?}: {error}"),
-            Self::Missing(what) => write!(f, "missing before it was needed: {what}"),
+            Self::Missing(what) => write!(f, "missing or out of order: {what}"),
             Self::Rules { version, known } => {
                 write!(f, "written under rules {version}; this build knows {known}: upgrade this node")
             }
