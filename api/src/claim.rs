@@ -12,7 +12,7 @@ use lease::command::{Claim as CoreClaim, ClaimMany, Filter, Next as CoreNext, On
 use lease::disclose::ContentView;
 use lease::names::{ItemId, Label, Phase, QueueName};
 use lease::numbers::{Span, Token};
-use lease::outcome::{Grant as CoreGrant, Outcome, Snapshot as CoreSnapshot};
+use lease::outcome::{Grant as CoreGrant, ItemSnapshot as CoreItemSnapshot, Outcome};
 use lease::standing::Mirrors;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -314,12 +314,12 @@ pub struct Grant {
     pub released: Option<ItemId>,
     /// The item at the time of this answer, from which the work starts. Omitted in the answer to a repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<ItemSnapshot>,
 }
 
 /// The item from which the work starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Snapshot {
+pub struct ItemSnapshot {
     #[schema(value_type = names::QueueName)]
     pub queue: QueueName,
     pub state: ItemState,
@@ -334,10 +334,10 @@ type Seen = (ContentView, Option<Body>);
 
 impl Grant {
     /// `show` returns the content of the item that its holder may see, and reads its body.
-    pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreSnapshot) -> Option<Seen>) -> Self {
-        let snapshot = |snapshot: Box<CoreSnapshot>| {
+    pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreItemSnapshot) -> Option<Seen>) -> Self {
+        let snapshot = |snapshot: Box<CoreItemSnapshot>| {
             let (content, body) = show(&snapshot)?;
-            Some(Snapshot {
+            Some(ItemSnapshot {
                 content: Content::new(&content, body),
                 queue: snapshot.queue,
                 state: snapshot.state.into(),

@@ -37,7 +37,7 @@ use crate::event::{Event, What, Who};
 use crate::item::Field;
 use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
-use crate::outcome::{Outcome, Snapshot};
+use crate::outcome::{ItemSnapshot, Outcome};
 use crate::policy::Policy;
 use crate::queue::{Flow, Queue, Usage};
 use crate::record::{Archived, Key};
@@ -129,7 +129,7 @@ pub(crate) struct Step<'a> {
     changes: Changes,
     /// Buffers, used again and again.
     scratch: Vec<u8>,
-    snapshots: Vec<Option<Box<Snapshot>>>,
+    snapshots: Vec<Option<Box<ItemSnapshot>>>,
     touched: Vec<ItemKey>,
     touched_spaces: BTreeSet<SpaceNo>,
     touched_queues: BTreeSet<QueueNo>,
@@ -408,7 +408,9 @@ impl Step<'_> {
 
     /// Whether the space, and the queue in it, are there or may still spring into being.
     fn check_room(&self, ask: Ask<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
-        let full = |what: &str, max: u64| Err(Refusal::invalid(what, format!("is new, and there are {max} already")));
+        let full = |what: &str, max: u64| {
+            Err(Refusal::invalid(what, format!("cannot be created; the limit of {max} is reached")))
+        };
         let Some(space) = ask.space else {
             return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
         };
@@ -420,7 +422,8 @@ impl Step<'_> {
         if bound.admits(1, || self.state.makers.get(space, &ask.caller.actor).queues) {
             Ok(())
         } else if used < QUEUES_PER_SPACE {
-            let why = format!("is new, and the last of {QUEUES_PER_SPACE} are for actors who made few of them");
+            let why =
+                format!("cannot be created; the rest of the limit of {QUEUES_PER_SPACE} is kept for actors with few");
             Err(Refusal::invalid("queue", why))
         } else {
             full("queue", QUEUES_PER_SPACE)

@@ -150,12 +150,12 @@ pub struct Grant {
     /// The lease that made room for this one.
     pub released: Option<ItemId>,
     /// The item as it is now. Not remembered with the request.
-    pub snapshot: Option<Box<Snapshot>>,
+    pub snapshot: Option<Box<ItemSnapshot>>,
 }
 
 /// The item the work starts from. Its body's parts are read from the store under `no`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct ItemSnapshot {
     pub no: ItemNo,
     pub queue: QueueName,
     pub state: StateKind,

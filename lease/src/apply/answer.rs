@@ -9,7 +9,7 @@ use crate::encoding::{decode, encode_into};
 use crate::event::Who;
 use crate::names::ItemId;
 use crate::numbers::{SpaceNo, Span, Time, Token};
-use crate::outcome::{Grant, Outcome, Snapshot};
+use crate::outcome::{Grant, ItemSnapshot, Outcome};
 use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
@@ -148,9 +148,9 @@ impl Step<'_> {
         (lease.token == token && self.state.meta.voiding.is_none()).then_some((key, self.item(key).standing.due_at()))
     }
 
-    pub(super) fn snapshot(&self, key: ItemKey) -> Snapshot {
+    pub(super) fn snapshot(&self, key: ItemKey) -> ItemSnapshot {
         let item = self.item(key);
-        Snapshot {
+        ItemSnapshot {
             no: item.no,
             queue: self.state.queue(item.queue).queue.name.clone(),
             state: item.standing.state.kind(),
