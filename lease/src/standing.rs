@@ -12,7 +12,8 @@ use std::num::NonZeroU64;
 pub struct Standing {
     pub state: ItemState,
     pub revision: Revision,
-    /// The newest token minted for this item, zero before the first. A command with a lower token is refused, because its lease has ended.
+    /// The newest token minted for this item, zero before the first. A command with a lower token is refused, because
+    /// its lease has ended.
     pub newest_token: Token,
     /// How many leases expired or failed since the last reset.
     pub attempts: u32,
