@@ -1,4 +1,5 @@
-//! What is wrong with a request whatever the state: found at the edge, before the log, by the same function.
+//! Checks of a request that do not depend on the state. The edge calls the same function before the request enters the
+//! log.
 
 use crate::bounds::{
     BATCH, BODY_BYTES, DEPENDENCIES, LABELS, LINE_MAX, NEXT_COUNT, NOTE_BYTES, PRIORITY_MAX, RIGHTS, TITLE_BYTES,
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Checked = Result<(), Refusal>;
 
-/// Whether the request is well-formed. `invalid` names the field.
+/// Checks that the request is well-formed. The refusal names the invalid field.
 ///
 /// # Errors
 /// [`Refusal::Invalid`].
@@ -138,7 +139,7 @@ fn create_many(items: &[NewItem]) -> Checked {
     no_cycle(items)
 }
 
-/// Items of one batch may depend on one another, but not in a circle.
+/// Checks that the items of a batch do not depend on one another in a cycle.
 fn no_cycle(items: &[NewItem]) -> Checked {
     let places: BTreeMap<&ItemId, usize> = items.iter().zip(0..).map(|(item, place)| (&item.id, place)).collect();
     let mut waits: Vec<usize> = vec![0; items.len()];
