@@ -44,11 +44,11 @@ macro_rules! words {
 }
 
 words! {
-       /// The kind of an actor.
+    /// The kind of an actor.
     ActorKind = CoreActorKind { User, Agent, System }
 }
 words! {
-       /// How the node established the caller's identity.
+    /// How the node established the caller's identity.
     Verified = CoreVerified { Checked, FromCache, SelfReported }
 }
 /// What a caller lacks: a role in the space and the queue, or a right for the whole cluster (`admin`, `backup`,
@@ -86,39 +86,39 @@ impl From<CoreRole> for Need {
     }
 }
 words! {
-       /// The order in which `next` considers items. `priority`: highest priority first, then oldest.
+    /// The order in which `next` considers items. `priority`: highest priority first, then oldest.
     Order = CoreOrder { Priority, Oldest, Newest }
 }
 words! {
-       /// Why a transition of an item did not move the phase of its target.
+    /// Why a transition of an item did not move the phase of its target.
     MirrorSkip = CoreMirrorSkip { Held, Terminal, Missing, NoSuchPhase }
 }
 words! {
-       /// The kind of an activity, with which observers follow the work on an item.
+    /// The kind of an activity, with which observers follow the work on an item.
     ActivityKind = CoreActivityKind {
         Progress, PlanUpdated, ExternalUrlUpdated, AwaitingInput, Completed, Failed, PolicyDecision,
     }
 }
 words! {
-       /// Where an item may run, where a worker runs, or which items a caller wants.
+    /// Where an item may run, where a worker runs, or which items a caller wants.
     RunsIn = CoreRunsIn { Any, Cloud, Local }
 }
 words! {
-       /// Why `next` granted nothing. `examined_enough`: call `next` again with the cursor.
+    /// Why `next` granted nothing. `examined_enough`: call `next` again with the cursor.
     EmptyReason = CoreEmptyReason {
         NothingQueued, NothingEligible, ExaminedEnough, QueuePaused, QueueFull, TooManyLeases, WorkerDraining,
     }
 }
 words! {
-       /// What happens when an actor that has `max_leases` leases claims another item.
+    /// What happens when an actor that has `max_leases` leases claims another item.
     AtMaxLeases = CoreAtMaxLeases { Reject, ReleaseOldest }
 }
 words! {
-       /// Whether an update needs a lease. `if_held`: an item that nobody holds may be updated with `read_at`.
+    /// Whether an update needs a lease. `if_held`: an item that nobody holds may be updated with `read_at`.
     RequireLease = CoreRequireLease { IfHeld, Always }
 }
 words! {
-       /// Who may see the holders of items.
+    /// Who may see the holders of items.
     Disclosure = CoreDisclosure { Open, Fleet, CrossOrg }
 }
 words! {
@@ -126,32 +126,32 @@ words! {
     OnDependencyFailed = CoreOnDependencyFailed { Block, Ignore }
 }
 words! {
-       /// Which callers' commands a space accepts.
+    /// Which callers' commands a space accepts.
     IdentityPolicy = CoreIdentityPolicy { AcceptSelfReported, AcceptCached, RequireChecked }
 }
 words! {
-       /// Whether a queue grants leases.
+    /// Whether a queue grants leases.
     Flow = CoreFlow { Open, Paused, Draining, Drained }
 }
 words! {
-       /// Why an item is blocked.
+    /// Why an item is blocked.
     BlockedBy = CoreBlockedBy { Attempts, Dependency }
 }
 words! {
-       /// The state of an item.
+    /// The state of an item.
     ItemState = CoreStateKind {
         Pending, Queued, Active, AwaitingInput, Stale, Reserved, Blocked, Complete, Error, Cancelled,
     }
 }
 words! {
-       /// A transition of an item that may move the phase of its target.
+    /// A transition of an item that may move the phase of its target.
     Transition = CoreTransition { Claimed, Completed, AwaitingInput, AttemptsExhausted }
 }
 words! {
-       /// Whether an item is held. `expired`: its lease expired and nobody has claimed the item since.
+    /// Whether an item is held. `expired`: its lease expired and nobody has claimed the item since.
     ClaimStatus = CoreClaimStatus { Claimed, Unclaimed, Expired }
 }
 words! {
-       /// Whether a worker has sent its heartbeats in time.
+    /// Whether a worker has sent its heartbeats in time.
     Liveness = CoreLiveness { Alive, Quiet, Gone }
 }

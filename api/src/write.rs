@@ -156,7 +156,7 @@ macro_rules! written {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(value_type = Option<names::Token>)]
             pub token: Option<Token>,
-                       /// The revision that the caller has read; may also be sent as the header If-Match.
+            /// The revision that the caller has read; may also be sent as the header If-Match.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub read_at: Option<Number>,
             $($(#[$field_doc])* pub $field: $type,)*
@@ -171,27 +171,27 @@ macro_rules! written {
 }
 
 written! {
-       /// An activity, shown to observers of the work.
+    /// An activity, shown to observers of the work.
     Activity {
         kind: ActivityKind,
-               /// For `plan_updated` and `external_url_updated`: the new text, which is also written to the body.
+        /// For `plan_updated` and `external_url_updated`: the new text, which is also written to the body.
         #[serde(default)]
         note: String,
     }
 }
 written! {
-       /// The holder needs input before it can continue.
+    /// The holder needs input before it can continue.
     AwaitInput {
         #[schema(max_length = 1024)]
         question: String,
     }
 }
 written! {
-       /// The holder continues.
+    /// The holder continues.
     Resume {}
 }
 written! {
-       /// Ends the lease and queues the item in another phase.
+    /// Ends the lease and queues the item in another phase.
     HandOn {
         #[schema(value_type = names::Phase)]
         phase: Phase,
@@ -207,7 +207,7 @@ written! {
     Fail {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-               /// Do not try the item again, whatever attempts are left.
+        /// Do not try the item again, whatever attempts are left.
         #[serde(default, rename = "final")]
         is_final: bool,
     }

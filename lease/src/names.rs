@@ -42,9 +42,8 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
-/// Whether nobody sees a character, or it changes the direction of what stands around it: format controls, separators
-/// of lines and paragraphs, fillers and variation selectors. Of Unicode's format characters those are missing that are
-/// drawn.
+/// Whether a character is invisible or changes the direction of text: format controls, line and paragraph separators,
+/// fillers and variation selectors. Unicode format characters that are drawn do not count.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     matches!(
@@ -189,14 +188,14 @@ name! {
 }
 
 impl QueueName {
-    /// No name is empty, so every queue comes behind this.
+    /// A name before all others, because no valid name is empty.
     pub(crate) fn before_all() -> Self {
         Self(Arc::from(""))
     }
 }
 
 impl ActorId {
-    /// No name is empty, so every actor comes behind this.
+    /// A name before all others, because no valid name is empty.
     pub(crate) fn before_all() -> Self {
         Self(Arc::from(""))
     }
@@ -215,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked_when_they_are_made() {
+    fn names_are_checked_on_creation() {
         assert!(Label::new("a").is_ok());
         assert!(Label::new("späte Prüfung/1, 2").is_ok());
         assert!(Label::new(&"x".repeat(64)).is_ok());
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_says_what_is_wrong() {
+    fn bad_name_errors_name_the_problem() {
         let say = |bad: BadName| bad.to_string();
         assert_eq!(say(BadName::Empty), "must not be empty");
         assert_eq!(say(BadName::TooLong { bytes: 9, max: 8 }), "has 9 bytes, at most 8 are allowed");
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_stored_before_it_was_refused_stays_readable() {
+    fn stored_names_with_invisible_characters_stay_readable() {
         let stored = crate::encoding::encode(&"pay\u{202e}roll".to_owned());
         let id: ItemId = crate::encoding::decode(&stored).unwrap();
         assert_eq!((id.as_str(), ItemId::new(id.as_str())), ("pay\u{202e}roll", Err(BadName::Invisible('\u{202e}'))));

@@ -201,7 +201,7 @@ impl State {
         self.known_rules
     }
 
-    /// The same state in a build that supports the rules up to another version. For tests with two builds.
+    /// This state, in a build that supports the rules up to another version. For tests with two builds.
     #[must_use]
     pub fn knowing(mut self, rules: u32) -> Self {
         self.known_rules = rules;

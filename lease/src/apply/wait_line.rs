@@ -65,7 +65,7 @@ impl Step<'_> {
             return Outcome::Granted(self.grant_of(key, false, false, released));
         }
         if item.line.as_ref().is_none_or(|line| line.get(number).is_none()) {
-            // The waiters before it left in this step, and then a refusal of its own ended its place.
+            // The waiters before it left in this step, and then its own place was rejected.
             return Outcome::Refused(self.bar_of_head(key, &asked).err().unwrap_or(Refusal::WaitTimeout));
         }
         Outcome::Waiting {
