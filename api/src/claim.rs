@@ -1,4 +1,4 @@
-//! Claiming: one item, many at once, or the next of a queue.
+//! Claiming: one item, several in a batch, or the next items of a queue.
 
 use crate::dates::{Calendar, Date};
 use crate::hold::{Release, Released};
@@ -12,7 +12,7 @@ use lease::command::{Claim as CoreClaim, ClaimMany, Filter, Next as CoreNext, On
 use lease::disclose::ContentView;
 use lease::names::{ItemId, Label, Phase, QueueName};
 use lease::numbers::{Span, Token};
-use lease::outcome::{Grant as CoreGrant, Outcome, Snapshot as CoreSnapshot};
+use lease::outcome::{Grant as CoreGrant, ItemSnapshot as CoreItemSnapshot, Outcome};
 use lease::standing::Mirrors;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 pub enum OnConflict {
     #[default]
     Fail,
-    /// Join the wait line.
+    /// Join the wait line of the item.
     Wait,
 }
 
@@ -31,21 +31,22 @@ pub enum OnConflict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The queue's default unless said; cut to its ceiling, and the answer says so.
+    /// Lease length. Default: the queue's `lease_for_ms`. A length above the queue's `lease_max_ms` is cut to it,
+    /// and `cut` is true in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
-    /// Tells observers what the holder is doing.
+    /// What the holder is doing, shown to observers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     pub action: Option<String>,
-    /// And to which part.
+    /// Which part of the item the holder is working on, shown to observers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     pub field: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_conflict: OnConflict,
-    /// With `wait`: give up after so long.
+    /// With `wait`: give up after this long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub wait_for_ms: Option<u64>,
@@ -53,15 +54,16 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10000)]
     pub line_max: Option<u32>,
-    /// With `wait`: how long this call waits before it answers `waiting`; 20 s at most. Repeat it with the same
-    /// Idempotency-Key to go on waiting.
+    /// With `wait`: how long this call waits before it answers `waiting`, at most 20 s. Repeat the call with the
+    /// same Idempotency-Key to continue waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 20000)]
     pub poll_ms: Option<u64>,
-    /// End the lease of the same actor's other session.
+    /// If another session of the same actor holds the item, end its lease and grant a new one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub takeover: bool,
-    /// Which steps may move the target's phase; narrows the queue's policy, never widens it. All unless said.
+    /// Which transitions may move the phase of the item's target. Default: all. Only transitions that the queue's
+    /// policy mirrors have an effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 4)]
     pub mirrors: Option<Vec<Transition>>,
@@ -79,7 +81,7 @@ fn mirrors(named: Option<Vec<Transition>>) -> Mirrors {
 
 impl Claim {
     /// # Errors
-    /// When it says how to wait but not that it waits.
+    /// When a field for waiting is set but `on_conflict` is not `wait`.
     pub fn into_core(self, item: ItemId) -> Result<CoreClaim, Box<Problem>> {
         let on_conflict = match self.on_conflict {
             OnConflict::Wait => CoreOnConflict::Wait { wait_for: self.wait_for_ms.map(Span), line_max: self.line_max },
@@ -90,7 +92,7 @@ impl Claim {
                     ("poll_ms", self.poll_ms.is_some()),
                 ] {
                     if is_said {
-                        return Err(Box::new(Problem::invalid(field, "means something only with on_conflict: wait")));
+                        return Err(Box::new(Problem::invalid(field, "is only valid with on_conflict: wait")));
                     }
                 }
                 CoreOnConflict::Fail
@@ -138,18 +140,18 @@ pub struct ClaimOf {
     pub mirrors: Option<Vec<Transition>>,
 }
 
-/// Many claims in one step, and what is given back with them. Each entry is answered by itself, in order.
+/// Several claims and releases in one step. Each entry gets its own answer, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
     #[serde(default)]
     #[schema(max_items = 1000)]
     pub claims: Vec<ClaimOf>,
-    /// Given back in the same step; their room may be used by the claims.
+    /// Leases to release in the same step. The claims may use the capacity that they free.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub releases: Vec<ReleaseOf>,
-    /// Every claim is granted, or none.
+    /// Grant all of the claims or none of them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub all_or_none: bool,
 }
@@ -169,7 +171,7 @@ pub struct ReleaseOf {
 
 impl Claims {
     /// # Errors
-    /// When a claim says how to wait but not that it waits.
+    /// When a field for waiting is set in a claim whose `on_conflict` is not `wait`.
     pub fn into_command(self) -> Result<Command, Box<Problem>> {
         let mut claims = Vec::with_capacity(self.claims.len());
         for (index, entry) in self.claims.into_iter().enumerate() {
@@ -196,27 +198,27 @@ impl Claims {
 
 fn within(index: usize, problem: &Problem) -> Box<Problem> {
     let field = problem.field.as_deref().unwrap_or_default();
-    Box::new(Problem::invalid(format!("claims[{index}].{field}"), "means something only with on_conflict: wait"))
+    Box::new(Problem::invalid(format!("claims[{index}].{field}"), "is only valid with on_conflict: wait"))
 }
 
-/// A wish for the next items of a queue.
+/// A request for the next items of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Next {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
-    /// 1 unless said.
+    /// How many items to claim. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100)]
     pub count: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// The item has all of these.
+    /// Only items that have all of these labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<names::Label>, max_items = 32)]
     pub labels: Vec<Label>,
-    /// What the caller can do; what its worker was registered with unless said.
+    /// The caller's capabilities. Default: those that its worker is registered with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<names::Label>>, max_items = 32)]
     pub capabilities: Option<Vec<Label>>,
@@ -237,7 +239,7 @@ pub struct Next {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 9)]
     pub priority_max: Option<u8>,
-    /// Where an earlier call stopped looking.
+    /// Where an earlier call stopped looking, from its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,7 +248,8 @@ pub struct Next {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 4)]
     pub mirrors: Option<Vec<Transition>>,
-    /// Wait so long for something to come, 20 s at most. Not first come, first served over nodes.
+    /// How long to wait if there is no item, at most 20 s. Callers on different nodes are not served in order of
+    /// arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 20000)]
     pub wait_ms: Option<u64>,
@@ -277,26 +280,27 @@ impl Next {
     }
 }
 
-/// The most that one `next` hands out.
+/// The largest number of items that one `next` grants.
 pub const COUNT_MAX: u32 = NEXT_COUNT;
 
-/// A lease, as its holder sees it.
+/// A lease, as shown to its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Grant {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
     #[schema(value_type = names::Token)]
     pub token: Token,
-    /// Counted from when this request was sent. 0: gone by now, the answer to a repeat of an old request.
+    /// Count this from the moment the request was sent. 0: the lease has already ended, and this is the answer to a
+    /// repeat of an old request.
     pub expires_in_ms: u64,
     /// In cluster time.
     pub expires_at_ms: u64,
-    /// About when that is. For people: a program counts `expires_in_ms`.
+    /// The approximate date of `expires_at_ms`, for people. Programs should use `expires_in_ms`.
     pub expires_at: Date,
     pub lease_for_ms: u64,
-    /// The asked-for length was cut to the queue's ceiling.
+    /// The requested length was cut to the queue's `lease_max_ms`.
     pub cut: bool,
-    /// It was the caller's already.
+    /// The caller already held the item, and its lease was renewed.
     pub renewed: bool,
     pub claimed_at_ms: u64,
     pub claimed_at: Date,
@@ -304,18 +308,18 @@ pub struct Grant {
     pub originally_claimed_at: Date,
     pub line_length: u32,
     pub cancel_requested: bool,
-    /// The lease that made room for this one.
+    /// The item whose lease was released to make room for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub released: Option<ItemId>,
-    /// The item as it is now: what the work starts from. Left out in the answer to a repeat.
+    /// The item at the time of this answer, from which the work starts. Omitted in the answer to a repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<ItemSnapshot>,
 }
 
-/// The item that the work starts from.
+/// The item from which the work starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Snapshot {
+pub struct ItemSnapshot {
     #[schema(value_type = names::QueueName)]
     pub queue: QueueName,
     pub state: ItemState,
@@ -325,15 +329,15 @@ pub struct Snapshot {
     pub content: Content,
 }
 
-/// What of an item is its holder's to see, and the parts of its body.
+/// The content of an item that its holder may see, and its body.
 type Seen = (ContentView, Option<Body>);
 
 impl Grant {
-    /// `show` says what of the item is its holder's to see, and reads the parts of its body.
-    pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreSnapshot) -> Option<Seen>) -> Self {
-        let snapshot = |snapshot: Box<CoreSnapshot>| {
+    /// `show` returns the content of the item that its holder may see, and reads its body.
+    pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreItemSnapshot) -> Option<Seen>) -> Self {
+        let snapshot = |snapshot: Box<CoreItemSnapshot>| {
             let (content, body) = show(&snapshot)?;
-            Some(Snapshot {
+            Some(ItemSnapshot {
                 content: Content::new(&content, body),
                 queue: snapshot.queue,
                 state: snapshot.state.into(),
@@ -371,24 +375,24 @@ pub struct Waiting {
     pub place: u32,
     pub line_length: u32,
     pub poll_within_ms: u64,
-    /// What to repeat it with.
+    /// The Idempotency-Key to repeat the request with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Claimed {
     Granted(Box<Grant>),
     Waiting(Waiting),
-    /// Only within a batch.
+    /// Only in the answer to a batch.
     Refused {
         problem: Box<Problem>,
     },
 }
 
-/// What became of a release within a batch.
+/// The result of a release in a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ReleasedOf {
@@ -396,7 +400,7 @@ pub enum ReleasedOf {
     Refused { problem: Box<Problem> },
 }
 
-/// What became of a creation within a batch.
+/// The result of creating an item in a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CreatedOf {
@@ -404,14 +408,14 @@ pub enum CreatedOf {
     Refused { problem: Box<Problem> },
 }
 
-/// One for each entry, in order.
+/// The result of each claim and of each release of a batch, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimsAnswered {
     pub claims: Vec<Claimed>,
     pub releases: Vec<ReleasedOf>,
 }
 
-/// One for each entry, in order.
+/// The result of each item of a batch, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ItemsCreated {
     pub items: Vec<CreatedOf>,
@@ -432,7 +436,7 @@ fn unfitting_created() -> CreatedOf {
     CreatedOf::Refused { problem: Box::new(Problem::new(crate::Code::Internal)) }
 }
 
-/// What `next` gave.
+/// The result of `next`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Dispatched {
@@ -442,7 +446,7 @@ pub enum Dispatched {
     Empty {
         reason: EmptyReason,
         retry_after_ms: u64,
-        /// With `examined_enough`: ask again with it.
+        /// With `examined_enough`: call `next` again with this cursor.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cursor: Option<Cursor>,
     },

@@ -1,27 +1,27 @@
-//! The cluster: its members, its leader, and what admins do to them.
+//! The cluster: its members, its leader, and the operations of admins.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How a cluster is, as one of its nodes sees it and as the members say themselves.
+/// The status of a cluster, as one of its nodes sees it, with a report of each member about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterStatus {
-    /// Its id, in hex.
+    /// The cluster's id, in hex.
     pub cluster: String,
-    /// The node that says this.
+    /// The node that gave this answer.
     pub node: u64,
-    /// As far as that node knows.
+    /// The leader, as far as that node knows.
     pub leader: Option<u64>,
     pub term: u64,
-    /// That the state of that node works under.
+    /// The version of the rules in force in that node's state.
     pub rules_version: u32,
-    /// Whether leases are granted: not between a restore and its activation.
+    /// Whether the cluster grants leases. False between a restore and its activation.
     pub activated: bool,
-    /// The newest entry at which the state hashes of the most members can be compared.
+    /// The log index at which the state hashes are compared: the newest one for which the most members have a hash.
     pub hashes_at: Option<u64>,
-    /// Whether they are the same; nothing while fewer than two can be compared.
+    /// Whether the hashes at that index are equal. Null if fewer than two can be compared.
     pub hashes_agree: Option<bool>,
-    /// Every one, in the order of their ids.
+    /// All members, in the order of their ids.
     pub members: Vec<MemberStatus>,
 }
 
@@ -30,11 +30,11 @@ pub struct MemberStatus {
     pub id: u64,
     pub peer_address: String,
     pub api_address: String,
-    /// Or learns.
+    /// true: a voter; false: a learner.
     pub votes: bool,
-    /// What it said itself; nothing if it did not answer.
+    /// What the member reports about itself. Null if it did not answer.
     pub report: Option<MemberReport>,
-    /// Why there is no report.
+    /// Why the member did not answer.
     pub unreachable: Option<String>,
 }
 
@@ -43,116 +43,117 @@ pub struct MemberReport {
     /// `leader`, `follower`, `candidate` or `learner`.
     pub role: String,
     pub term: u64,
-    /// The last entry that its state holds.
+    /// The log index of the last entry applied to the member's state.
     pub applied: Option<u64>,
-    /// Entries of the leader's log that its state does not hold; nothing if the leader did not answer.
+    /// How many entries of the leader's log the member has not applied. Null if the leader did not answer.
     pub lag: Option<u64>,
-    /// At `hashes_at`, in hex.
+    /// The state hash at `hashes_at`, in hex.
     pub hash: Option<String>,
-    /// Of its software.
+    /// The version of the member's software.
     pub version: String,
-    /// Up to which version its build knows the rules.
+    /// The highest version of the rules that the member's build supports.
     pub known_rules: u32,
     pub draining: bool,
-    /// Why it must stop, if it must.
+    /// The failure because of which the member must stop, if there is one.
     pub failure: Option<String>,
 }
 
-/// A node that is to follow.
+/// A node to add to the cluster as a learner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewMember {
-    /// Never given to another directory before.
+    /// The node's id. It must never have been used for another data directory.
     pub node: u64,
-    /// Where other nodes reach it.
+    /// The address at which other nodes reach it.
     pub peer_address: String,
-    /// Where callers reach it.
+    /// The address at which callers reach it.
     #[serde(default)]
     pub api_address: String,
-    /// Of its directory. 0, the default: not known yet, the node says it when it joins.
+    /// The instance number of the node's data directory. Default: 0, not known yet; the node sends its number when it
+    /// joins.
     #[serde(default)]
     pub instance: u64,
 }
 
-/// What lets a node join.
+/// The settings of a new join secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewJoinSecret {
-    /// The only node that may join with it; any node if not given.
+    /// The only node that may join with the secret. Default: any node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u64>,
-    /// For how long it counts: an hour if not given, at most 30 days.
+    /// How long the secret is valid, at most 30 days. Default: one hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_for_ms: Option<u64>,
 }
 
-/// A secret with which a node may join. It is not kept, and cannot be taken back.
+/// A secret with which a node may join. The cluster does not store it, and it cannot be revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JoinSecret {
-    /// For `--join-secret-file` of the node.
+    /// The secret, for the node's `--join-secret-file`.
     pub secret: String,
-    /// The only node that may join with it; null: any node.
+    /// The only node that may join with the secret. Null: any node.
     pub node: Option<u64>,
     pub expires_in_ms: u64,
 }
 
-/// It is so now.
+/// The requested change has been made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
     pub node: u64,
 }
 
-/// Who is to lead.
+/// A request to transfer leadership.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// The one that is furthest, unless said.
+    /// The new leader. Default: the most up-to-date voter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
 }
 
-/// A snapshot that was taken.
+/// A snapshot that a node has taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshotted {
     pub node: u64,
-    /// The last entry that it holds.
+    /// The log index of the last entry in the snapshot.
     pub applied: u64,
 }
 
-/// Leases are granted.
+/// The answer to an activation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Activated {
     pub activated: bool,
 }
 
-/// The rules that are to be in force.
+/// A request to raise the version of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RaiseRules {
     pub version: u32,
 }
 
-/// The rules that are in force.
+/// The version of the rules now in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RulesRaised {
     pub version: u32,
 }
 
-/// Whether a node takes commands.
+/// Whether a node is draining, so that it accepts no commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeDraining {
     pub node: u64,
     pub draining: bool,
 }
 
-/// A new cluster that was made from a backup.
+/// A new cluster, restored from a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Restored {
     pub node: u64,
-    /// Its id, in hex.
+    /// The id of the new cluster, in hex.
     pub cluster: String,
-    /// Of the cluster that the backup was taken from.
+    /// The id of the cluster from which the backup was taken.
     pub from_cluster: String,
-    /// The last entry that it holds.
+    /// The log index of the last entry in the backup.
     pub applied: u64,
 }

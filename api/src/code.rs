@@ -1,5 +1,6 @@
-//! The closed list of codes: every refusal of the rules, and what can go wrong before them. A program branches on the
-//! code; the status, whether to try again and whether it took effect follow from it.
+//! The closed list of error codes: every refusal of the rules, and the errors that occur before the rules are reached.
+//! A program branches on the code. The code determines the status, whether to retry and whether the request took
+//! effect.
 
 use lease::refusal::{Code as CoreCode, TookEffect as CoreTookEffect};
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use utoipa::ToSchema;
 
 macro_rules! codes {
     ($($(#[$core:ident])? $variant:ident = $name:literal, $status:literal, $title:literal;)+) => {
-        /// What a program branches on.
+        /// The error code, which a program branches on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum Code {
@@ -24,7 +25,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The HTTP status that it always comes with.
+            /// The HTTP status of this code; always the same.
             #[must_use]
             pub fn status(self) -> u16 {
                 match self {
@@ -32,7 +33,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What it means, in one sentence.
+            /// A short description of the code.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self {
@@ -44,51 +45,51 @@ macro_rules! codes {
 }
 
 codes! {
-    Invalid = "invalid", 400, "The request itself is wrong; sending it again is of no use";
-    NotFound = "not_found", 404, "There is no such thing, or none that this caller may see";
-    Forbidden = "forbidden", 403, "The caller's roles do not reach";
-    RejectedByPolicy = "rejected_by_policy", 403, "The space does not take this caller's word for who it is";
-    TerminalItem = "terminal_item", 409, "The item is complete, failed or cancelled";
-    NotReady = "not_ready", 409, "It waits for something else first";
-    Blocked = "blocked", 409, "Nobody gets the item until an operator's retry";
-    Reserved = "reserved", 409, "The item is reserved for another actor";
-    QueuePaused = "queue_paused", 409, "The queue grants nothing now";
-    HeldByYourOtherSession = "held_by_your_other_session", 409, "Another session of the same actor holds the item";
-    AlreadyClaimed = "already_claimed", 409, "Somebody else is first";
-    QueueFull = "queue_full", 409, "The queue has as many leases as it may";
-    TooManyLeases = "too_many_leases", 409, "The actor has as many leases as it may";
-    LineTooLong = "line_too_long", 409, "The wait line is longer than the caller or the queue allows";
-    WaitTimeout = "wait_timeout", 409, "The time to wait in line is over";
-    LeaseLost = "lease_lost", 409, "The lease is gone for sure";
-    NotHolder = "not_holder", 409, "Somebody else's lease";
-    StaleToken = "stale_token", 409, "The lease under this token is over, or it is somebody else's";
-    LeaseRequired = "lease_required", 428, "Only a holder may do this: claim the item first";
-    StaleWrite = "stale_write", 412, "The item changed since it was read";
-    AlreadyExists = "already_exists", 409, "An item of this id exists with other content";
-    WrongState = "wrong_state", 409, "The item is in no state to take this command";
-    AllOrNone = "all_or_none", 409, "Another entry of the batch was refused, and so all were";
-    WorkerDraining = "worker_draining", 409, "This worker is to take nothing new";
-    SpaceFull = "space_full", 507, "The space holds as much as its policy allows";
-    TooManyDependents = "too_many_dependents", 409, "Too many items wait for that one already";
-    RequestIdReused = "request_id_reused", 422, "The same request id came with another body";
-    RequestForgotten = "request_forgotten", 409, "Whether this request took effect is no longer known";
-    NotActivated = "not_activated", 503, "Restored from a backup: an admin has to activate the cluster first";
-    RestoreRefused = "restore_refused", 409, "The restore would repeat tokens";
-    Unauthenticated = "unauthenticated", 401, "The caller did not show who it is";
-    MethodNotAllowed = "method_not_allowed", 405, "There is such a path, but not for this method";
-    UnsupportedMediaType = "unsupported_media_type", 415, "The body has to be application/json";
-    TooLarge = "too_large", 413, "The request is larger than is taken";
-    TooSlow = "too_slow", 408, "The request did not arrive in time";
-    RateLimited = "rate_limited", 429, "This actor asks more often than it may";
-    Overloaded = "overloaded", 503, "This node has more to do than it can: it did not happen";
-    Unavailable = "unavailable", 503, "It did not happen: no leader with a quorum took it in time";
-    Unknown = "unknown", 504, "It may have happened: ask again with the same Idempotency-Key";
-    PositionTooOld = "position_too_old", 410, "Events at that position are no longer kept";
-    ChangeRefused = "change_refused", 409, "The cluster cannot be changed so now";
-    Internal = "internal", 500, "The node failed: its log says more";
+    Invalid = "invalid", 400, "Invalid request; sending it again unchanged will fail again";
+    NotFound = "not_found", 404, "Not found, or not visible to this caller";
+    Forbidden = "forbidden", 403, "The caller's roles do not allow this";
+    RejectedByPolicy = "rejected_by_policy", 403, "The space's identity policy rejects this caller";
+    TerminalItem = "terminal_item", 409, "Item is complete, failed or cancelled";
+    NotReady = "not_ready", 409, "Not ready yet";
+    Blocked = "blocked", 409, "Item is blocked until an operator retries it";
+    Reserved = "reserved", 409, "Item is reserved for another actor";
+    QueuePaused = "queue_paused", 409, "Queue is paused, draining or drained";
+    HeldByYourOtherSession = "held_by_your_other_session", 409, "Item is held by another session of the same actor";
+    AlreadyClaimed = "already_claimed", 409, "Item is already claimed";
+    QueueFull = "queue_full", 409, "Queue has reached its limit of leases";
+    TooManyLeases = "too_many_leases", 409, "Actor has reached its limit of leases";
+    LineTooLong = "line_too_long", 409, "Wait line is longer than the caller or the queue allows";
+    WaitTimeout = "wait_timeout", 409, "Timed out waiting in line";
+    LeaseLost = "lease_lost", 409, "The lease has ended";
+    NotHolder = "not_holder", 409, "The lease belongs to another caller";
+    StaleToken = "stale_token", 409, "The token's lease has ended or belongs to another caller";
+    LeaseRequired = "lease_required", 428, "Only a holder may do this; claim the item first";
+    StaleWrite = "stale_write", 412, "Item has changed since it was read";
+    AlreadyExists = "already_exists", 409, "Item id already exists with different content";
+    WrongState = "wrong_state", 409, "Item's state does not allow this command";
+    AllOrNone = "all_or_none", 409, "Another entry of the all-or-none batch was refused";
+    WorkerDraining = "worker_draining", 409, "Worker is draining and gets no new items";
+    SpaceFull = "space_full", 507, "Space has reached a limit of its policy";
+    TooManyDependents = "too_many_dependents", 409, "Too many items already depend on that item";
+    RequestIdReused = "request_id_reused", 422, "Request id was already used for a different request";
+    RequestForgotten = "request_forgotten", 409, "It is no longer known whether this request took effect";
+    NotActivated = "not_activated", 503, "The restored cluster is not activated yet; an admin must activate it";
+    RestoreRefused = "restore_refused", 409, "Restore would repeat tokens";
+    Unauthenticated = "unauthenticated", 401, "Caller is not authenticated";
+    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed for this path";
+    UnsupportedMediaType = "unsupported_media_type", 415, "Content type must be application/json";
+    TooLarge = "too_large", 413, "Request is too large";
+    TooSlow = "too_slow", 408, "Request did not arrive in time";
+    RateLimited = "rate_limited", 429, "Actor has exceeded a rate limit";
+    Overloaded = "overloaded", 503, "Node is overloaded; the request had no effect";
+    Unavailable = "unavailable", 503, "No leader with a quorum accepted the request in time; it had no effect";
+    Unknown = "unknown", 504, "The request may have taken effect; repeat it with the same Idempotency-Key";
+    PositionTooOld = "position_too_old", 410, "Events at this position are no longer stored";
+    ChangeRefused = "change_refused", 409, "The cluster cannot make this change now";
+    Internal = "internal", 500, "Internal error; see the node's log";
 }
 
-/// Whether a request that was not answered with success had an effect.
+/// Whether a request that did not succeed had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TookEffect {
@@ -98,7 +99,7 @@ pub enum TookEffect {
 }
 
 impl Code {
-    /// Whether the same wish, sent later, may be granted without anything else being changed.
+    /// Whether the same request, sent later, may succeed without any other change by the caller.
     #[must_use]
     pub fn may_retry(self) -> bool {
         match self.core() {
@@ -127,7 +128,7 @@ impl Code {
         }
     }
 
-    /// The refusal of the rules that it is, if it is one.
+    /// The matching code of the rules, if this code comes from the rules.
     #[must_use]
     pub fn core(self) -> Option<CoreCode> {
         CoreCode::ALL.into_iter().find(|core| Self::from(*core) == self)
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_refusal_of_the_rules_is_on_the_list_under_its_own_name() {
+    fn every_refusal_of_the_rules_has_a_code_of_the_same_name() {
         for core in CoreCode::ALL {
             let code = Code::from(core);
             assert_eq!(code.name(), core.name());
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_written_as_it_is_named_and_its_status_is_one_of_a_failure() {
+    fn codes_serialize_as_their_names_and_have_error_statuses() {
         for code in Code::ALL {
             assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{}\"", code.name()));
             assert!((400..600).contains(&code.status()), "{code:?}");

@@ -1,5 +1,5 @@
-//! Dates for people. Cluster time is no date: what it would be on a wall clock is reckoned from one moment at which
-//! both were read, and is only as good as that clock.
+//! Dates for people. Cluster time is not a date. Its wall clock date is computed from one moment at which both clocks
+//! were read, so it is only as accurate as that wall clock.
 
 use jiff::Timestamp;
 use lease::numbers::{Span, Time, Wall};
@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The moment from which dates are reckoned: the state's time, and the wall clock beside it.
+/// The moment from which dates are computed: the state's time, and the wall clock at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calendar {
     pub now: Time,
@@ -19,7 +19,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// About when that moment of cluster time is or was.
+    /// The approximate date of a moment of cluster time.
     #[must_use]
     pub fn date(&self, time: Time) -> Date {
         let wall = if time >= self.now {
@@ -30,18 +30,18 @@ impl Calendar {
         Date(Wall(wall))
     }
 
-    /// So long from now by the wall clock: what this node's state lags does not matter.
+    /// The date this long from now, by the wall clock. It does not depend on how far this node's state lags.
     #[must_use]
     pub fn after(&self, span: Span) -> Date {
         Date(Wall(self.wall.0.saturating_add(span.0)))
     }
 }
 
-/// A moment of a wall clock; RFC 3339 in JSON.
+/// A wall clock date, as RFC 3339 in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date(pub Wall);
 
-/// 9999-12-31T23:59:59.999Z: what no date can be written beyond.
+/// 9999-12-31T23:59:59.999Z, the last date that can be written.
 const LAST: u64 = 253_402_300_799_999;
 
 impl std::fmt::Display for Date {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_date_is_reckoned_from_the_moment_at_which_both_clocks_were_read() {
+    fn dates_are_computed_from_the_moment_when_both_clocks_were_read() {
         let calendar = Calendar { now: Time(5_000), wall: Wall(1_767_225_600_000) };
         assert_eq!(calendar.date(Time(5_000)).to_string(), "2026-01-01T00:00:00.000Z");
         assert_eq!(calendar.date(Time(35_500)).to_string(), "2026-01-01T00:00:30.500Z");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_read_with_any_offset_and_nothing_else_is() {
+    fn dates_with_any_offset_parse_and_other_texts_fail() {
         let date: Date = "2026-12-24T18:00:00+01:00".parse().unwrap();
         assert_eq!(date.to_string(), "2026-12-24T17:00:00.000Z");
         assert!("1969-12-31T23:59:59Z".parse::<Date>().is_err());

@@ -1,4 +1,4 @@
-//! Events: what happened, as a viewer may see it.
+//! Events, as shown to a viewer.
 
 use crate::code::Code;
 use crate::dates::Date;
@@ -12,13 +12,13 @@ use lease::numbers::Token;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A fact that happened. Numbered per space, without gaps within an epoch.
+/// Something that happened. Events are numbered per space, without gaps within an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     pub number: Number,
     /// In cluster time.
     pub at_ms: u64,
-    /// By the wall clock of the leader that took it.
+    /// By the wall clock of the leader that accepted the entry.
     pub at: Date,
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,10 +27,10 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub item: Option<ItemId>,
-    /// Whose command it was. Left out when time did it, or where it is not the viewer's to see.
+    /// The caller whose command caused the event. Omitted if time caused it, or if the viewer may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<By>,
-    /// What belongs to this kind of event. Left out where it is not the viewer's to see.
+    /// The details of the event. Omitted if there are none or if the viewer may not see them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<Details>,
 }
@@ -45,12 +45,12 @@ pub struct By {
     pub parent: Option<ActorId>,
 }
 
-/// What belongs to an event of its kind; the rest is left out.
+/// The details of an event. Fields that do not apply to its kind are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Details {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<WorkerName>,
-    /// Left out where the lease is not the viewer's, unless it is an operator of the queue.
+    /// The lease's token. Shown only to its holder and to operators of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Token>)]
     pub token: Option<Token>,
@@ -74,7 +74,7 @@ pub struct Details {
     pub actor: Option<ActorId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
-    /// What the waiter is told; left out when it withdrew.
+    /// The error code that the waiter gets. Omitted if the waiter withdrew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Code>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub struct Details {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Phase>)]
     pub phase: Option<Phase>,
-    /// The lease had lapsed already.
+    /// The lease had already expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "final")]
@@ -96,7 +96,7 @@ pub struct Details {
     pub blocked_by: Option<BlockedBy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ItemState>,
-    /// The item whose step this one's phase followed.
+    /// The item whose transition moved the phase of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub of: Option<ItemId>,
@@ -115,7 +115,7 @@ pub struct Details {
 impl From<What> for Details {
     fn from(what: What) -> Self {
         let details = Self::of(what);
-        // No lease has the token 0: it stands where one is not shown.
+        // No lease has the token 0: it marks a token that the viewer may not see.
         Self { token: details.token.filter(|token| *token != Token::default()), ..details }
     }
 }
@@ -212,11 +212,11 @@ impl From<EventView> for Event {
     }
 }
 
-/// A part of the events of a space, oldest first.
+/// A page of the events of a space, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventPage {
     pub events: Vec<Event>,
-    /// Where to go on: behind the last event that was looked at, shown or not.
+    /// Where the next page starts: after the last event that was examined, shown or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<Number>,
 }

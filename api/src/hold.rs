@@ -1,4 +1,4 @@
-//! Holding: renewing, extending, giving back, reserving; and what operators do to the leases of others.
+//! Holding: renewing, extending, releasing and reserving; and the operations of operators on leases of others.
 
 use crate::dates::{Calendar, Date};
 use crate::names;
@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 pub struct Renew {
     #[schema(value_type = names::Token)]
     pub token: Token,
-    /// As it was claimed for unless said.
+    /// Lease length. Default: the length with which the item was claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
@@ -30,14 +30,14 @@ impl Renew {
     }
 }
 
-/// Every lease of the caller in its session: a worker's heartbeat.
+/// Renews every lease of the caller's session. This is also a worker's heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewAll {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub lease_for_ms: Option<u64>,
-    /// What the caller believes it holds: answered by item where it does not.
+    /// The leases that the caller believes it holds. Those that it does not hold are reported in `lost`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub expected: Vec<Expected>,
@@ -79,7 +79,7 @@ impl Extend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// Only the lease of this token; without one, that of the caller's actor and session.
+    /// Release only the lease with this token. Default: the lease of the caller's actor and session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Token>)]
     pub token: Option<Token>,
@@ -99,7 +99,7 @@ impl Release {
 pub struct Reserve {
     #[schema(value_type = names::Token)]
     pub token: Token,
-    /// The queue's `reservation_max` unless said.
+    /// How long to reserve the item. Default: the queue's `reservation_max_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub for_ms: Option<u64>,
@@ -117,7 +117,7 @@ impl Reserve {
 pub struct Revoke {
     #[schema(max_length = 1024)]
     pub reason: String,
-    /// Move the assignment to this actor; else it stays.
+    /// Move the assignment to this actor. Default: keep the assignment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ActorId>)]
     pub assign_to: Option<ActorId>,
@@ -130,7 +130,7 @@ impl Revoke {
     }
 }
 
-/// Whose an item is to be, or is no longer.
+/// The actor to which an item is assigned, or from which it is unassigned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
@@ -138,7 +138,7 @@ pub struct Assign {
     pub actor: ActorId,
 }
 
-/// The named first, in this order.
+/// Moves the named actors to the head of the line, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
@@ -146,23 +146,23 @@ pub struct Reorder {
     pub actors: Vec<ActorId>,
 }
 
-/// A lease that goes on.
+/// A lease that was renewed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Renewed {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
     #[schema(value_type = names::Token)]
     pub token: Token,
-    /// Counted from when this request was sent.
+    /// Count this from the moment the request was sent.
     pub expires_in_ms: u64,
     pub expires_at_ms: u64,
     pub expires_at: Date,
     /// When to renew again.
     pub renew_after_ms: u64,
     pub line_length: u32,
-    /// Somebody wants the item cancelled: wind down within 30 s.
+    /// A cancel of the item was requested: stop work on it within 30 s.
     pub cancel_requested: bool,
-    /// The worker is to take nothing new.
+    /// The worker should take no new items.
     pub drain: bool,
 }
 
@@ -183,16 +183,16 @@ impl Renewed {
     }
 }
 
-/// All leases of a session that go on.
+/// The leases of a session that were renewed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenewedAll {
     pub renewed: u32,
-    /// What the caller believed it held and does not.
+    /// The items in `expected` that the caller does not hold.
     #[schema(value_type = Vec<names::ItemId>)]
     pub lost: Vec<ItemId>,
     #[schema(value_type = Vec<names::ItemId>)]
     pub cancel_requested: Vec<ItemId>,
-    /// Of the lease that ends first, counted from when this request was sent.
+    /// When the lease that ends first expires. Count this from the moment the request was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,9 +222,9 @@ pub struct Extended {
     pub expires_in_ms: u64,
     pub expires_at_ms: u64,
     pub expires_at: Date,
-    /// It was cut to the ceiling.
+    /// The lease was cut to the queue's `lease_max_ms`.
     pub capped: bool,
-    /// The ceiling, when it was cut.
+    /// The queue's `lease_max_ms`, if the lease was cut to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_max_ms: Option<u64>,
     pub cancel_requested: bool,
@@ -234,9 +234,9 @@ pub struct Extended {
 pub struct Released {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
-    /// false: there was nothing to give back.
+    /// false: the caller had no lease to release.
     pub released: bool,
-    /// An assignment of the caller was retired.
+    /// The caller's assignment was removed.
     pub unassigned: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ItemState>,
@@ -268,7 +268,7 @@ pub struct Reserved {
 pub struct Withdrawn {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
-    /// false: the caller had no place.
+    /// false: the caller had no place in the line.
     pub withdrawn: bool,
 }
 
@@ -283,7 +283,7 @@ pub struct Reordered {
 pub struct Revoked {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
-    /// false: nobody held it.
+    /// false: nobody held the item.
     pub revoked: bool,
     pub state: ItemState,
 }
@@ -300,6 +300,6 @@ pub struct Assigned {
 pub struct Unassigned {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
-    /// false: it was not this actor's.
+    /// false: the item was not assigned to this actor.
     pub unassigned: bool,
 }

@@ -1,4 +1,4 @@
-//! The item: as it is asked for, and as it is shown.
+//! The item: as callers create it, and as it is shown.
 
 use crate::dates::{Calendar, Date};
 use crate::names::{self, Number};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// An item to be created.
+/// An item to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewItem {
@@ -26,39 +26,39 @@ pub struct NewItem {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(max_length = 512)]
     pub title: String,
-    /// 0 to 9, the highest first; 5 unless said.
+    /// 0 to 9; higher numbers first. Default: 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 9)]
     pub priority: Option<u8>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<names::Label>, max_items = 32)]
     pub labels: Vec<Label>,
-    /// What a worker must be able to do.
+    /// The capabilities that a worker needs to get the item.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<names::Label>, max_items = 32)]
     pub needs: Vec<Label>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub parent: Option<ItemId>,
-    /// The item whose phase follows this one's steps.
+    /// The item whose phase follows the transitions of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub target: Option<ItemId>,
-    /// Items that have to complete first.
+    /// Items that must complete first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<names::ItemId>, max_items = 64)]
     pub depends_on: Vec<ItemId>,
-    /// Not before this date, by the leader's wall clock.
+    /// The item is not granted before this date, by the leader's wall clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Date>,
-    /// Not before this much cluster time has passed.
+    /// The item is not granted before this much cluster time has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Millis>)]
     pub delay_ms: Option<u64>,
-    /// `local`: only for workers of one person, the one who creates it.
+    /// `local`: only for workers of one person, its creator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<RunsIn>,
-    /// With `local`: whose. The caller, unless said.
+    /// With `local`: the owner. Default: the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ActorId>)]
     pub local_owner: Option<ActorId>,
@@ -69,16 +69,16 @@ pub struct NewItem {
     pub body: Option<Body>,
 }
 
-/// The body: opaque texts, 64 KiB together.
+/// The body: opaque texts, at most 64 KiB in total.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// Trusted: only a dispatcher sets it.
+    /// Trusted: only a dispatcher may set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Untrusted: show it as such.
+    /// Untrusted: show it as untrusted input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// The parts that are there.
+    /// The parts that are present.
     pub fn into_parts(self) -> Vec<(Part, String)> {
         let mut body = self;
         Part::ALL.into_iter().filter_map(|part| body.part_mut(part).take().map(|text| (part, text))).collect()
@@ -118,7 +118,7 @@ impl Body {
     }
 }
 
-/// A mode of JSON as the rules have it.
+/// Converts a mode from JSON to the type of the rules.
 pub(crate) fn mode(mode: RunsIn, owner: Option<ActorId>, caller: &ActorId) -> Mode {
     match mode {
         RunsIn::Any => Mode::Any,
@@ -128,7 +128,7 @@ pub(crate) fn mode(mode: RunsIn, owner: Option<ActorId>, caller: &ActorId) -> Mo
 }
 
 impl NewItem {
-    /// With nothing that is not needed.
+    /// An item with the required fields only.
     #[must_use]
     pub fn new(id: ItemId, queue: QueueName) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl NewItem {
         }
     }
 
-    /// `caller`: whose a local item is unless it says otherwise.
+    /// `caller`: the owner of a local item that names no owner.
     #[must_use]
     pub fn into_core(self, caller: &ActorId) -> CoreNewItem {
         let mut item = CoreNewItem::new(self.id, self.queue);
@@ -175,7 +175,7 @@ impl NewItem {
     }
 }
 
-/// Many items to be created, each answered by itself.
+/// Items to create. Each gets its own answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewItems {
@@ -190,12 +190,12 @@ impl NewItems {
     }
 }
 
-/// An item that is there now.
+/// The answer to creating an item: the item exists now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Created {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
-    /// false: it was there already, with the same content.
+    /// false: the item already existed with the same content.
     pub created: bool,
     pub revision: Number,
     pub state: ItemState,
@@ -213,7 +213,7 @@ impl Created {
     }
 }
 
-/// What an item says.
+/// The content of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Content {
     pub title: String,
@@ -222,7 +222,7 @@ pub struct Content {
     pub labels: Vec<Label>,
     #[schema(value_type = Vec<names::Label>)]
     pub needs: Vec<Label>,
-    /// Left out, like `target` and what is in `depends_on`, if it is gone or is not the caller's to see.
+    /// Omitted, like `target` and entries of `depends_on`, if the item no longer exists or the caller may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ItemId>)]
     pub parent: Option<ItemId>,
@@ -241,18 +241,18 @@ pub struct Content {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Phase>)]
     pub phase: Option<Phase>,
-    /// Left out where it is not the caller's to see.
+    /// Omitted if the caller may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ActorId>)]
     pub created_by: Option<ActorId>,
     /// In cluster time.
     pub created_at_ms: u64,
-    /// By the wall clock of the leader that took it.
+    /// By the wall clock of the leader that accepted the entry.
     pub created_at: Date,
-    /// How many bytes each part of the body has.
+    /// The size of each part of the body, in bytes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub body_bytes: BTreeMap<String, u32>,
-    /// Where it was asked for, and always for a holder.
+    /// Included on request, and always in an answer to the holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
 }
@@ -286,7 +286,7 @@ impl Content {
     }
 }
 
-/// An item as the caller may see it. What is not the caller's to see is left out.
+/// An item, as far as the caller may see it. Fields that the caller may not see are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Item {
     #[schema(value_type = names::ItemId)]
@@ -296,7 +296,8 @@ pub struct Item {
     pub state: ItemState,
     pub revision: Number,
     pub attempts: u32,
-    /// In this state since, in cluster time. Left out of a claimed item whose holder is not the caller's to see.
+    /// When the item entered its state, in cluster time. Omitted for a claimed item whose holder the caller may not
+    /// see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,7 +305,7 @@ pub struct Item {
     pub claimed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
-    /// Of the caller's own lease.
+    /// The token of the lease, if it is the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Token>)]
     pub token: Option<Token>,
@@ -370,16 +371,16 @@ impl Item {
     }
 }
 
-/// A part of a list.
+/// A page of items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ItemPage {
     pub items: Vec<Item>,
-    /// Where to go on, which stays true whatever changes meanwhile. Left out at the end.
+    /// Where the next page starts. It stays valid whatever changes. Omitted on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-/// What the caller carries.
+/// The items that the caller is assigned to, holds or has reserved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Carrying {
     pub assigned: Vec<Item>,
@@ -395,7 +396,7 @@ impl Carrying {
     }
 }
 
-/// The wait line of an item, head first, without its holder.
+/// The wait line of an item, head first. The holder is not in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Line {
     pub places: Vec<Place>,
@@ -438,7 +439,7 @@ impl Line {
     }
 }
 
-/// How many items are held, lapsed, and neither.
+/// How many items are held, have an expired lease, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimSummary {
     pub active: u64,
@@ -461,19 +462,19 @@ pub struct Activities {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Activity {
     pub kind: ActivityKind,
-    /// Left out where it is not the caller's to see.
+    /// Omitted if the caller may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ActorId>)]
     pub by: Option<ActorId>,
     pub at_ms: u64,
     pub at: Date,
-    /// Left out where it is not the caller's to see.
+    /// Omitted if the caller may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Activity {
-    /// `is_shown`: whether who it was and what was said is the viewer's to see.
+    /// `is_shown`: whether the viewer may see the actor and the note.
     #[must_use]
     pub fn new(activity: CoreActivity, is_shown: bool) -> Self {
         Self {
@@ -486,12 +487,12 @@ impl Activity {
     }
 }
 
-/// Who held an item at a moment.
+/// The holder of an item at a moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldAt {
     pub at_ms: u64,
     pub held: bool,
-    /// Left out where it is not the caller's to see.
+    /// Omitted if the caller may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ActorId>)]
     pub actor: Option<ActorId>,

@@ -1,8 +1,8 @@
-//! The JSON contract: what callers send, what they are answered, and the closed list of codes.
+//! The JSON contract: requests, answers, and the closed list of error codes.
 //!
-//! A request becomes a [`lease::Command`], an outcome or a view becomes a reply. Nothing here decides anything, and
-//! nothing here knows of HTTP but the status that belongs to a code. Durations are milliseconds and end in `_ms`;
-//! moments of cluster time end in `_at_ms` and have a date for people beside them.
+//! This crate converts a request to a [`lease::Command`], and an outcome or a view to an answer. It makes no decisions,
+//! and the only part of HTTP in it is the status of each code. Durations are in milliseconds and their names end in
+//! `_ms`. Names of moments of cluster time end in `_at_ms`, next to a field with the date for people.
 
 pub mod claim;
 pub mod cluster;
@@ -24,7 +24,7 @@ pub use code::{Code, TookEffect};
 pub use dates::Calendar;
 pub use problem::Problem;
 
-/// A revision as it is written, `epoch.seq`.
+/// The text form of a revision, `epoch.seq`.
 pub(crate) mod revision {
     use lease::numbers::{Epoch, EventNumber};
 

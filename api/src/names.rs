@@ -1,4 +1,4 @@
-//! How names and numbers stand in the document of the contract, and how a position is written.
+//! The OpenAPI schemas of names and numbers, and the text form of positions.
 
 use crate::revision;
 use lease::bounds;
@@ -43,14 +43,14 @@ macro_rules! text_schema {
 }
 
 text_schema! { ItemId, bounds::ITEM_ID_BYTES, "An item's id, unique in its space. At most 128 bytes.", "disk-42" }
-text_schema! { SpaceName, bounds::SPACE_NAME_BYTES, "A tenant's world. At most 64 bytes.", "default" }
+text_schema! { SpaceName, bounds::SPACE_NAME_BYTES, "The name of a tenant's space. At most 64 bytes.", "default" }
 text_schema! { QueueName, bounds::QUEUE_NAME_BYTES, "A queue's name, unique in its space. At most 64 bytes.", "ops" }
-text_schema! { ActorId, bounds::ACTOR_ID_BYTES, "Who: an opaque identity. At most 256 bytes.", "ada" }
+text_schema! { ActorId, bounds::ACTOR_ID_BYTES, "The identity of an actor. Opaque, at most 256 bytes.", "ada" }
 text_schema! { SessionId, bounds::SESSION_ID_BYTES, "One run of an actor. Opaque, at most 256 bytes.", "run-7" }
 text_schema! { Label, bounds::LABEL_BYTES, "A label or a capability. At most 64 bytes.", "gpu" }
-text_schema! { Phase, bounds::PHASE_BYTES, "Where an item stands in its queue's way of working. At most 64 bytes.", "review" }
+text_schema! { Phase, bounds::PHASE_BYTES, "An item's step in its queue's workflow. At most 64 bytes.", "review" }
 
-/// The fencing token: greater than every one minted before, and exact in every JSON reader.
+/// The fencing token: greater than every token minted before, and small enough that every JSON reader keeps it exact.
 #[derive(Debug)]
 pub struct Token;
 
@@ -60,7 +60,7 @@ impl PartialSchema for Token {
             .schema_type(Type::Integer)
             .minimum(Some(1))
             .maximum(Some(bounds::TOKEN_LIMIT - 1))
-            .description(Some("The fencing token: greater than every one minted before."))
+            .description(Some("The fencing token: greater than every token minted before."))
             .examples([serde_json::json!(17)])
             .into()
     }
@@ -72,7 +72,7 @@ impl ToSchema for Token {
     }
 }
 
-/// A duration in milliseconds. Ten years at most: more is a mistake of units.
+/// A duration in milliseconds. At most ten years: a longer one is probably in the wrong unit.
 #[derive(Debug)]
 pub struct Millis;
 
@@ -94,7 +94,7 @@ impl ToSchema for Millis {
     }
 }
 
-/// A number of an event, and so an item's revision: `epoch.seq`.
+/// The number of an event, also used as an item's revision: `epoch.seq`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number(pub EventNumber);
 
@@ -136,7 +136,7 @@ fn pattern_schema(pattern: &str, description: &str, example: &str) -> RefOr<Sche
 
 impl PartialSchema for Number {
     fn schema() -> RefOr<Schema> {
-        pattern_schema("^[0-9]{1,9}\\.[0-9]{1,19}$", "An event's number, and an item's revision: `epoch.seq`.", "0.17")
+        pattern_schema("^[0-9]{1,9}\\.[0-9]{1,19}$", "An event's number or an item's revision: `epoch.seq`.", "0.17")
     }
 }
 
@@ -146,7 +146,7 @@ impl ToSchema for Number {
     }
 }
 
-/// Where an earlier call stopped. Opaque to callers; stays true whatever changes meanwhile.
+/// Where an earlier call stopped. Opaque to callers. It stays valid whatever changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(pub CorePosition);
 
@@ -172,7 +172,7 @@ impl std::str::FromStr for Cursor {
             let priority = priority.parse().ok().filter(|priority| *priority <= bounds::PRIORITY_MAX)?;
             Some(CorePosition { priority, item: ItemNo(item.parse().ok()?) })
         };
-        parse().map(Self).ok_or("is no cursor that an earlier answer gave")
+        parse().map(Self).ok_or("is not a cursor from an earlier answer")
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_cursors_are_read_as_they_are_written_and_nothing_else_is() {
+    fn numbers_and_cursors_round_trip_and_other_texts_fail() {
         let number: Number = "7.18446744073709551615".parse().unwrap();
         assert_eq!(number.to_string(), "7.18446744073709551615");
         for wrong in

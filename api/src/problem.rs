@@ -1,4 +1,4 @@
-//! Why there is no success, in the form of RFC 9457 (`application/problem+json`).
+//! Errors, as RFC 9457 problem details (`application/problem+json`).
 
 use crate::code::{Code, TookEffect};
 use crate::dates::{Calendar, Date};
@@ -9,65 +9,65 @@ use lease::refusal::{HolderView, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What went wrong, and what the caller needs to act. What a code has nothing to say about is left out.
+/// What went wrong, and what the caller needs to act on it. Fields that do not apply to the code are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// Names the code as a reference into this node's documentation.
+    /// A link to the code in this node's documentation.
     #[serde(rename = "type")]
     pub kind: String,
     pub title: String,
     pub status: u16,
     pub code: Code,
-    /// About this very request.
+    /// What went wrong with this request in particular.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// Whether the same wish, sent later, may be granted without anything else being changed.
+    /// Whether the same request, sent later, may succeed without any other change by the caller.
     pub may_retry: bool,
     pub took_effect: TookEffect,
-    /// When it makes sense to try again.
+    /// How long to wait before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// The request's id: the caller's own, or the one that was made up for it.
+    /// The request's id: the Idempotency-Key of the caller, or a generated id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// `invalid`: which field.
+    /// `invalid`: the invalid field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// `forbidden`: the role that would do.
+    /// `forbidden`: a role or right that would allow the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Need>,
-    /// `already_claimed`, `lease_lost`: as much of the holder as the caller may see.
+    /// `already_claimed`, `lease_lost`: the holder, as far as the caller may see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
     /// `not_ready`: what the item waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<WaitsFor>,
-    /// `too_many_leases`: how many one may have.
+    /// `too_many_leases`: the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leases_max: Option<u32>,
-    /// `line_too_long`
+    /// `line_too_long`: the length of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_length: Option<u32>,
-    /// `stale_write`: what the item is at now.
+    /// `stale_write`: the item's current revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Number>,
-    /// `stale_write`: what changed since.
+    /// `stale_write`: the fields that have changed since the caller's revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
-    /// `wrong_state`
+    /// `wrong_state`: the item's state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// `space_full`
+    /// `space_full`: the limit of live items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items_max: Option<u64>,
-    /// `space_full`
+    /// `space_full`: the limit of bytes of bodies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_bytes_max: Option<u64>,
-    /// `too_many_dependents`: of which item.
+    /// `too_many_dependents`: the item that has too many dependents.
     #[schema(value_type = Option<names::ItemId>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<ItemId>,
-    /// `position_too_old`: everything that is kept comes after this.
+    /// `position_too_old`: all stored events come after this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_after: Option<Number>,
 }
@@ -86,7 +86,7 @@ pub struct WaitsFor {
     pub until: Option<Date>,
 }
 
-/// As much of a holder as the caller may see. What is not shown is left out.
+/// The holder of a lease, as far as the caller may see it. Fields that the caller may not see are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Holder {
     pub kind: ActorKind,
@@ -99,13 +99,13 @@ pub struct Holder {
     /// In cluster time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,
-    /// About when that is.
+    /// The approximate date of `expires_at_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Date>,
-    /// What it says it is doing.
+    /// What the holder says it is doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// And to which part.
+    /// Which part of the item the holder says it is working on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
@@ -172,7 +172,7 @@ impl Problem {
         self
     }
 
-    /// A request that is wrong in one field.
+    /// An `invalid` problem about one field.
     #[must_use]
     pub fn invalid(field: impl Into<String>, why: impl Into<String>) -> Self {
         let field = field.into();
@@ -180,7 +180,7 @@ impl Problem {
         Self { field: Some(field), ..Self::new(Code::Invalid).with_detail(detail) }
     }
 
-    /// A refusal of the rules, as its caller hears it.
+    /// The problem that reports a refusal of the rules to its caller.
     #[must_use]
     pub fn of(refusal: Refusal, calendar: Calendar) -> Self {
         let mut problem = Self::new(refusal.code().into());
@@ -238,7 +238,7 @@ impl Problem {
     }
 }
 
-/// A field of the rules by its name in JSON: durations say their unit there.
+/// The JSON name of a field of the rules: in JSON the names of durations end in their unit.
 fn json_field(field: &str) -> String {
     const DURATIONS: [&str; 15] = [
         "lease_for",
@@ -276,7 +276,7 @@ mod tests {
     const CALENDAR: Calendar = Calendar { now: Time(0), wall: Wall(1_767_225_600_000) };
 
     #[test]
-    fn a_refusal_says_what_its_caller_needs_and_leaves_out_the_rest() {
+    fn a_problem_has_only_the_fields_of_its_code() {
         let conflict = Refusal::AlreadyClaimed(Conflict {
             retry_after: Span(7),
             holder: Some(HolderView { kind: lease::caller::ActorKind::Agent, named: None }),
@@ -286,7 +286,7 @@ mod tests {
             json,
             serde_json::json!({
                 "type": "/docs#already_claimed",
-                "title": "Somebody else is first",
+                "title": "Item is already claimed",
                 "status": 409,
                 "code": "already_claimed",
                 "may_retry": true,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_field_is_named_as_the_caller_wrote_it() {
+    fn invalid_fields_have_their_json_names() {
         let field = |field: &str| {
             let refusal = Refusal::Invalid { field: field.into(), why: "must be more than zero".into() };
             Problem::of(refusal, CALENDAR).field.unwrap()

@@ -1,4 +1,4 @@
-//! Queues: their policy, their flow, and how full they are.
+//! Queues: policy, flow and statistics.
 
 use crate::dates::{Calendar, Date};
 use crate::item::ClaimSummary;
@@ -24,7 +24,7 @@ pub struct Backoff {
     pub max_ms: u64,
 }
 
-/// What a step of an item does to its target.
+/// The phase to which a transition of an item moves its target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mirror {
@@ -33,7 +33,7 @@ pub struct Mirror {
     pub phase: Phase,
 }
 
-/// How a queue works.
+/// The policy of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
     pub lease_for_ms: u64,
@@ -41,8 +41,8 @@ pub struct Policy {
     pub lease_min_ms: u64,
     pub pickup_ms: u64,
     pub lock_delay_ms: u64,
-    /// Places in the wait line of an item. The last quarter is kept for actors who have few places there: less than a
-    /// sixty-fourth of it, or 8.
+    /// Places in the wait line of an item. The last quarter is kept for actors that have few places in the line: less
+    /// than a sixty-fourth of `line_max`, or 8.
     pub line_max: u32,
     /// 0: unlimited.
     pub attempts_max: u32,
@@ -96,11 +96,11 @@ impl From<CorePolicy> for Policy {
     }
 }
 
-/// Changes to a queue's policy. What is not named stays.
+/// Changes to a queue's policy. Settings that are not named keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// The version that the operator has read.
+    /// The version of the policy that the operator has read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,26 +199,26 @@ pub struct FlowSet {
     pub flow: Flow,
 }
 
-/// A queue and how full it is.
+/// A queue, its policy and its statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
     #[schema(value_type = names::QueueName)]
     pub queue: QueueName,
     pub flow: Flow,
-    /// Of the policy.
+    /// The version of the policy.
     pub version: u64,
     pub policy: Policy,
     /// Live items by state.
     pub by_state: BTreeMap<String, u64>,
     pub leases: u32,
-    /// Items that `next` could hand out.
+    /// Items that `next` could grant.
     pub ready: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ready_since_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ready_since: Option<Date>,
     pub items_with_line: u64,
-    /// Items whose line waits for the queue itself.
+    /// Free items whose line waits until the queue may grant.
     pub unsettled: u64,
     pub claims: ClaimSummary,
 }
@@ -247,7 +247,7 @@ impl Queue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueuePage {
     pub queues: Vec<Queue>,
-    /// Where to go on. Left out at the end.
+    /// Where the next page starts. Omitted on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

@@ -1,14 +1,14 @@
-//! What each call may be refused with, in the order in which it is checked.
+//! The error codes of each call, in the order of the checks.
 
 use crate::code::Code::{self, *};
 
-/// Before a call is looked at, whatever it is.
+/// Codes of every call, checked before the call itself.
 pub const OF_EVERY_CALL: &[Code] = &[Overloaded, Unauthenticated, Invalid, RateLimited];
-/// Of a call with a body.
+/// Codes of calls with a body.
 pub const OF_A_BODY: &[Code] = &[TooSlow, TooLarge, UnsupportedMediaType];
-/// Of a call that only looks.
+/// Codes of calls that only read.
 pub const OF_A_VIEW: &[Code] = &[Unavailable, Internal];
-/// Of a command, before its own rules.
+/// Codes of every command, checked before its own rules.
 pub const OF_A_COMMAND: &[Code] =
     &[Unavailable, Unknown, RejectedByPolicy, RequestIdReused, RequestForgotten, NotActivated];
 
@@ -46,7 +46,7 @@ const CLAIM: &[Code] = &[
 ];
 const CLUSTER: &[Code] = &[Forbidden, Unavailable, Unknown, ChangeRefused, Internal];
 
-/// A call's own refusals behind those of its kind, by its operation id. None: there is no such call.
+/// The codes of one call, by its operation id, in addition to those of its kind above. None: there is no such call.
 #[must_use]
 pub fn of(operation: &str) -> Option<&'static [Code]> {
     Some(match operation {

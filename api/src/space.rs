@@ -1,4 +1,4 @@
-//! A space: its policy and its counts.
+//! Spaces: policy and counts.
 
 use crate::names;
 use crate::words::IdentityPolicy;
@@ -9,15 +9,15 @@ use lease::views::SpaceStats;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What an operator sets for a whole space. All of it at once.
+/// The policy of a space. An operator always sets all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpacePolicy {
-    /// Live items at a time; 0: unlimited. Default: 1,000,000. The last quarter is kept for actors who created few of them:
-    /// less than a sixty-fourth of it, or 100.
+    /// Live items at a time; 0: unlimited. Default: 1,000,000. The last quarter is kept for actors that created few of
+    /// them: less than a sixty-fourth of `items_max`, or 100.
     pub items_max: u64,
-    /// Bytes of bodies of live items; 0: unlimited. Default: 8 GiB. The last quarter is kept for actors who created few of
-    /// them: less than a sixty-fourth of it, or 1 MiB.
+    /// Bytes of bodies of live items; 0: unlimited. Default: 8 GiB. The last quarter is kept for actors that created
+    /// few of them: less than a sixty-fourth of `body_bytes_max`, or 1 MiB.
     pub body_bytes_max: u64,
     pub identity: IdentityPolicy,
 }
@@ -38,7 +38,7 @@ pub struct SpacePolicySet {
     pub version: u64,
 }
 
-/// created = live + terminal + purged.
+/// The counts of a space. Always `created = live + terminal + purged`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Space {
     #[schema(value_type = names::SpaceName)]

@@ -1,4 +1,4 @@
-//! The closed sets of words, each as it stands in JSON. One to one with the rules' own.
+//! Enumerations and their names in JSON. Each matches an enumeration of the rules one to one.
 
 use lease::caller::{ActorKind as CoreActorKind, Role as CoreRole, Verified as CoreVerified};
 use lease::command::Order as CoreOrder;
@@ -44,15 +44,16 @@ macro_rules! words {
 }
 
 words! {
-    /// What kind of actor it is.
+    /// The kind of an actor.
     ActorKind = CoreActorKind { User, Agent, System }
 }
 words! {
-    /// How the node came to believe the caller's identity.
+    /// How the node established the caller's identity.
     Verified = CoreVerified { Checked, FromCache, SelfReported }
 }
-/// What a caller lacks: a role in the space and the queue, or a right for the whole cluster (`admin`, `backup`, `metrics`).
-/// No role implies another; each sees the items of its queues. `admin` implies the other rights for the cluster.
+/// What a caller lacks: a role in the space and the queue, or a right for the whole cluster (`admin`, `backup`,
+/// `metrics`). No role implies another, but every role may see the items of its queues. `admin` implies the other
+/// rights for the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
@@ -66,7 +67,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// Whether it is given for the whole cluster.
+    /// Whether this is a right for the whole cluster.
     #[must_use]
     pub fn is_of_cluster(self) -> bool {
         matches!(self, Self::Admin | Self::Backup | Self::Metrics)
@@ -85,39 +86,39 @@ impl From<CoreRole> for Need {
     }
 }
 words! {
-    /// `priority`: highest first, then oldest.
+    /// The order in which `next` considers items. `priority`: highest priority first, then oldest.
     Order = CoreOrder { Priority, Oldest, Newest }
 }
 words! {
-    /// Why a step of an item did not move its target.
+    /// Why a transition of an item did not move the phase of its target.
     MirrorSkip = CoreMirrorSkip { Held, Terminal, Missing, NoSuchPhase }
 }
 words! {
-    /// What an observer sees of an item's progress.
+    /// The kind of an activity, with which observers follow the work on an item.
     ActivityKind = CoreActivityKind {
         Progress, PlanUpdated, ExternalUrlUpdated, AwaitingInput, Completed, Failed, PolicyDecision,
     }
 }
 words! {
-    /// Where a worker runs, or what a caller wants.
+    /// Where an item may run, where a worker runs, or which items a caller wants.
     RunsIn = CoreRunsIn { Any, Cloud, Local }
 }
 words! {
-    /// Why `next` has nothing. `examined_enough`: ask again with the cursor.
+    /// Why `next` granted nothing. `examined_enough`: call `next` again with the cursor.
     EmptyReason = CoreEmptyReason {
         NothingQueued, NothingEligible, ExaminedEnough, QueuePaused, QueueFull, TooManyLeases, WorkerDraining,
     }
 }
 words! {
-    /// What happens to an actor that has as many leases as it may.
+    /// What happens when an actor that has `max_leases` leases claims another item.
     AtMaxLeases = CoreAtMaxLeases { Reject, ReleaseOldest }
 }
 words! {
-    /// `if_held`: an item that nobody holds may be updated with `read_at`.
+    /// Whether an update needs a lease. `if_held`: an item that nobody holds may be updated with `read_at`.
     RequireLease = CoreRequireLease { IfHeld, Always }
 }
 words! {
-    /// Who may see who holds what.
+    /// Who may see the holders of items.
     Disclosure = CoreDisclosure { Open, Fleet, CrossOrg }
 }
 words! {
@@ -125,32 +126,32 @@ words! {
     OnDependencyFailed = CoreOnDependencyFailed { Block, Ignore }
 }
 words! {
-    /// Whose commands a space takes.
+    /// Which callers' commands a space accepts.
     IdentityPolicy = CoreIdentityPolicy { AcceptSelfReported, AcceptCached, RequireChecked }
 }
 words! {
-    /// Whether a queue grants.
+    /// Whether a queue grants leases.
     Flow = CoreFlow { Open, Paused, Draining, Drained }
 }
 words! {
-    /// What keeps an item blocked.
+    /// Why an item is blocked.
     BlockedBy = CoreBlockedBy { Attempts, Dependency }
 }
 words! {
-    /// Where an item stands.
+    /// The state of an item.
     ItemState = CoreStateKind {
         Pending, Queued, Active, AwaitingInput, Stale, Reserved, Blocked, Complete, Error, Cancelled,
     }
 }
 words! {
-    /// A step of an item that its target's phase may follow.
+    /// A transition of an item that may move the phase of its target.
     Transition = CoreTransition { Claimed, Completed, AwaitingInput, AttemptsExhausted }
 }
 words! {
-    /// `expired`: its lease lapsed and nobody has taken it since.
+    /// Whether an item is held. `expired`: its lease expired and nobody has claimed the item since.
     ClaimStatus = CoreClaimStatus { Claimed, Unclaimed, Expired }
 }
 words! {
-    /// Whether a worker was heard of in time.
+    /// Whether a worker has sent its heartbeats in time.
     Liveness = CoreLiveness { Alive, Quiet, Gone }
 }

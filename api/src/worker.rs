@@ -12,7 +12,7 @@ use lease::views::WorkerView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A worker's word about itself; repeated, it replaces the earlier one.
+/// What a worker registers about itself. A later registration replaces the earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
@@ -24,7 +24,7 @@ pub struct Register {
     pub labels: Vec<Label>,
     #[serde(default = "any")]
     pub mode: RunsIn,
-    /// One that is not heard of for so long is quiet. A day at most.
+    /// The worker is quiet after this long without a heartbeat. At most one day.
     #[schema(minimum = 1, maximum = 86400000)]
     pub alive_for_ms: u64,
 }
@@ -71,7 +71,7 @@ impl From<Holder> for WorkerName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Registered {
     pub alive_for_ms: u64,
-    /// An operator wants it to take nothing new.
+    /// An operator has asked the worker to take no new items.
     pub draining: bool,
 }
 
@@ -130,7 +130,7 @@ impl Worker {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerPage {
     pub workers: Vec<Worker>,
-    /// Where to go on. Left out at the end.
+    /// Where the next page starts. Omitted on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Writing to an item: updates, activities, and the ends of work.
+//! Writing to an item: updates, activities, and the end of work.
 
 use crate::claim::Grant;
 use crate::dates::Date;
@@ -17,23 +17,24 @@ use lease::numbers::Token;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-/// Told apart from a field that is not there: `null` takes the value away.
+/// Distinguishes `null`, which removes the value, from an absent field.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Changes to an item. What is not named stays; `null` takes a value away.
+/// Changes to an item. Fields that are not named keep their values; `null` removes a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Update {
-    /// Needed while the item is held.
+    /// The lease's token. Required while the item is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::Token>)]
     pub token: Option<Token>,
-    /// The revision that the caller has read; also as the header If-Match. Needed while nobody holds the item.
+    /// The revision that the caller has read; may also be sent as the header If-Match. Required while nobody holds the
+    /// item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_at: Option<Number>,
-    /// Set the item to in-progress: a claim, and the answer says so.
+    /// Set the item to in-progress. This claims the item, and the answer contains the grant.
     #[serde(default)]
     pub start: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +60,7 @@ pub struct Update {
     pub not_before: Option<Option<Date>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<RunsIn>,
-    /// With `mode: local`.
+    /// With `mode: local`: the owner. Default: the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<names::ActorId>)]
     pub local_owner: Option<ActorId>,
@@ -70,7 +71,7 @@ pub struct Update {
     pub body: Option<BodyChange>,
 }
 
-/// Changes to the parts of a body. What is not named stays; `null` takes a part away.
+/// Changes to the parts of a body. Parts that are not named keep their values; `null` removes a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BodyChange {
@@ -102,7 +103,7 @@ pub struct BodyChange {
 
 impl Update {
     /// # Errors
-    /// When it names an owner without saying that the item is local.
+    /// When `local_owner` is set without `mode`.
     pub fn into_command(self, id: ItemId, caller: &ActorId) -> Result<Command, Box<Problem>> {
         let mut edits = Vec::new();
         edits.extend(self.title.map(Edit::Title));
@@ -115,7 +116,7 @@ impl Update {
         match self.mode {
             Some(mode) => edits.push(Edit::Mode(item::mode(mode, self.local_owner, caller))),
             None if self.local_owner.is_some() => {
-                return Err(Box::new(Problem::invalid("local_owner", "means something only with mode: local")));
+                return Err(Box::new(Problem::invalid("local_owner", "is only valid with mode: local")));
             }
             None => {}
         }
@@ -131,14 +132,14 @@ impl Update {
                 (Part::Error, body.error),
                 (Part::Result, body.result),
             ];
-            // An empty part is none.
+            // An empty text removes the part.
             let edit = |(part, change): (Part, Option<Option<String>>)| {
                 change.map(|text| Edit::Body(part, text.unwrap_or_default()))
             };
             edits.extend(parts.into_iter().filter_map(edit));
         }
         if edits.is_empty() && !self.start {
-            return Err(Box::new(Problem::invalid("body", "changes nothing: name a field to change")));
+            return Err(Box::new(Problem::invalid("body", "changes nothing; name a field to change")));
         }
         let write = Write { item: id, token: self.token, read_at: self.read_at.map(|number| number.0) };
         Ok(Command::Update(CoreUpdate { write, edits, start: self.start }))
@@ -155,7 +156,7 @@ macro_rules! written {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(value_type = Option<names::Token>)]
             pub token: Option<Token>,
-            /// The revision that the caller has read; also as the header If-Match.
+            /// The revision that the caller has read; may also be sent as the header If-Match.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub read_at: Option<Number>,
             $($(#[$field_doc])* pub $field: $type,)*
@@ -170,27 +171,27 @@ macro_rules! written {
 }
 
 written! {
-    /// What observers see of the work.
+    /// An activity, shown to observers of the work.
     Activity {
         kind: ActivityKind,
-        /// For `plan_updated` and `external_url_updated` the new text, which is written to the body, too.
+        /// For `plan_updated` and `external_url_updated`: the new text, which is also written to the body.
         #[serde(default)]
         note: String,
     }
 }
 written! {
-    /// The holder needs somebody's word before it can go on.
+    /// The holder needs input before it can continue.
     AwaitInput {
         #[schema(max_length = 1024)]
         question: String,
     }
 }
 written! {
-    /// The holder goes on.
+    /// The holder continues.
     Resume {}
 }
 written! {
-    /// The lease ends, and the item is queued in that phase.
+    /// Ends the lease and queues the item in another phase.
     HandOn {
         #[schema(value_type = names::Phase)]
         phase: Phase,
@@ -206,7 +207,7 @@ written! {
     Fail {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// No further attempt makes sense.
+        /// Do not try the item again, whatever attempts are left.
         #[serde(default, rename = "final")]
         is_final: bool,
     }
@@ -260,7 +261,7 @@ pub struct Cancel {
     #[serde(default)]
     #[schema(max_length = 1024)]
     pub reason: String,
-    /// End a live lease at once.
+    /// End a live lease at once instead of waiting for its holder.
     #[serde(default)]
     pub force: bool,
 }
@@ -277,12 +278,12 @@ pub struct Updated {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
     pub revision: Number,
-    /// The update set the item to in-progress, which was a claim.
+    /// The lease, if the update set the item to in-progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Grant>,
 }
 
-/// The item is in this state now.
+/// The new state of the item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Moved {
     #[schema(value_type = names::ItemId)]
@@ -291,13 +292,13 @@ pub struct Moved {
     pub revision: Number,
 }
 
-/// Cancelled at once, or as soon as its holder has wound down.
+/// The item is cancelled, or will be as soon as its holder has stopped working on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cancelled {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
     pub state: ItemState,
-    /// At the latest then, in cluster time.
+    /// When the item is cancelled at the latest, in cluster time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_by_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn null_takes_a_value_away_and_what_is_not_named_stays() {
+    fn null_removes_a_value_and_absent_fields_keep_theirs() {
         let changed =
             edits(serde_json::json!({ "parent": null, "not_before": null, "body": { "plan": null } })).unwrap();
         assert_eq!(changed, [Edit::Parent(None), Edit::NotBefore(None), Edit::Body(Part::Plan, String::new())]);

@@ -12,7 +12,7 @@ use crate::client::random_name;
 use crate::clock::Moment;
 use crate::retry::REPEAT_WITHIN;
 use crate::{Client, Error};
-use api::claim::{Grant, Snapshot};
+use api::claim::{Grant, ItemSnapshot};
 use api::hold::{Extend, Extended, Release, Released, Reserve, Reserved};
 use api::names::Number;
 use api::words::ActivityKind;
@@ -155,7 +155,7 @@ impl Claim {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn snapshot(&self) -> Result<Snapshot, Error> {
+    pub async fn snapshot(&self) -> Result<ItemSnapshot, Error> {
         if let Some(snapshot) = &self.grant.snapshot {
             return Ok(snapshot.clone());
         }
@@ -166,10 +166,10 @@ impl Claim {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn look(&self) -> Result<Snapshot, Error> {
+    pub async fn look(&self) -> Result<ItemSnapshot, Error> {
         let item = self.client.item(self.item()).await?;
         self.hold.saw(item.revision);
-        Ok(Snapshot {
+        Ok(ItemSnapshot {
             queue: item.queue,
             state: item.state,
             revision: item.revision,

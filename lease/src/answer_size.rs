@@ -1,5 +1,5 @@
-//! How many bytes the answer to a command takes at most when it is encoded. A node closes a batch of commands that it
-//! sends to the leader before their answers could exceed what one frame carries.
+//! The largest encoded size of the answer to a command. A node closes a batch of commands for the leader before their
+//! answers could exceed one frame.
 
 use crate::bounds::{
     ACTOR_ID_BYTES, DEPENDENCIES, ITEM_ID_BYTES, LABEL_BYTES, LABELS, NEXT_COUNT, NOTE_BYTES, PHASE_BYTES,
@@ -8,7 +8,7 @@ use crate::bounds::{
 use crate::command::{Command, RenewAll};
 use crate::item::Part;
 
-/// A mark and eight bytes.
+/// A marker byte and eight bytes.
 const NUMBER: usize = 9;
 /// A flag, the name of a variant, or whether a value is there.
 const TAG: usize = 1;
@@ -30,19 +30,19 @@ const CONTENT: usize = text(TITLE_BYTES)
 const SNAPSHOT: usize = text(QUEUE_NAME_BYTES) + TAG + 4 * NUMBER + CONTENT;
 const GRANT: usize = ITEM_ID + 7 * NUMBER + 3 * TAG + TAG + ITEM_ID + TAG + SNAPSHOT;
 const HOLDER: usize = text(ACTOR_ID_BYTES) + TAG + text(SESSION_ID_BYTES);
-/// A refusal that names the holder: no other answer without a grant or a list is longer.
+/// A refusal that names the holder. No other answer without a grant or a list is longer.
 const REFUSAL: usize = TAG + NUMBER + 3 * TAG + HOLDER + NUMBER + 2 * (TAG + text(NOTE_BYTES));
 const PLAIN: usize = TAG + REFUSAL;
 
-/// How many cancelled leases the answer to a heartbeat is taken to name. It may name all of a session, ten thousand;
-/// but then no dozen heartbeats would fit into a batch, and nearly all name none.
+/// The number of cancelled leases assumed in the answer to a heartbeat. An answer may name all ten thousand leases of a
+/// session, but with that assumption fewer than a dozen heartbeats would fit into a batch, and nearly all name none.
 const CANCELLED: usize = 64;
 
 const fn text(max: usize) -> usize {
     list(max, 1)
 }
 
-/// Its length is a number below 65,536.
+/// A list, whose length is a number below 65,536.
 const fn list(max: usize, each: usize) -> usize {
     assert!(max < 1 << 16, "its length takes more bytes");
     3 + max * each
@@ -52,8 +52,8 @@ const fn list(max: usize, each: usize) -> usize {
 pub const GRANT_BYTES_MAX: usize = 3 * TAG + ITEM_ID + 2 * NUMBER + GRANT;
 
 impl Command {
-    /// What its outcome takes at most when it is encoded. The outcome of `renew_all` alone may take more, if more than 64
-    /// leases of the session are to be cancelled.
+    /// The largest encoded size of the command's outcome. Only the outcome of `renew_all` may be larger, if a cancel is
+    /// requested for more than 64 leases of the session.
     #[must_use]
     pub fn answer_bytes_max(&self) -> usize {
         match self {

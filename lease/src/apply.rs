@@ -1,7 +1,7 @@
-//! The one function: state + entry → state + outcomes + events + changed records.
+//! The function `apply`: state + entry → state + outcomes + events + changed records.
 //!
-//! A step first moves time, then lets happen what is due, then carries out the commands in order. Each verb checks
-//! everything before its first change.
+//! A step first moves time, then processes deadlines that have passed, then runs the commands in order. Each command
+//! makes all of its checks before its first change.
 
 mod answer;
 mod cancel;
@@ -37,7 +37,7 @@ use crate::event::{Event, What, Who};
 use crate::item::Field;
 use crate::names::{ActorId, ItemId, QueueName, SpaceName};
 use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
-use crate::outcome::{Outcome, Snapshot};
+use crate::outcome::{ItemSnapshot, Outcome};
 use crate::policy::Policy;
 use crate::queue::{Flow, Queue, Usage};
 use crate::record::{Archived, Key};
@@ -53,29 +53,30 @@ use crate::state::openings::Opening;
 use crate::state::{LiveQueue, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// One per command, in order.
     pub outcomes: Vec<Outcome>,
     pub events: Vec<Event>,
-    /// Every record that is another now, the events among them.
+    /// Every record that changed, including the events.
     pub changes: Changes,
-    /// Where callers of `next` who wait should look again. In no record: it matters only to those who wait now.
+    /// The queues in which waiting callers of `next` should look again. Not stored in a record, because it matters only
+    /// to callers that wait now.
     pub openings: Vec<Opening>,
 }
 
-/// When the leader should propose a tick if nothing else comes.
+/// When the leader should propose a tick if no other entry comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextDeadlines {
-    /// In cluster time; at or before [`State::now`] when work is left over from the last step.
+    /// In cluster time. At or before [`State::now`] when the last step left work to do.
     pub time: Option<Time>,
     /// In wall time.
     pub wall: Option<Wall>,
 }
 
 impl State {
-    /// Applies one entry. Total: every entry has an outcome for each of its commands, whatever it says.
+    /// Applies one entry. Total: it returns an outcome for each command of any entry.
     pub fn apply(&mut self, entry: &Entry, archive: &dyn Archive) -> Applied {
         let newest_wall_before = self.meta.newest_wall;
         let mut step = Step {
@@ -104,7 +105,7 @@ impl State {
         step.finish(outcomes)
     }
 
-    /// When something will happen by itself. May name a moment at which nothing does; never one too late.
+    /// When something will happen by itself. May be too early, but never too late.
     #[must_use]
     pub fn next_deadlines(&self, archive: &dyn Archive) -> NextDeadlines {
         let left_over = !self.wakes.is_empty() || !self.busy_queues.is_empty() || self.meta.voiding.is_some();
@@ -122,32 +123,32 @@ pub(crate) struct Step<'a> {
     wall: Wall,
     /// [`State::newest_wall`] before this entry.
     newest_wall_before: Wall,
-    /// Whose command is being carried out.
+    /// The sender of the command that is being run.
     by: Option<Who>,
     steps_left: u32,
     events: Vec<Event>,
     changes: Changes,
-    /// Buffers, used again and again.
+    /// Buffers, reused for every command.
     scratch: Vec<u8>,
-    snapshots: Vec<Option<Box<Snapshot>>>,
+    snapshots: Vec<Option<Box<ItemSnapshot>>>,
     touched: Vec<ItemKey>,
     touched_spaces: BTreeSet<SpaceNo>,
     touched_queues: BTreeSet<QueueNo>,
     used_queues: BTreeSet<QueueNo>,
-    /// Items that went to the archive or came back from it in this very step.
+    /// Items that moved to the archive or came back from it in this step.
     moved: BTreeMap<(SpaceNo, ItemId), Option<Archived>>,
 }
 
-/// A command with what every verb needs to know about its sender.
+/// What every command needs to know about its request and sender.
 #[derive(Clone, Copy)]
 struct Ask<'r> {
     caller: &'r Caller,
     space_name: &'r SpaceName,
-    /// None: nothing was ever created there.
+    /// None: nothing was ever created in the space.
     space: Option<SpaceNo>,
-    /// Where a waiting claim's answer goes.
+    /// The request under which the answer of a waiting claim is remembered.
     request: Option<RequestKey>,
-    /// The id was answered "waiting" before: asking again may not join again.
+    /// The request was answered `Waiting` before, so a repeat must not join the line again.
     is_poll: bool,
 }
 
@@ -202,7 +203,7 @@ impl Step<'_> {
         }
     }
 
-    /// Writes every touched record once, as it is now, and closes the step.
+    /// Writes every touched record once, in its final state, and ends the step.
     fn finish(mut self, outcomes: Vec<Outcome>) -> Applied {
         for key in std::mem::take(&mut self.touched) {
             if !self.state.items.is_live(key) {
@@ -259,7 +260,7 @@ impl Step<'_> {
         &self.state.queue_of(key).queue.policy
     }
 
-    /// Changes where an item stands; its record is written at the end of the step.
+    /// Changes an item's standing. Its record is written at the end of the step.
     fn change<R>(&mut self, key: ItemKey, change: impl FnOnce(&mut Item) -> R) -> R {
         self.touch(key);
         self.state.change(key, change)
@@ -293,7 +294,7 @@ impl Step<'_> {
         });
     }
 
-    /// An event of a space, or of one of its queues or workers.
+    /// Emits an event of a space, or of one of its queues or workers.
     fn emit(&mut self, space: SpaceNo, queue: Option<QueueName>, what: What) -> EventNumber {
         self.emit_event(space, queue, None, None, what)
     }
@@ -333,7 +334,7 @@ impl Step<'_> {
         self.emit_event(space, Some(queue), Some(id), local_to, what)
     }
 
-    /// An event that changed these fields of the item: its number is the item's revision from now on.
+    /// Emits an event that changed these fields of the item. Its number becomes the item's revision.
     fn emit_content(&mut self, key: ItemKey, what: What, fields: &[Field]) {
         let number = self.emit_of(key, what);
         if fields.is_empty() {
@@ -356,7 +357,7 @@ impl Step<'_> {
         self.archive.item(space, id).map(|archived| Found::Archived(Box::new(archived)))
     }
 
-    /// Asked before each verb, and for each entry of a batch.
+    /// Called before each command and for each entry of a batch.
     fn check_right(&self, ask: Ask<'_>, need: Need<'_>) -> Result<(), Refusal> {
         need.check(ask.caller, |id| Some(self.place(ask.caller, &self.find(ask.space?, id)?)))
     }
@@ -369,12 +370,12 @@ impl Step<'_> {
         Whereabouts { queue: &self.state.queue(queue).queue.name, is_open: mode.is_open_to(caller) }
     }
 
-    /// The item that a command acts on, after [`Step::check_right`].
+    /// The item that a command acts on. Call [`Step::check_right`] first.
     fn find_item(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
         ask.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)
     }
 
-    /// The same, if it is not terminal.
+    /// Like [`Step::find_item`], for items that are not terminal.
     fn find_live(&self, ask: Ask<'_>, id: &ItemId) -> Result<ItemKey, Refusal> {
         match self.find_item(ask, id)? {
             Found::Live(key) => Ok(key),
@@ -382,7 +383,7 @@ impl Step<'_> {
         }
     }
 
-    /// An item that a command refers to: one that is hidden and one that does not exist answer alike.
+    /// An item that a command refers to. A hidden item gets the same answer as one that does not exist.
     fn find_visible(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
         let found = self.find_item(ask, id)?;
         if self.place(ask.caller, &found).is_visible_to(ask.caller) { Ok(found) } else { Err(Refusal::NotFound) }
@@ -406,9 +407,11 @@ impl Step<'_> {
         no
     }
 
-    /// Whether the space, and the queue in it, are there or may still spring into being.
+    /// Checks that the space and the queue in it exist or can still be created.
     fn check_room(&self, ask: Ask<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
-        let full = |what: &str, max: u64| Err(Refusal::invalid(what, format!("is new, and there are {max} already")));
+        let full = |what: &str, max: u64| {
+            Err(Refusal::invalid(what, format!("cannot be created; the limit of {max} is reached")))
+        };
         let Some(space) = ask.space else {
             return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
         };
@@ -420,14 +423,15 @@ impl Step<'_> {
         if bound.admits(1, || self.state.makers.get(space, &ask.caller.actor).queues) {
             Ok(())
         } else if used < QUEUES_PER_SPACE {
-            let why = format!("is new, and the last of {QUEUES_PER_SPACE} are for actors who made few of them");
+            let why =
+                format!("cannot be created; the rest of the limit of {QUEUES_PER_SPACE} is kept for actors with few");
             Err(Refusal::invalid("queue", why))
         } else {
             full("queue", QUEUES_PER_SPACE)
         }
     }
 
-    /// A queue springs into being on first use.
+    /// Returns the queue, which is created on first use.
     fn ensure_queue(&mut self, ask: Ask<'_>, space: SpaceNo, name: &QueueName) -> QueueNo {
         if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
             return *no;

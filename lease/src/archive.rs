@@ -1,4 +1,4 @@
-//! Where terminal items go: they leave memory for the store, and apply looks them up when a command names one.
+//! The archive of terminal items. They move from memory to the store, and apply looks them up when a command names one.
 
 use crate::changes::{Change, Changes};
 use crate::encoding::decode;
@@ -7,16 +7,16 @@ use crate::numbers::{ItemNo, SpaceNo, Time};
 use crate::record::{self, Archived, Key, Retained};
 use std::collections::BTreeMap;
 
-/// What apply reads from a store. Must reflect every change of every step before this one, also those not yet
-/// written to disk: replicas have to agree wherever their write chunks end.
+/// What apply reads from a store. It must reflect every change of all earlier steps, also those not yet written to
+/// disk, because replicas must agree wherever their write chunks end.
 pub trait Archive {
     fn item(&self, space: SpaceNo, id: &ItemId) -> Option<Archived>;
 
-    /// The first line of the retention list behind this position.
+    /// The first line of the retention list after this position.
     fn retained_after(&self, position: (Time, ItemNo)) -> Option<Retained>;
 }
 
-/// A store in memory: every record by its key. For tests, benchmarks and simulation.
+/// A store in memory, with every record by its key. For tests, benchmarks and simulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records(pub BTreeMap<Vec<u8>, Vec<u8>>);
 

@@ -1,22 +1,22 @@
-//! Who asks: the identity that the edge has established, and what it may do. Nothing here is taken from a
-//! command's own words.
+//! The caller of a request: the identity that the edge has established, and its rights. Nothing here comes from the
+//! command itself.
 
 use crate::names::{ActorId, QueueName, SessionId};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The one who sent a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     pub actor: ActorId,
     pub kind: ActorKind,
-    /// Who dispatched it. Opaque.
+    /// The actor that dispatched it. Opaque.
     pub parent: Option<ActorId>,
-    /// One run of the actor; "none" is a session of its own.
+    /// One run of the actor. No session counts as a session, distinct from all others.
     pub session: Option<SessionId>,
     pub verified: Verified,
-    /// What it may do in the request's space. Deny by default.
+    /// The caller's rights in the request's space. Everything else is denied.
     pub rights: Vec<Right>,
 }
 
@@ -27,14 +27,14 @@ pub enum ActorKind {
     System,
 }
 
-/// How the edge came to believe the identity.
+/// How the edge established the identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verified {
     /// Checked just now.
     Checked,
-    /// Checked with keys kept from before, because their source could not be reached.
+    /// Checked with cached keys, because their source could not be reached.
     FromCache,
-    /// The caller's word alone.
+    /// Claimed by the caller and not checked.
     SelfReported,
 }
 
@@ -45,10 +45,10 @@ pub struct Right {
     pub queues: QueueScope,
 }
 
-/// The queues that a right covers: every one, those whose names begin with a prefix, or exactly one.
+/// The queues that a right covers: all of them, those whose names begin with a prefix, or exactly one.
 ///
-/// Encoded as a text: a prefix as itself (empty: every queue), a name with a NUL behind it, which no name contains. So
-/// entries that were written when there were only prefixes keep their meaning.
+/// Encoded as a string: a prefix as it is (empty: every queue), an exact name followed by NUL, which no name contains.
+/// So entries written when there were only prefixes keep their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueScope(String);
 
@@ -61,13 +61,13 @@ impl QueueScope {
         Self::default()
     }
 
-    /// The queues whose names begin so.
+    /// The queues whose names begin with this text.
     #[must_use]
     pub fn prefix(text: &str) -> Self {
         Self(text.replace(EXACT, ""))
     }
 
-    /// This queue and no other.
+    /// Only this queue.
     #[must_use]
     pub fn exactly(queue: &QueueName) -> Self {
         Self(format!("{queue}{EXACT}"))
@@ -87,7 +87,7 @@ impl QueueScope {
     }
 }
 
-/// Each role also sees the items of its queues.
+/// Every role may also see the items of its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
     /// Views.
@@ -98,7 +98,7 @@ pub enum Role {
     Dispatcher,
     /// Revokes, reorders, retries, pauses, drains, sets policy.
     Operator,
-    /// The cluster. Granted for the cluster as a whole, never for a space or a queue.
+    /// Operates the cluster. Granted for the whole cluster, never for a space or a queue.
     Admin,
 }
 
@@ -113,8 +113,8 @@ impl Caller {
         self.rights.iter().any(|right| right.queues.covers(queue))
     }
 
-    /// Whether the caller runs the whole space: is an operator of every queue in it. The space's policy and its workers,
-    /// which may work in any queue, are not for an operator of some queues.
+    /// Whether the caller is an operator of every queue in the space. Only such an operator may change the space's
+    /// policy and its workers, because workers may work in any queue.
     #[must_use]
     pub fn runs_space(&self) -> bool {
         self.rights.iter().any(|right| right.role == Role::Operator && right.queues.is_every())
@@ -125,7 +125,7 @@ impl Caller {
         self.rights.iter().any(|right| right.role == Role::Admin)
     }
 
-    /// Whether the caller works for this person: is that person, or was dispatched by it.
+    /// Whether the caller is this person or was dispatched by this person.
     #[must_use]
     pub fn works_for(&self, person: &ActorId) -> bool {
         self.actor == *person || self.parent.as_ref() == Some(person)
@@ -137,8 +137,8 @@ impl Caller {
     }
 }
 
-/// Who has a lease or a place in line: an actor in one of its sessions. Both names stand behind one pointer, so that
-/// a million leases and their events share them.
+/// The holder of a lease or of a place in line: an actor and one of its sessions. Both names are behind one pointer, so
+/// that a million leases and their events share them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Holder(Arc<HolderNames>);
 

@@ -1,10 +1,10 @@
-//! The set of records that a step changed, already encoded: the store writes it, the state hash covers it.
+//! The records that a step changed, already encoded. The store writes them and the state hash covers them.
 
 use crate::encoding::encode_into;
 use crate::record::Key;
 use serde::Serialize;
 
-/// Ordered: of two changes to one key the later counts.
+/// An ordered list of changes. The later of two changes to the same key wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     bytes: Vec<u8>,
@@ -35,14 +35,14 @@ pub enum Change<'a> {
     Remove {
         key: &'a [u8],
     },
-    /// Every record whose key begins so.
+    /// Every record whose key begins with this prefix.
     RemoveUnder {
         prefix: &'a [u8],
     },
 }
 
 impl Changes {
-    /// Room for what so many commands usually change.
+    /// Allocates room for the usual changes of this many commands.
     pub(crate) fn with_room_for(commands: usize) -> Self {
         Self { bytes: Vec::with_capacity(256 + 512 * commands), marks: Vec::with_capacity(4 + 4 * commands) }
     }
@@ -59,7 +59,7 @@ impl Changes {
         self.remove_kind(Kind::Remove, key);
     }
 
-    /// Removes every part of an item's body, or all of its activities: any key of that item and kind will do.
+    /// Removes all parts of an item's body, or all of its activities. `key` is any key of that item and kind.
     pub(crate) fn remove_under(&mut self, key: &Key) {
         self.remove_kind(Kind::RemoveUnder, key);
     }
@@ -75,7 +75,7 @@ impl Changes {
     }
 
     fn begin(&mut self, kind: Kind) -> usize {
-        // The hash covers these bytes: kind and lengths make them unambiguous.
+        // The hash covers these bytes. The kind and the lengths make them unambiguous.
         self.bytes.push(kind as u8);
         self.bytes.extend_from_slice(&[0; 8]);
         self.bytes.len()
@@ -110,7 +110,7 @@ impl Changes {
         self.marks.is_empty()
     }
 
-    /// All of it, as the state hash sees it.
+    /// All changes, in the form that the state hash covers.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -124,7 +124,7 @@ mod tests {
     use crate::numbers::ItemNo;
 
     #[test]
-    fn what_is_removed_under_an_item_is_all_of_one_kind_and_nothing_of_another_item() {
+    fn remove_under_removes_one_kind_of_one_item_only() {
         let mut changes = Changes::default();
         changes.put(&Key::Body(ItemNo(7), Part::Plan), &"x");
         changes.remove(&Key::Body(ItemNo(8), Part::Plan));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hashed_bytes_tell_every_difference() {
+    fn different_changes_have_different_bytes() {
         let bytes = |make: &dyn Fn(&mut Changes)| {
             let mut changes = Changes::default();
             make(&mut changes);

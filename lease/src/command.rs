@@ -1,5 +1,4 @@
-//! The commands: what callers may ask for. Imperative, and complete in themselves: everything a command means is in
-//! it, in the caller, and in the state.
+//! The commands that callers may send. The effect of a command depends only on the command, the caller and the state.
 
 use crate::bounds::REPEAT_WITHIN;
 use crate::caller::{Caller, Holder};
@@ -10,7 +9,7 @@ use crate::policy::{Setting, SpacePolicy};
 use crate::standing::Mirrors;
 use serde::{Deserialize, Serialize};
 
-/// One record of the log. Without commands it is a tick: it only moves time.
+/// One record of the log. An entry without commands is a tick, which only moves time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Cluster time, stamped by the leader.
@@ -20,7 +19,7 @@ pub struct Entry {
     pub commands: Vec<Request>,
 }
 
-/// A command with who sent it.
+/// A command and its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub space: SpaceName,
@@ -35,14 +34,14 @@ pub struct Request {
 pub enum Attempt {
     #[default]
     First,
-    /// Sent before, so recently that the answer is remembered if there was one.
+    /// Sent before, so recently that an answer, if there was one, is still remembered.
     Repeat,
-    /// Sent before, so long ago that an answer may be forgotten by now.
+    /// Sent before, so long ago that an answer may have been forgotten.
     LateRepeat,
 }
 
 impl Attempt {
-    /// The repeat of a request that was first sent this long ago.
+    /// The attempt for a repeat of a request that was first sent this long ago.
     #[must_use]
     pub fn repeat_after(age: Span) -> Self {
         if age < REPEAT_WITHIN { Self::Repeat } else { Self::LateRepeat }
@@ -96,7 +95,7 @@ pub enum OnConflict {
     #[default]
     Fail,
     Wait {
-        /// Give up after so long.
+        /// Give up after this long.
         wait_for: Option<Span>,
         /// Do not join a line already this long.
         line_max: Option<u32>,
@@ -107,13 +106,13 @@ pub enum OnConflict {
 pub struct Claim {
     pub item: ItemId,
     pub lease_for: Option<Span>,
-    /// Only tells observers what the holder is doing, and to which part.
+    /// What the holder is doing and to which part of the item. Only shown to observers.
     pub action: Option<String>,
     pub field: Option<String>,
     pub on_conflict: OnConflict,
-    /// End the lease of the same actor's other session.
+    /// If another session of the same actor holds the item, end its lease and grant a new one.
     pub takeover: bool,
-    /// Which mirrors this holder lets through: narrows the policy's, never widens them.
+    /// The mirrors that this holder allows. Only mirrors that the policy has can take effect.
     pub mirrors: Mirrors,
 }
 
@@ -135,7 +134,7 @@ impl Claim {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimMany {
     pub claims: Vec<Claim>,
-    /// What the caller gives back in the same step. Their room may be used by the claims.
+    /// Leases to release in the same step. The claims may use the capacity that they free.
     pub releases: Vec<Release>,
     pub all_or_none: bool,
 }
@@ -169,15 +168,16 @@ impl Next {
     }
 }
 
-/// Which items of a queue a caller wants.
+/// The items of a queue that a caller wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// The item has all of these.
+    /// The item must have all of these.
     pub labels: Vec<Label>,
-    /// What the caller can do; the item's needs must be among them. None: what its worker was registered with.
+    /// The caller's capabilities, which must include all needs of the item. None: those that its worker is registered
+    /// with.
     pub capabilities: Option<Vec<Label>>,
     pub phase: Option<Phase>,
-    /// None: the mode its worker was registered with, else any.
+    /// None: the mode that its worker is registered with, or any if there is no such worker.
     pub mode: Option<RunsIn>,
     pub parent: Option<ItemId>,
     pub ancestor: Option<ItemId>,
@@ -186,7 +186,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The items below which it looks.
+    /// The items whose descendants are searched.
     pub(crate) fn tree_roots(&self) -> impl Iterator<Item = &ItemId> {
         self.parent.iter().chain(&self.ancestor)
     }
@@ -201,7 +201,7 @@ pub enum Order {
     Newest,
 }
 
-/// The last candidate examined; the next call goes on behind it.
+/// The last candidate examined. The next call continues after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     pub priority: u8,
@@ -215,11 +215,11 @@ pub struct Renew {
     pub lease_for: Option<Span>,
 }
 
-/// Every lease of the caller in its session.
+/// Renews every lease of the caller's session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewAll {
     pub lease_for: Option<Span>,
-    /// What the caller believes it holds: answered by item where it does not.
+    /// The leases that the caller believes it holds. The answer names the items that it does not hold.
     pub expected: Vec<(ItemId, Token)>,
 }
 
@@ -241,7 +241,7 @@ pub struct Release {
 pub struct Reserve {
     pub item: ItemId,
     pub token: Token,
-    /// How long; the policy's `reservation_max` when none is given.
+    /// How long to reserve the item. None: the policy's `reservation_max`.
     pub span: Option<Span>,
 }
 
@@ -249,11 +249,11 @@ pub struct Reserve {
 pub struct Revoke {
     pub item: ItemId,
     pub reason: String,
-    /// Move the assignment to this actor; else it stays.
+    /// Move the assignment to this actor. None: keep it.
     pub assign_to: Option<ActorId>,
 }
 
-/// What every write under a lease carries.
+/// The fields that every write under a lease has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     pub item: ItemId,
@@ -266,7 +266,7 @@ pub struct Write {
 pub struct Update {
     pub write: Write,
     pub edits: Vec<Edit>,
-    /// Set the item to in-progress: a claim, and the answer says so.
+    /// Set the item to in-progress. This claims the item, and the answer contains the grant.
     pub start: bool,
 }
 
@@ -274,7 +274,7 @@ pub struct Update {
 pub struct Activity {
     pub write: Write,
     pub kind: ActivityKind,
-    /// For `plan_updated` and `external_url_updated` the new text, which is written to the body, too.
+    /// For `plan_updated` and `external_url_updated`: the new text, which is also written to the body.
     pub note: String,
 }
 
@@ -300,7 +300,7 @@ pub struct Complete {
 pub struct Fail {
     pub write: Write,
     pub error: Option<String>,
-    /// No further attempt makes sense.
+    /// Do not try the item again, whatever attempts are left.
     pub is_final: bool,
 }
 
@@ -308,7 +308,7 @@ pub struct Fail {
 pub struct Cancel {
     pub item: ItemId,
     pub reason: String,
-    /// End a live lease at once.
+    /// End a live lease at once instead of waiting for its holder.
     pub force: bool,
 }
 
@@ -316,22 +316,23 @@ pub struct Cancel {
 pub struct SetPolicy {
     pub queue: QueueName,
     pub settings: Vec<Setting>,
-    /// The version the operator has read.
+    /// The version of the policy that the operator has read.
     pub version: Option<u64>,
 }
 
-/// A worker's word about itself; repeated, it replaces the earlier one.
+/// What a worker registers about itself. A later registration replaces the earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     pub capabilities: Vec<Label>,
     pub labels: Vec<Label>,
     pub mode: RunsIn,
-    /// A worker that sends no `renew_all` for so long is quiet.
+    /// A worker is quiet after this long without a `renew_all`.
     pub alive_for: Span,
 }
 
 impl Command {
-    /// The items this command is about. What is due on them happens before the command, whatever else is due.
+    /// The items that this command acts on. Their deadlines that have passed are processed before the command, however
+    /// many other deadlines have passed.
     pub(crate) fn items(&self) -> Vec<&ItemId> {
         match self {
             Self::Create(item) => item.depends_on.iter().chain([&item.id]).collect(),
@@ -344,7 +345,7 @@ impl Command {
         }
     }
 
-    /// The one item this command names, if it names one.
+    /// The item that this command names, if it names exactly one.
     pub(crate) fn item(&self) -> Option<&ItemId> {
         Some(match self {
             Self::Claim(claim) => &claim.item,
@@ -387,7 +388,7 @@ impl Command {
         })
     }
 
-    /// How much of the request memory it takes: a batch counts as its entries.
+    /// How much of the request memory the command takes. A batch counts as many as its entries.
     #[must_use]
     pub fn weight(&self) -> u64 {
         let entries = match self {
@@ -399,8 +400,8 @@ impl Command {
         entries.max(1) as u64
     }
 
-    /// Whether it only keeps what its caller holds, or gives it up: nothing new is made, claimed or changed. This goes on where
-    /// disks are short of space.
+    /// Whether the command only keeps or ends what its caller holds, and creates, claims or changes nothing else. Such
+    /// commands are accepted even when disks are short of space.
     #[must_use]
     pub fn keeps_or_ends(&self) -> bool {
         match self {
@@ -419,7 +420,7 @@ impl Command {
         }
     }
 
-    /// Renewals are idempotent by their token and are not remembered.
+    /// Renewals are idempotent because they carry a token, so they are not remembered.
     pub(crate) fn is_renewal(&self) -> bool {
         matches!(self, Self::Renew(_) | Self::RenewAll(_))
     }
@@ -430,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_of_releases_only_ends_what_is_held() {
+    fn a_batch_of_releases_counts_as_keep_or_end() {
         let item = ItemId::new("a").unwrap();
         let release = Release { item: item.clone(), token: None, keep_assignment: false };
         let many =
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_counts_as_its_entries() {
+    fn the_weight_of_a_batch_is_its_number_of_entries() {
         let (item, queue) = (ItemId::new("a").unwrap(), QueueName::new("q").unwrap());
         let release = Release { item: item.clone(), token: None, keep_assignment: false };
         let many = ClaimMany {

@@ -1,5 +1,5 @@
-//! Who may see whom. Pure functions of (what is to be shown, the viewer, the queue's policy): no surface shows a
-//! holder but through them. What is not shown is left out.
+//! Disclosure: which callers may see which holders. Pure functions of the data, the viewer and the queue's policy.
+//! Every surface that shows a holder uses them. What the viewer may not see is omitted.
 
 use crate::caller::{Caller, Role};
 use crate::event::{Event, What, Who};
@@ -13,17 +13,17 @@ use crate::standing::Lease;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// How much of others' holdings a viewer sees in a queue.
+/// How much a viewer may see of what others hold in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sight {
-    /// Counts and booleans.
+    /// Only counts and booleans.
     Nothing,
-    /// What kind of actor it is.
+    /// The kind of the actor.
     Kind,
     All,
 }
 
-/// What a conflict may show.
+/// What a conflict may show to the viewer.
 #[must_use]
 pub fn sight_of_conflict(viewer: &Caller, queue: &Queue) -> Sight {
     if viewer.has_role(Role::Operator, &queue.name) {
@@ -36,7 +36,7 @@ pub fn sight_of_conflict(viewer: &Caller, queue: &Queue) -> Sight {
     }
 }
 
-/// What a list, a peek, a line or an event may show.
+/// What a list, a peek, a line or an event may show to the viewer.
 #[must_use]
 pub fn sight_of_list(viewer: &Caller, queue: &Queue) -> Sight {
     match sight_of_conflict(viewer, queue) {
@@ -45,7 +45,7 @@ pub fn sight_of_list(viewer: &Caller, queue: &Queue) -> Sight {
     }
 }
 
-/// All there is to show of a holder; to be cut before it leaves.
+/// Everything about a holder. Must be reduced to what the viewer may see before it is shown.
 pub(crate) fn full_view(lease: &Lease) -> HolderView {
     HolderView {
         kind: lease.kind,
@@ -58,7 +58,7 @@ pub(crate) fn full_view(lease: &Lease) -> HolderView {
     }
 }
 
-/// What a viewer who is in conflict with this holder may see of it. One's own is always seen.
+/// What a viewer in conflict with this holder may see of it. A viewer always sees its own holdings.
 #[must_use]
 pub fn holder(view: HolderView, viewer: &Caller, queue: &Queue) -> Option<HolderView> {
     let is_own = view.actor() == Some(&viewer.actor);
@@ -73,11 +73,11 @@ pub(crate) fn conflict(retry_after: Span, view: Option<HolderView>, viewer: &Cal
     Refusal::AlreadyClaimed(Conflict { retry_after, holder: view.and_then(|view| holder(view, viewer, queue)) })
 }
 
-/// What an item says, as a viewer may see it: links to items that are hidden from the viewer are left out.
+/// The content of an item as a viewer may see it. Links to items that are hidden from the viewer are omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentView {
     content: Arc<Content>,
-    /// Left out where disclosure shows nothing of others.
+    /// Omitted if disclosure shows nothing of others.
     pub created_by: Option<ActorId>,
 }
 
@@ -89,7 +89,7 @@ impl Deref for ContentView {
     }
 }
 
-/// `may_name`: whether the viewer may know of an item that this one refers to.
+/// The content of an item for a viewer. `may_name`: whether the viewer may know of an item that this one refers to.
 #[must_use]
 pub fn content(
     content: &Arc<Content>,
@@ -116,7 +116,7 @@ pub fn content(
     ContentView { content, created_by }
 }
 
-/// An event as a viewer sees it.
+/// An event as a viewer may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventView {
     pub space: SpaceName,
@@ -126,15 +126,15 @@ pub struct EventView {
     pub queue: Option<QueueName>,
     pub item: Option<ItemId>,
     pub kind: &'static str,
-    /// Left out where it is not the viewer's to see.
+    /// Omitted if the viewer may not see it.
     pub by: Option<Who>,
-    /// Left out where it names others or carries words of theirs. A token that is not the viewer's to see is 0, which
+    /// Omitted if it names others or contains their text. A token that the viewer may not see is replaced by 0, which
     /// no lease has.
     pub what: Option<What>,
 }
 
-/// An event as this viewer may see it; none: not at all. `queue` is the queue the event names. `may_name`: whether the
-/// viewer may know of an item that the event refers to.
+/// The event as this viewer may see it. None: the viewer may not see it at all. `queue` is the queue that the event
+/// names. `may_name`: whether the viewer may know of an item that the event refers to.
 #[must_use]
 pub fn event(
     event: &Event,
@@ -145,7 +145,8 @@ pub fn event(
     let sees_all = match queue {
         Some(queue) if !viewer.can_see(&queue.name) => return None,
         Some(queue) => sight_of_list(viewer, queue) == Sight::All,
-        // Of the space, its workers or the cluster: for operators of the whole space, and for the worker itself.
+        // Events of the space, its workers or the cluster are for operators of the whole space and for the worker
+        // itself.
         None => viewer.runs_space(),
     };
     let is_open = event.local_to.as_ref().is_none_or(|owner| viewer.works_for(owner));
@@ -160,7 +161,8 @@ pub fn event(
     }
     let shows_what = (sees_all || (names_only_viewer && (is_by_viewer || !event.what.has_words())))
         && event.what.refers_to().is_none_or(may_name);
-    // Operators find out by it who wrote to a resource. Of others it is the holder's alone, as in every view.
+    // Operators need the token to find out which lease wrote to a resource. Otherwise only the holder sees it, as in
+    // every view.
     let is_operator = queue.is_some_and(|queue| viewer.has_role(Role::Operator, &queue.name));
     let shows_token = is_operator || event.is_of_lease_of(&viewer.actor);
     let what = || if shows_token { event.what.clone() } else { event.what.clone().without_token() };
@@ -178,10 +180,10 @@ pub fn event(
 }
 
 impl Event {
-    /// Whether the token in it, if there is one, is of a lease of this actor.
+    /// Whether the token in the event, if there is one, belongs to a lease of this actor.
     fn is_of_lease_of(&self, actor: &ActorId) -> bool {
         match &self.what {
-            // Only the holder does this.
+            // Only the holder can cause these events.
             What::AwaitedInput { .. } | What::Resumed { .. } => self.by.as_ref().is_some_and(|by| by.actor == *actor),
             what => what.names().first() == Some(&actor),
         }
@@ -189,7 +191,7 @@ impl Event {
 }
 
 impl What {
-    /// Another item that the event names.
+    /// The other item that the event names, if any.
     fn refers_to(&self) -> Option<&ItemId> {
         match self {
             Self::Mirrored { of, .. } => Some(of),
@@ -302,7 +304,7 @@ impl What {
         }
     }
 
-    /// Whether it carries free text, which may name anybody.
+    /// Whether the event contains free text, which may name anyone.
     fn has_words(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! How values become bytes: one version byte, then bincode. Positional, so fields and variants are only ever added
-//! as new types under a new version; golden files keep every version readable.
+//! The encoding of values: one version byte, then bincode. It is positional, so fields and variants are only added as
+//! new types under a new version. Golden files test that every version stays readable.
 
 use bincode::config::{Configuration, Limit};
 use bincode::enc::write::Writer;
@@ -8,23 +8,23 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// The version that new bytes are written in.
+/// The version in which new bytes are written.
 pub const VERSION: u8 = 1;
 
-/// No record and no entry is larger; a decoder allocates nothing beyond it.
+/// No record and no entry is larger, and a decoder allocates no more than this.
 const DECODE_LIMIT: usize = 128 * 1024 * 1024;
 
 fn config() -> Configuration<bincode::config::LittleEndian, bincode::config::Varint, Limit<DECODE_LIMIT>> {
     bincode::config::standard().with_limit::<DECODE_LIMIT>()
 }
 
-/// Why bytes could not be read.
+/// Why bytes could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeError {
     Empty,
-    /// Written by a later version than this build knows.
+    /// The bytes have a later version than this build supports.
     Version(u8),
-    /// Bytes behind the value's end.
+    /// There are bytes after the end of the value.
     Trailing(usize),
     Malformed(String),
 }
@@ -33,8 +33,10 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "no bytes"),
-            Self::Version(version) => write!(f, "encoding version {version}, this build knows up to {VERSION}"),
-            Self::Trailing(bytes) => write!(f, "{bytes} bytes behind the value"),
+            Self::Version(version) => {
+                write!(f, "encoding version {version}, this build supports versions up to {VERSION}")
+            }
+            Self::Trailing(bytes) => write!(f, "{bytes} bytes after the value"),
             Self::Malformed(why) => write!(f, "malformed: {why}"),
         }
     }
@@ -42,7 +44,7 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Appends the value to `bytes`.
+/// Appends the encoded value to `bytes`.
 pub fn encode_into<T: Serialize>(bytes: &mut Vec<u8>, value: &T) {
     bytes.push(VERSION);
     bincode::serde::encode_into_writer(value, Appender(bytes), config()).expect("our own types encode into memory");
@@ -65,7 +67,7 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes [`encode`] makes of it.
+/// The length of the bytes that [`encode`] returns for the value.
 #[must_use]
 pub fn encoded_len<T: Serialize>(value: &T) -> usize {
     let mut counted = Counter(size_of_val(&VERSION));
@@ -84,7 +86,7 @@ impl Writer for &mut Counter {
 }
 
 /// # Errors
-/// When the bytes are not one whole value of a version that this build knows.
+/// When the bytes are not exactly one value of a version that this build supports.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let (version, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
     if *version != VERSION {
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_claims_to_be_larger_than_the_limit_is_not_read() {
+    fn values_with_a_length_above_the_limit_are_rejected() {
         assert_eq!(DECODE_LIMIT, 134_217_728);
         let length = u32::try_from(DECODE_LIMIT + 1).unwrap();
         let mut bytes = vec![VERSION, 252];
@@ -112,17 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn the_length_is_known_without_the_bytes() {
+    fn encoded_len_equals_the_length_of_the_bytes() {
         for value in [vec![], vec![String::new()], vec!["x".repeat(300), "y".into()]] {
             assert_eq!(encoded_len(&value), encode(&value).len());
         }
     }
 
     #[test]
-    fn an_error_says_what_is_wrong() {
+    fn errors_name_the_problem() {
         assert_eq!(DecodeError::Empty.to_string(), "no bytes");
-        assert_eq!(DecodeError::Version(9).to_string(), "encoding version 9, this build knows up to 1");
-        assert_eq!(DecodeError::Trailing(3).to_string(), "3 bytes behind the value");
+        assert_eq!(DecodeError::Version(9).to_string(), "encoding version 9, this build supports versions up to 1");
+        assert_eq!(DecodeError::Trailing(3).to_string(), "3 bytes after the value");
         assert_eq!(DecodeError::Malformed("x".into()).to_string(), "malformed: x");
     }
 }

@@ -1,4 +1,4 @@
-//! The events: what happened, past tense. Numbered per space, without gaps.
+//! The events: what happened, named in the past tense. They are numbered per space, without gaps.
 
 use crate::caller::{ActorKind, Caller, Holder};
 use crate::item::{ActivityKind, Field};
@@ -14,11 +14,11 @@ pub struct Event {
     pub number: EventNumber,
     pub at: Time,
     pub wall: Wall,
-    /// Whose command it was; none when time did it.
+    /// The caller whose command caused the event. None: time caused it.
     pub by: Option<Who>,
     pub queue: Option<QueueName>,
     pub item: Option<ItemId>,
-    /// Whose item it is when it is local: it exists for that person's workers only.
+    /// The owner of a local item, which is visible only to callers that work for that person.
     pub local_to: Option<ActorId>,
     pub what: What,
 }
@@ -42,7 +42,7 @@ pub enum What {
     Updated {
         fields: Vec<Field>,
     },
-    /// What it waited for is over.
+    /// The item no longer waits for anything.
     Queued,
     Granted {
         holder: Holder,
@@ -68,7 +68,7 @@ pub enum What {
         holder: Holder,
         token: Token,
     },
-    /// The lease lapsed.
+    /// The lease expired.
     Expired {
         holder: Holder,
         token: Token,
@@ -83,7 +83,7 @@ pub enum What {
         token: Option<Token>,
         reason: String,
     },
-    /// Ended by a restore.
+    /// A restore ended the lease.
     Voided {
         holder: Holder,
         token: Token,
@@ -101,7 +101,7 @@ pub enum What {
         holder: Holder,
         place: u32,
     },
-    /// The place is gone without a grant, and this is what its waiter is told; none: it withdrew.
+    /// The place ended without a grant. `answer` is the code that its waiter gets. None: the waiter withdrew.
     LeftLine {
         holder: Holder,
         answer: Option<Code>,
@@ -154,17 +154,17 @@ pub enum What {
     },
     Reopened,
     Retried,
-    /// It left the archive; its history stays in the events.
+    /// The item left the archive. Its history stays in the events.
     Purged {
         state: StateKind,
     },
-    /// This item's phase followed a step of the one that points at it.
+    /// This item's phase followed a transition of an item whose target it is.
     Mirrored {
         of: ItemId,
         transition: Transition,
         phase: Phase,
     },
-    /// A step of this item did not move its target.
+    /// A transition of this item did not move its target.
     MirrorSkipped {
         transition: Transition,
         why: MirrorSkip,
@@ -202,7 +202,7 @@ pub enum MirrorSkip {
     Held,
     Terminal,
     Missing,
-    /// The target's queue names its phases, and this is none of them.
+    /// The target's queue has a list of phases, and this phase is not in it.
     NoSuchPhase,
 }
 
@@ -306,7 +306,7 @@ impl What {
         }
     }
 
-    /// The lease that ended with this event, if one did. Each grant ends exactly once.
+    /// The lease that this event ended, if any. Each grant ends exactly once.
     #[must_use]
     pub fn ended_lease(&self) -> Option<Token> {
         match self {

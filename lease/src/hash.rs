@@ -1,4 +1,4 @@
-//! Hashing: keyed SipHash, the same on every machine and in every version.
+//! Hashing with keyed SipHash, which is the same on every machine and in every version.
 
 use crate::bounds;
 use crate::numbers::SpaceNo;
@@ -8,19 +8,19 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::fmt;
 use std::hash::Hasher;
 
-/// A random number made once, when a cluster is born. It keeps callers from choosing names that collide.
+/// A random number, chosen once when a cluster is created. It prevents callers from choosing names that collide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Salt(pub [u64; 2]);
 
 impl Salt {
-    /// Of one value.
+    /// The hash of one value.
     pub(crate) fn hash(self, bytes: &[u8]) -> u128 {
         SipHasher13::new_with_keys(self.0[0], self.0[1]).hash(bytes).as_u128()
     }
 
-    /// Of a name within a space.
+    /// The hash of a name in a space.
     pub(crate) fn hash_name(self, space: SpaceNo, name: &str) -> u64 {
-        // Names are bounded: none is longer than this buffer holds behind the number.
+        // No name is longer than the space that this buffer has after the number.
         let mut bytes = [0; size_of::<SpaceNo>() + LONGEST_NAME];
         let (number, rest) = bytes.split_at_mut(size_of::<SpaceNo>());
         number.copy_from_slice(&space.0.to_le_bytes());
@@ -32,12 +32,12 @@ impl Salt {
 const LONGEST_NAME: usize = bounds::ACTOR_ID_BYTES;
 const _: () = assert!(bounds::ITEM_ID_BYTES <= LONGEST_NAME);
 
-/// The hash of everything that ever changed: equal on two replicas that applied the same entries.
+/// The hash of all changes so far. Equal on two replicas that applied the same entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateHash(pub u128);
 
 impl StateHash {
-    /// The hash after a step that wrote these changes. Changes carry the new `now` and the events, too.
+    /// The hash after a step that wrote these changes. The changes also contain the new `now` and the events.
     #[must_use]
     pub fn then(self, changes: &[u8]) -> Self {
         let mut hasher = SipHasher13::new();
@@ -59,7 +59,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_spaces_and_salts_make_other_hashes() {
+    fn hashes_differ_by_name_space_and_salt() {
         let salt = Salt([1, 2]);
         let hashes: BTreeSet<u64> = [
             salt.hash_name(SpaceNo(0), "a"),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_hash_depends_on_all_that_was_before() {
+    fn the_state_hash_depends_on_all_earlier_changes() {
         let first = StateHash::default().then(b"one");
         assert_ne!(first.then(b"two"), StateHash::default().then(b"two"));
         assert_ne!(first, StateHash::default().then(b"two"));

@@ -1,5 +1,5 @@
-//! What must always hold. `State::violations` looks at one state; [`Witness`] follows a history. Both are for tests,
-//! simulation and verification: nothing in the machine depends on them.
+//! Invariants. `State::violations` checks one state; [`Witness`] checks a history. Both are for tests, simulation and
+//! verification: nothing in the state machine depends on them.
 
 mod witness;
 
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 impl State {
-    /// Everything that is wrong with this state; empty when all is well. Costs as much as loading it.
+    /// All violations of invariants in this state. Costs as much as loading the state.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -42,13 +42,13 @@ impl State {
         let is_held_state = matches!(standing.state, ItemState::Active | ItemState::AwaitingInput);
         must(
             standing.lease.is_some() == is_held_state,
-            "a lease goes with an active or waiting state, and only with it",
+            "an item has a lease if and only if it is active or awaits input",
         );
-        must(!standing.state.is_terminal(), "terminal items leave the live maps");
-        must(standing.newest_token <= self.meta.last_token, "a token above the counter");
+        must(!standing.state.is_terminal(), "terminal items are not in the live maps");
+        must(standing.newest_token <= self.meta.last_token, "no token is above the counter");
         must(self.meta.last_token.0 < TOKEN_LIMIT, "tokens stay exact in JSON");
         must(self.items.find(item.space, &item.id) == Some(key), "found under its name");
-        must(standing.cancel.is_none() || standing.lease.is_some(), "a cancel waits only for a lease");
+        must(standing.cancel.is_none() || standing.lease.is_some(), "only a held item has a pending cancel");
         if let Some(lease) = &standing.lease {
             must(lease.token == standing.newest_token, "the lease has the newest token");
             must(
@@ -59,29 +59,29 @@ impl State {
         }
         match &standing.state {
             ItemState::Reserved(reservation) => {
-                must(standing.is_assigned_to(&reservation.actor), "reserved for its assignee");
+                must(standing.is_assigned_to(&reservation.actor), "an item is reserved for its assignee");
             }
-            ItemState::Pending(waits) => must(!waits.is_over(), "pending while it waits for something"),
-            ItemState::Blocked(_) => must(!item.has_line(), "the line of a blocked item is answered"),
+            ItemState::Pending(waits) => must(!waits.is_over(), "a pending item waits for something"),
+            ItemState::Blocked(_) => must(!item.has_line(), "a blocked item has no line"),
             _ => {}
         }
         if let Some(late) = standing.late_right() {
-            must(standing.is_assigned_to(&late.actor), "the assignment outlives the lapse");
-            must(late.token == standing.newest_token, "no grant since the lapse");
+            must(standing.is_assigned_to(&late.actor), "the assignment remains after the lease expires");
+            must(late.token == standing.newest_token, "nothing was granted since the lease expired");
         }
-        must(item.line.as_ref().is_none_or(|line| !line.is_empty()), "an empty line is none");
+        must(item.line.as_ref().is_none_or(|line| !line.is_empty()), "an item has no empty line");
         let Some((_, head)) = item.line.as_ref().and_then(|line| line.head()) else {
-            must(standing.settle.is_none(), "without a line nothing is to settle");
+            must(standing.settle.is_none(), "an item without a line is not in the settle list");
             return;
         };
         let is_free = standing.state.is_claimable() && standing.lease.is_none();
         let delay = standing.delay();
         let is_delayed = delay.is_some_and(|(actor, until)| *actor != head.holder.actor && *until > now);
         let has_overdue_delay = delay.is_some_and(|(_, until)| *until <= now);
-        must(standing.settle.is_none() || is_free, "only a free item stands in the settle list");
+        must(standing.settle.is_none() || is_free, "only free items are in the settle list");
         must(
             !is_free || standing.settle.is_some() || is_delayed || has_overdue_delay,
-            "a free item with a line is delayed or stands in the settle list: no line is stuck",
+            "a free item with a line is delayed or in the settle list",
         );
         if let Some(seq) = standing.settle {
             let queue = self.queue(item.queue);
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// Indexes are what loading the records would make them.
+    /// Checks that the indexes are equal to those of a state loaded from the same records.
     fn check_indexes(&self, found: &mut Vec<String>) {
         let records = self.dump();
         let pairs = records.iter().map(|change| match change {

@@ -1,4 +1,4 @@
-//! The item: what its dispatcher says of it (content) and its body. Where it stands is in `standing`.
+//! The item: its content, which the dispatcher sets, and its body. Its state and leases are in `standing`.
 
 use crate::bounds::BODY_BYTES;
 use crate::caller::Caller;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a dispatcher asks for when it creates an item.
+/// The request of a dispatcher to create an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewItem {
     pub id: ItemId,
@@ -51,7 +51,7 @@ impl NewItem {
     }
 }
 
-/// What the item says, as it is now. Shared by the snapshots that grants hand out.
+/// The current content of an item. Shared with the item snapshots in grants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     pub title: Box<str>,
@@ -60,24 +60,24 @@ pub struct Content {
     pub mode: Mode,
     pub phase: Option<Phase>,
     pub links: Option<Box<Links>>,
-    /// The size of each part of the body. The parts themselves are records of their own and not held in memory.
+    /// The size of each part of the body. The parts themselves are separate records and not held in memory.
     pub parts: Parts,
     /// Shown by [`crate::disclose`] only.
     pub(crate) created_by: ActorId,
     pub created_at: Time,
     pub created_wall: Wall,
-    /// Of the words it was created with: tells a repeated creation from another item of the same id.
+    /// A hash of the item as it was created. Distinguishes a repeated creation from another item with the same id.
     pub fingerprint: u64,
 }
 
-/// The labels on an item and the capabilities that it needs: one copy for all the items that have the same.
+/// The labels on an item and the capabilities that it needs. Items with equal sets share one copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LabelSets {
     pub labels: Arc<[Label]>,
     pub needs: Arc<[Label]>,
 }
 
-/// What most items do not have.
+/// Links and dates, which most items do not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Links {
     pub parent: Option<ItemId>,
@@ -112,18 +112,18 @@ impl Content {
         self.parts.iter().map(|(_, bytes)| u64::from(bytes)).sum()
     }
 
-    /// Notes the size of a part; an empty one is no part.
+    /// Records the size of a part. An empty part does not exist.
     pub(crate) fn set_part(&mut self, part: Part, bytes: usize) {
         self.parts.set(part, bytes);
     }
 }
 
-/// Which parts a body has, and how long each is: a few bytes within the item, where a list would be an allocation.
+/// Which parts a body has and how long each is. Takes a few bytes in the item, where a list would need an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// A bit for each that is there.
+    /// One bit for each existing part.
     there: u8,
-    /// Its length less one: none is empty, and the longest has 64 KiB.
+    /// The length of each part minus one, because no part is empty and the longest has 64 KiB.
     last: [u16; Part::ALL.len()],
 }
 
@@ -133,7 +133,7 @@ impl Parts {
         Part::ALL.into_iter().filter(is_there).map(|part| (part, u32::from(self.last[part as usize]) + 1))
     }
 
-    /// An empty part is none.
+    /// Sets the size of a part. An empty part does not exist.
     fn set(&mut self, part: Part, bytes: usize) {
         let last = bytes.checked_sub(1);
         self.there &= !(1 << part as u8);
@@ -170,7 +170,7 @@ const _: () = assert!(BODY_BYTES == 1 << u16::BITS);
 pub enum Mode {
     Any,
     Cloud,
-    /// On the machines of one person only, who must be the one creating it.
+    /// Only on the machines of one person, who must be the creator.
     Local {
         owner: ActorId,
     },
@@ -185,14 +185,15 @@ impl Mode {
         }
     }
 
-    /// A local item exists only for those who work for its owner.
+    /// Whether the caller may see an item of this mode. A local item is visible only to callers that work for its
+    /// owner.
     #[must_use]
     pub fn is_open_to(&self, caller: &Caller) -> bool {
         self.owner().is_none_or(|owner| caller.works_for(owner))
     }
 }
 
-/// The mode a worker runs in, or a caller filters by.
+/// The mode in which a worker runs, or by which a caller filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunsIn {
     Any,
@@ -210,13 +211,13 @@ impl RunsIn {
     }
 }
 
-/// A part of an item's body. Opaque to the rules, apart from who may write it.
+/// A part of an item's body. The rules do not read it; they only check which callers may write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
     Prompt,
-    /// Trusted: only a dispatcher sets it.
+    /// Trusted: only a dispatcher may set it.
     Instructions,
-    /// Untrusted, and shown as such.
+    /// Untrusted: shown as untrusted input.
     Context,
     Data,
     Plan,
@@ -237,7 +238,7 @@ impl Part {
         Self::Result,
     ];
 
-    /// What the holder writes; the rest is the dispatcher's.
+    /// Whether the holder may write this part. Only a dispatcher may write the others.
     #[must_use]
     pub fn is_holders(self) -> bool {
         matches!(self, Self::Plan | Self::ExternalUrl | Self::Error | Self::Result)
@@ -258,7 +259,7 @@ impl Part {
     }
 }
 
-/// A field of the content, as `stale_write` and the event `updated` name it.
+/// A field of the content, as named in `stale_write` and in the event `updated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Field {
     Title,
@@ -290,14 +291,14 @@ impl Field {
         }
     }
 
-    /// What a holder without the dispatcher's role may write.
+    /// Whether a holder without the role `dispatcher` may write this field.
     #[must_use]
     pub fn is_holders(self) -> bool {
         matches!(self, Self::Body(part) if part.is_holders())
     }
 }
 
-/// One field's new value. `None` takes the value away.
+/// The new value of one field. `None` removes the value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Edit {
     Title(String),
@@ -330,11 +331,11 @@ impl Edit {
     }
 }
 
-/// When each field was last changed, for those changed since creation.
+/// The revision of the last change of each field that has changed since creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldRevisions(pub BTreeMap<Field, Revision>);
 
-/// What an observer sees of an item's progress.
+/// The kind of an activity, with which observers follow the work on an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ActivityKind {
     Progress,
@@ -356,7 +357,7 @@ pub struct Activity {
     pub note: String,
 }
 
-/// A set of labels in one order, so that equal sets are equal.
+/// Sorts labels, so that equal sets compare as equal.
 pub(crate) fn sorted(labels: &[Label]) -> Arc<[Label]> {
     let mut labels = labels.to_vec();
     labels.sort_unstable();
@@ -370,7 +371,7 @@ mod tests {
     use crate::encoding::{decode, encode};
 
     #[test]
-    fn a_worker_takes_what_runs_where_it_runs() {
+    fn a_worker_takes_items_of_its_mode() {
         let local = Mode::Local { owner: ActorId::new("jo").unwrap() };
         let modes = [&Mode::Any, &Mode::Cloud, &local];
         assert_eq!(modes.map(|mode| RunsIn::Any.takes(mode)), [true, true, true]);
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_parts_have_names_of_their_own() {
+    fn names_of_fields_and_parts_are_unique() {
         let parts = Part::ALL.map(Field::Body);
         let fields = [
             Field::Title,
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_what_a_list_of_them_would_be() {
+    fn parts_behave_like_a_list_of_parts() {
         let mut parts = Parts::default();
         let listed = |parts: &Parts| parts.iter().collect::<Vec<_>>();
         assert_eq!(listed(&parts), []);

@@ -1,15 +1,15 @@
-//! The rules of Tenure, once: who holds what, and why.
+//! The rules of Tenure: who holds which item, and why.
 //!
 //! ```text
 //! state + entry { at, wall, commands }  →  state + outcomes + events + changed records
 //! ```
 //!
-//! A pure, synchronous, total function. There is no clock, no randomness, no thread, no disk and no network in this
-//! crate, and no word of consensus: a shell stamps time on entries, orders them, keeps the records that changed, and
-//! hands the outcomes to those who asked. Two replicas that apply the same entries have the same bytes.
+//! A pure, synchronous, total function. This crate has no clock, no randomness, no threads, no disk, no network and no
+//! consensus. Its caller stamps time on entries, orders them, stores the records that changed, and returns the outcomes
+//! to the callers. Two replicas that apply the same entries have the same bytes.
 //!
-//! Where to look: a noun has a file of its own (`item`, `standing`, `line`, `policy`, …), a verb stands in `apply/`,
-//! and [`bounds`] has every number.
+//! Where to look: each noun has its own file (`item`, `standing`, `line`, `policy`, …), the commands are in `apply/`,
+//! and all limits are in [`bounds`].
 
 pub mod answer_size;
 pub mod archive;

@@ -1,4 +1,4 @@
-//! The wait line of one item: first come, first granted, by position in the log.
+//! The wait line of one item. Waiters are granted in the order in which they joined, by position in the log.
 
 use crate::caller::{ActorKind, Holder};
 use crate::names::ActorId;
@@ -9,22 +9,23 @@ use crate::standing::{Doing, Mirrors};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where a place stands in its line. Joining takes the next number; an operator's reorder goes below the first.
+/// The position of a place in its line. A new place gets the next number. An operator's reorder uses numbers below the
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PlaceNo(pub i64);
 
-/// One claim that waits.
+/// One waiting claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub holder: Holder,
     pub kind: ActorKind,
-    /// Who dispatched the waiter: a local item is granted only to those who work for its owner.
+    /// The actor that dispatched the waiter. A local item is granted only to callers that work for its owner.
     pub parent: Option<ActorId>,
-    /// The request that is answered when the place ends; none: it came in a batch.
+    /// The request that gets an answer when the place ends. None: the claim came in a batch.
     pub request: Option<RequestKey>,
     pub joined_at: Time,
     pub polled_at: Time,
-    /// When the caller no longer wants it.
+    /// When the caller no longer wants the item.
     pub wait_until: Option<Time>,
     pub lease_for: Span,
     pub doing: Option<Box<Doing>>,
@@ -32,7 +33,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A waiter that has not polled for long is dead; one whose time is over is done.
+    /// When the place ends: the waiter has not polled for too long, or the time that it wants to wait is over.
     #[must_use]
     pub fn ends_at(&self) -> Time {
         let dead = self.polled_at.after(crate::bounds::PLACE_LIFE);
@@ -63,7 +64,7 @@ impl Line {
         self.numbers.get(holder).copied()
     }
 
-    /// How many places an actor has with all of its sessions; it is not counted beyond `enough`.
+    /// How many places an actor has with all of its sessions. Counting stops at `enough`.
     #[must_use]
     pub fn places_of(&self, actor: &ActorId, enough: usize) -> usize {
         let from = Holder::new(actor.clone(), None);
@@ -75,7 +76,7 @@ impl Line {
         self.places.get(&number)
     }
 
-    /// How many stand before it: 0 is next.
+    /// How many places are before it: 0 is next.
     #[must_use]
     pub fn position(&self, number: PlaceNo) -> u32 {
         u32::try_from(self.places.range(..number).count()).unwrap_or(u32::MAX)

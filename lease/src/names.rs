@@ -1,6 +1,6 @@
-//! Names that callers choose. A value of one of these types is well-formed: it was checked when it was made, also
-//! when it was decoded. Decoding takes invisible characters, so that names which were stored before they were refused
-//! stay readable; a node refuses them in what is new.
+//! Names that callers choose. A value of one of these types is always well-formed: it is checked on creation and on
+//! decoding. Decoding accepts invisible characters, so that names stored before these were refused stay readable; a
+//! node refuses them in new names.
 
 use crate::bounds;
 use serde::de::{Error, Visitor};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a text is not a name.
+/// Why a text is not a valid name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadName {
     Empty,
@@ -17,7 +17,7 @@ pub enum BadName {
         max: usize,
     },
     ControlCharacter,
-    /// It changes the direction of a text, or nobody sees it: two names that differ in it look alike.
+    /// An invisible character, or one that changes the direction of text. Names that differ only in it look the same.
     Invisible(char),
     SpaceAtEnd,
 }
@@ -42,8 +42,8 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
-/// Whether nobody sees a character, or it changes the direction of what stands around it: format controls, separators of
-/// lines and paragraphs, fillers and variation selectors. Of Unicode's format characters those are missing that are drawn.
+/// Whether a character is invisible or changes the direction of text: format controls, line and paragraph separators,
+/// fillers and variation selectors. Unicode format characters that are drawn do not count.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     matches!(
@@ -75,7 +75,7 @@ fn check(text: &str, max: usize) -> Result<(), BadName> {
     text.chars().find(|c| is_invisible(*c)).map_or(Ok(()), |c| Err(BadName::Invisible(c)))
 }
 
-/// What every name keeps to that was ever stored.
+/// The rules that every stored name has always had to follow.
 fn check_known(text: &str, max: usize) -> Result<(), BadName> {
     if text.is_empty() {
         Err(BadName::Empty)
@@ -98,23 +98,23 @@ macro_rules! name {
 
         impl $name {
             /// # Errors
-            /// When the text is empty, too long, or holds what no name may hold.
+            /// When the text is empty, too long, or contains a forbidden character.
             pub fn new(text: &str) -> Result<Self, BadName> {
                 check(text, $max)?;
                 Ok(Self(Arc::from(text)))
             }
 
-            /// A name that may have been given before invisible characters were refused: to look for what bears it.
+            /// A name that may have been stored before invisible characters were refused. Use it to look things up.
             ///
             /// # Errors
-            /// As [`Self::new`], but for invisible characters.
+            /// As [`Self::new`], except that invisible characters are accepted.
             pub fn known(text: &str) -> Result<Self, BadName> {
                 check_known(text, $max)?;
                 Ok(Self(Arc::from(text)))
             }
 
             /// # Errors
-            /// When it could not be given to anything today.
+            /// When the name is not valid for anything new.
             pub fn check_new(&self) -> Result<(), BadName> {
                 check(&self.0, $max)
             }
@@ -162,7 +162,7 @@ name! {
     ItemId, bounds::ITEM_ID_BYTES
 }
 name! {
-    /// A tenant's world.
+    /// The name of a space, which belongs to one tenant.
     SpaceName, bounds::SPACE_NAME_BYTES
 }
 name! { QueueName, bounds::QUEUE_NAME_BYTES }
@@ -175,7 +175,7 @@ name! {
     SessionId, bounds::SESSION_ID_BYTES
 }
 name! {
-    /// What the caller calls this one request, so that a repeat has no second effect.
+    /// The caller's id of one request, so that a repeat has no second effect.
     RequestId, bounds::REQUEST_ID_BYTES
 }
 name! {
@@ -183,19 +183,19 @@ name! {
     Label, bounds::LABEL_BYTES
 }
 name! {
-    /// Where an item stands in its queue's way of working, say `work` or `review`.
+    /// The step of an item in its queue's workflow, for example `work` or `review`.
     Phase, bounds::PHASE_BYTES
 }
 
 impl QueueName {
-    /// No name is empty, so every queue comes behind this.
+    /// A name before all others, because no valid name is empty.
     pub(crate) fn before_all() -> Self {
         Self(Arc::from(""))
     }
 }
 
 impl ActorId {
-    /// No name is empty, so every actor comes behind this.
+    /// A name before all others, because no valid name is empty.
     pub(crate) fn before_all() -> Self {
         Self(Arc::from(""))
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked_when_they_are_made() {
+    fn names_are_checked_on_creation() {
         assert!(Label::new("a").is_ok());
         assert!(Label::new("späte Prüfung/1, 2").is_ok());
         assert!(Label::new(&"x".repeat(64)).is_ok());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_says_what_is_wrong() {
+    fn bad_name_errors_name_the_problem() {
         let say = |bad: BadName| bad.to_string();
         assert_eq!(say(BadName::Empty), "must not be empty");
         assert_eq!(say(BadName::TooLong { bytes: 9, max: 8 }), "has 9 bytes, at most 8 are allowed");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_stored_before_it_was_refused_stays_readable() {
+    fn stored_names_with_invisible_characters_stay_readable() {
         let stored = crate::encoding::encode(&"pay\u{202e}roll".to_owned());
         let id: ItemId = crate::encoding::decode(&stored).unwrap();
         assert_eq!((id.as_str(), ItemId::new(id.as_str())), ("pay\u{202e}roll", Err(BadName::Invisible('\u{202e}'))));

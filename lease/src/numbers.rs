@@ -1,4 +1,4 @@
-//! Numbers that could be swapped for one another, each with a type of its own.
+//! Numbers that could be confused with one another, each with its own type.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,7 +18,7 @@ macro_rules! number {
 }
 
 number! {
-    /// Cluster time in milliseconds. Only log entries move it; it is not a date.
+    /// Cluster time in milliseconds. Only log entries move it. It is not a date.
     Time(u64)
 }
 number! {
@@ -30,17 +30,18 @@ number! {
     Span(u64)
 }
 number! {
-    /// The fencing token: minted at each grant, greater than every one minted before.
+    /// The fencing token: minted at each grant, greater than every token minted before.
     Token(u64)
 }
 number! {
-    /// An item's serial number in the order of creation. An id created anew gets a new one.
+    /// An item's serial number, in the order of creation. A new item with a reused id gets a new number.
     ItemNo(u64)
 }
 number! { SpaceNo(u32) }
 number! { QueueNo(u32) }
 number! {
-    /// Which restore this history descends from: seconds since 2026-01-01, 0 for the first life.
+    /// The restore from which this history descends: seconds since 2026-01-01, or 0 for a cluster that was never
+    /// restored.
     Epoch(u32)
 }
 
@@ -53,7 +54,7 @@ impl Time {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// How long from `self` until `later`; zero when that has passed.
+    /// The time from `self` until `later`; zero if `later` has passed.
     #[must_use]
     pub const fn until(self, later: Self) -> Span {
         Span(later.0.saturating_sub(self.0))
@@ -67,7 +68,7 @@ impl Span {
     }
 }
 
-/// The number of an event within its space: without gaps inside an epoch, rising across epochs.
+/// The number of an event in its space: without gaps within an epoch, increasing across epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventNumber {
     pub epoch: Epoch,

@@ -1,4 +1,4 @@
-//! The outcomes: what each command is answered. One per command, in order.
+//! The outcomes: the answers to commands, one per command, in order.
 
 use crate::command::Cursor;
 use crate::item::Content;
@@ -21,7 +21,7 @@ pub enum Outcome {
     },
     CreatedMany(Vec<Outcome>),
     Granted(Box<Grant>),
-    /// In line; asking again with the same request id is a poll.
+    /// The claim is in the wait line. A repeat with the same request id is a poll.
     Waiting {
         item: ItemId,
         place: u32,
@@ -81,19 +81,19 @@ pub enum Outcome {
         item: ItemId,
         unassigned: bool,
     },
-    /// `grant`: the update set the item to in-progress, which was a claim.
+    /// `grant`: the lease, if the update set the item to in-progress.
     Updated {
         item: ItemId,
         revision: Revision,
         grant: Option<Box<Grant>>,
     },
-    /// The item is in this state now.
+    /// The item moved to this state.
     Moved {
         item: ItemId,
         state: StateKind,
         revision: Revision,
     },
-    /// Cancelled at once, or as soon as its holder has wound down, at the latest at `ends_by`.
+    /// The item is cancelled, or will be as soon as its holder has stopped its work, at the latest at `ends_by`.
     Cancelled {
         item: ItemId,
         state: StateKind,
@@ -130,32 +130,33 @@ pub enum Outcome {
     },
 }
 
-/// A lease, as its holder sees it.
+/// A lease, as shown to its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     pub item: ItemId,
     pub token: Token,
     pub expires_at: Time,
-    /// Counted by the caller from when it sent this request. Zero: gone by now (a repeat of an old request).
+    /// The caller counts this from the moment it sent the request. Zero: the lease has already ended (a repeat of an
+    /// old request).
     pub expires_in: Span,
     pub lease_for: Span,
-    /// The asked-for length was cut to the ceiling.
+    /// The requested length was cut to the policy's `lease_max`.
     pub cut: bool,
-    /// It was the caller's already.
+    /// The caller already held the item, and its lease was renewed.
     pub renewed: bool,
     pub claimed_at: Time,
     pub originally_claimed_at: Time,
     pub line_length: u32,
     pub cancel_requested: bool,
-    /// The lease that made room for this one.
+    /// The item whose lease was released to make room for this one.
     pub released: Option<ItemId>,
-    /// The item as it is now. Not remembered with the request.
-    pub snapshot: Option<Box<Snapshot>>,
+    /// The item at the time of this answer. Not remembered with the request.
+    pub snapshot: Option<Box<ItemSnapshot>>,
 }
 
-/// The item the work starts from. Its body's parts are read from the store under `no`.
+/// The item from which the work starts. The parts of its body are read from the store under `no`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct ItemSnapshot {
     pub no: ItemNo,
     pub queue: QueueName,
     pub state: StateKind,
@@ -179,10 +180,10 @@ pub struct Renewal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewalOfAll {
     pub renewed: u32,
-    /// What the caller believed it held and does not.
+    /// The items that the caller believed it held and does not hold.
     pub lost: Vec<ItemId>,
     pub cancel_requested: Vec<ItemId>,
-    /// Of the lease that ends first.
+    /// When the lease that ends first expires.
     pub expires_in: Option<Span>,
     pub renew_after: Option<Span>,
     pub drain: bool,
@@ -191,9 +192,9 @@ pub struct RenewalOfAll {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EmptyReason {
     NothingQueued,
-    /// Items are there, but none that the filter and the caller's capabilities let through.
+    /// There are items, but none that matches the filter and the caller's capabilities.
     NothingEligible,
-    /// As far as this call looked; ask again with the cursor.
+    /// Nothing among the candidates examined by this call. Call again with the cursor.
     ExaminedEnough,
     QueuePaused,
     QueueFull,
@@ -218,7 +219,7 @@ impl Outcome {
         }
     }
 
-    /// Every lease this outcome hands out.
+    /// Every lease in this outcome.
     pub fn grants(&self) -> Vec<&Grant> {
         match self {
             Self::Granted(grant) => vec![grant],

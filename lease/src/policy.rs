@@ -1,4 +1,4 @@
-//! The policy of a queue and of a space: replicated, changed by a command, versioned.
+//! The policies of queues and spaces. They are replicated, versioned and changed by commands.
 
 use crate::bounds;
 use crate::names::Phase;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// What a claim that names no length gets.
+    /// The lease length of a claim that names none.
     pub lease_for: Span,
     pub lease_max: Span,
     pub lease_min: Span,
-    /// How long a grant from the line waits for its holder's first word.
+    /// How long a grant from the wait line waits for its holder's first request.
     pub pickup: Span,
-    /// After an unclean end nobody but the previous holder may claim for so long.
+    /// After a lease ended uncleanly, only its holder may claim the item for this long.
     pub lock_delay: Span,
-    /// The last quarter of a line is for actors who have few places there.
+    /// The last quarter of a line is kept for actors that have few places in it.
     pub line_max: u32,
     /// 0: unlimited.
     pub attempts_max: u32,
@@ -35,7 +35,7 @@ pub struct Policy {
     pub reservation_max: Span,
     /// Empty: any phase.
     pub phases: Vec<Phase>,
-    /// Which steps of an item move its target, and to which phase.
+    /// Which transitions of an item move its target, and to which phase.
     pub mirrors: Vec<(Transition, Phase)>,
 }
 
@@ -65,7 +65,7 @@ impl Backoff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AtMaxLeases {
     Reject,
-    /// The oldest lease of the same session in this queue goes once the new one is certain.
+    /// The oldest lease of the same session in this queue is released once the new one is certain.
     ReleaseOldest,
 }
 
@@ -76,7 +76,7 @@ pub enum RequireLease {
     Always,
 }
 
-/// Who may see who holds what.
+/// Who may see the holders of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Disclosure {
     Open,
@@ -145,7 +145,7 @@ pub enum Setting {
 }
 
 impl Policy {
-    /// This policy with the settings changed, when the result makes sense as a whole.
+    /// This policy with the settings changed, or the reason why the result is invalid.
     pub(crate) fn with(&self, settings: &[Setting]) -> Result<Self, Refusal> {
         let mut policy = self.clone();
         for setting in settings {
@@ -173,7 +173,7 @@ impl Policy {
         policy.check().map(|()| policy)
     }
 
-    /// Whether each setting makes sense by itself; how they fit the others is only known where the policy is.
+    /// Whether each setting is valid by itself. Only [`Policy::with`] can check whether the settings fit one another.
     pub(crate) fn check_settings(settings: &[Setting]) -> Result<(), Refusal> {
         for setting in settings {
             match setting {
@@ -205,18 +205,19 @@ impl Policy {
         sane(self.line_max <= bounds::LINE_MAX, "line_max", "must not exceed 10000")?;
         sane(self.backoff.factor_percent >= 100, "backoff.factor", "must not shrink the wait (100 percent or more)")?;
         sane(self.backoff.first <= self.backoff.max, "backoff.first", "must not exceed backoff.max")?;
-        sane(self.phases.len() <= bounds::PHASES, "phases", "at most 32")?;
+        sane(self.phases.len() <= bounds::PHASES, "phases", "must have at most 32 entries")?;
         let mut phases = self.phases.clone();
         phases.sort();
         phases.dedup();
-        sane(phases.len() == self.phases.len(), "phases", "names a phase twice")?;
+        sane(phases.len() == self.phases.len(), "phases", "has a duplicate phase")?;
         let mut transitions: Vec<_> = self.mirrors.iter().map(|(transition, _)| transition).collect();
         transitions.sort();
         transitions.dedup();
-        sane(transitions.len() == self.mirrors.len(), "mirrors", "names a transition twice")
+        sane(transitions.len() == self.mirrors.len(), "mirrors", "has a duplicate transition")
     }
 
-    /// A lease length within the policy: what was asked for, or the default, and whether it was cut.
+    /// The lease length within the limits of the policy, for the requested length or the default, and whether it was
+    /// cut.
     #[must_use]
     pub fn lease_length(&self, asked: Option<Span>) -> (Span, bool) {
         let asked = asked.unwrap_or(self.lease_for);
@@ -234,14 +235,14 @@ impl Policy {
     }
 }
 
-/// What an operator sets for a whole space.
+/// The policy of a whole space, set by an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpacePolicy {
-    /// Live items at a time; 0: unlimited. The last quarter is for actors who have few of them.
+    /// Live items at a time; 0: unlimited. The last quarter is kept for actors that have few of them.
     pub items_max: u64,
-    /// Bytes of bodies of live items; 0: unlimited. The last quarter is for actors who have few of them.
+    /// Bytes of bodies of live items; 0: unlimited. The last quarter is kept for actors that have few of them.
     pub body_bytes_max: u64,
-    /// Whose commands are taken.
+    /// Which callers' commands are accepted.
     pub identity: IdentityPolicy,
 }
 
@@ -258,9 +259,9 @@ impl Default for SpacePolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdentityPolicy {
     AcceptSelfReported,
-    /// A caller verified now, or with keys kept from before.
+    /// Only callers checked just now, or with cached keys.
     AcceptCached,
-    /// Only a caller verified now.
+    /// Only callers checked just now.
     RequireChecked,
 }
 
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_grows_by_its_factor_up_to_its_maximum() {
+    fn backoff_grows_by_its_factor_up_to_its_maximum() {
         let backoff = Backoff { first: Span(1_000), factor_percent: 200, max: Span(5_000) };
         assert_eq!([1, 2, 3, 4, 5, 1_000_000].map(|n| backoff.after(n).0), [1_000, 2_000, 4_000, 5_000, 5_000, 5_000]);
         let slow = Backoff { first: Span(1_000), factor_percent: 150, max: Span(10_000) };
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_as_long_as_asked_within_the_policy() {
+    fn lease_length_is_the_requested_one_within_the_policy() {
         let policy = Policy::default();
         assert_eq!(policy.lease_length(None), (Span::secs(900), false));
         assert_eq!(policy.lease_length(Some(Span(1))), (Span::secs(1), false), "raised to the minimum");
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_do_not_fit_one_another_are_refused_by_name() {
+    fn conflicting_settings_are_refused_with_the_field_name() {
         let refused = |settings: &[Setting]| match Policy::default().with(settings) {
             Err(Refusal::Invalid { field, .. }) => field,
             other => panic!("{other:?}"),

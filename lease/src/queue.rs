@@ -5,7 +5,7 @@ use crate::numbers::{QueueNo, SpaceNo, Time};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 
-/// What is stored of a queue. Its items stand in indexes that are made from the items themselves.
+/// The stored record of a queue. Its items are in indexes that are built from the items themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     pub no: QueueNo,
@@ -17,31 +17,32 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// As it springs into being.
+    /// A new queue with the default policy.
     pub(crate) fn new(no: QueueNo, space: SpaceNo, name: QueueName) -> Self {
         Self { no, space, name, flow: Flow::Open, version: 0, policy: Policy::default() }
     }
 }
 
-/// Who made a queue, and what keeps it: a record beside its own. One that is empty goes away after a time.
+/// The creator of a queue and what keeps the queue, in a record next to the queue's own. An empty queue is removed
+/// after a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub made_by: ActorId,
-    /// Its terminal items, as long as they are kept.
+    /// The number of its terminal items that are still stored.
     pub terminal: u64,
-    /// When it was made, paused or opened, or one of its items ended or left.
+    /// When the queue was created, paused or opened, or one of its items ended or left.
     pub used_at: Time,
 }
 
-/// Whether a queue grants.
+/// Whether a queue grants leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flow {
     Open,
-    /// No grants; holders go on, waiters keep their places.
+    /// No grants. Holders continue and waiters keep their places.
     Paused,
-    /// No grants; waiters are sent away; ends when nothing is held.
+    /// No grants. Waiters are rejected. Becomes drained when nothing is held any more.
     Draining,
-    /// Nothing is held any more. Grants begin again with an operator's unpause.
+    /// Nothing is held any more. An operator's unpause starts grants again.
     Drained,
 }
 

@@ -1,5 +1,5 @@
-//! The records: what a store keeps, under which keys. Keys sort as their numbers do, so that a store can scan a kind,
-//! an item's parts, or the retention list in order.
+//! The records of a store and their keys. Keys sort in the order of their numbers, so that a store can scan a kind of
+//! records, an item's parts or the retention list in order.
 
 use crate::caller::Holder;
 use crate::encoding::{DecodeError, decode, encode_into};
@@ -11,30 +11,30 @@ use crate::request_memory::RequestKey;
 use crate::standing::Standing;
 use serde::{Deserialize, Serialize};
 
-/// What a record is about.
+/// The key of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
     Meta,
     Space(SpaceNo),
     Queue(QueueNo),
-    /// What a queue is used for. Queues that were made before there were such records have none.
+    /// The usage of a queue. Queues created before this kind of record existed have none.
     QueueUsage(QueueNo),
-    /// What a live item says.
+    /// The content of a live item.
     Content(ItemNo),
-    /// Where a live item stands.
+    /// The standing of a live item.
     Standing(ItemNo),
     /// When the lease on a live item ends.
     Expiry(ItemNo),
     Place(ItemNo, PlaceNo),
     Body(ItemNo, Part),
-    /// The last activities, in a ring.
+    /// The last activities of an item, in a ring.
     Activity(ItemNo, u32),
     Worker(SpaceNo, Holder),
     Request(RequestKey),
     Wake(u64),
     /// A terminal item.
     Archived(SpaceNo, ItemId),
-    /// When an archived item leaves.
+    /// When an archived item is purged.
     Retention(Time, ItemNo),
     Event(SpaceNo, EventNumber),
 }
@@ -56,7 +56,7 @@ pub const ARCHIVED: u8 = b'Z';
 pub const RETENTION: u8 = b'T';
 pub const EVENT: u8 = b'E';
 
-/// The kinds that are held in memory, in the order in which they load. The others are read from the store.
+/// The kinds of records that are held in memory, in loading order. The others are read from the store.
 pub const LIVE: [u8; 11] = [META, SPACE, QUEUE, QUEUE_USAGE, CONTENT, STANDING, EXPIRY, PLACE, WORKER, REQUEST, WAKE];
 
 impl Key {
@@ -111,7 +111,7 @@ impl Key {
     }
 
     /// # Errors
-    /// When the bytes are no key.
+    /// When the bytes are not a valid key.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (tag, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
         let mut rest = Rest(rest);
@@ -187,7 +187,7 @@ pub struct StoredContent {
     pub content: std::sync::Arc<Content>,
 }
 
-/// A terminal item, as the archive keeps it.
+/// A terminal item in the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Archived {
     pub no: ItemNo,

@@ -1,5 +1,5 @@
-//! The one closed list of refusals. A refusal changed nothing, and says what the caller needs to act. None ever
-//! carries a token.
+//! The closed list of refusals. A refused command changed nothing. A refusal contains what the caller needs to act on
+//! it, and never a token.
 
 use crate::caller::{ActorKind, Holder, Role};
 use crate::item::Field;
@@ -10,18 +10,19 @@ use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// The request itself is wrong; sending it again is of no use.
+    /// The request is invalid; sending it again unchanged will fail again. The remembered answers of batches contain
+    /// `why`, so replicas must produce the same text.
     Invalid {
         field: String,
         why: String,
     },
-    /// There is no such thing, or none that this caller may see.
+    /// It does not exist, or this caller may not see it.
     NotFound,
-    /// Seen, but the caller's roles do not reach.
+    /// The caller may see it, but its roles do not allow the command.
     Forbidden {
         needs: Role,
     },
-    /// The space's identity policy does not take this caller's word.
+    /// The space's identity policy rejects this caller.
     RejectedByPolicy,
     TerminalItem,
     NotReady(NotReady),
@@ -53,7 +54,7 @@ pub enum Refusal {
         fields: Vec<Field>,
     },
     AlreadyExists,
-    /// The item is in no state to take this command.
+    /// The item's state does not allow this command.
     WrongState {
         state: String,
     },
@@ -69,12 +70,12 @@ pub enum Refusal {
     },
     RequestIdReused,
     RequestForgotten,
-    /// Restored from a backup: an operator has to activate the cluster first.
+    /// The cluster was restored from a backup and an admin has not activated it yet.
     NotActivated,
     RestoreRefused {
         why: String,
     },
-    /// The request memory is nearly full, and much of it is this actor's.
+    /// The request memory is nearly full, and this actor uses much of it.
     RateLimited {
         retry_after: Span,
     },
@@ -88,15 +89,15 @@ pub struct NotReady {
     pub retry_after: Option<Span>,
 }
 
-/// Somebody else is first.
+/// The item is already claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     pub retry_after: Span,
-    /// As much as disclosure allows.
+    /// The holder, as far as disclosure allows.
     pub holder: Option<HolderView>,
 }
 
-/// What may be told of a holder. What is not shown is left out.
+/// What the caller may see of a holder. The rest is omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HolderView {
     pub kind: ActorKind,
@@ -111,7 +112,7 @@ pub struct NamedHolder {
     pub field: Option<String>,
 }
 
-/// A refusal's code: what a program branches on.
+/// The code of a refusal, which a program branches on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Code {
     Invalid,
@@ -147,7 +148,7 @@ pub enum Code {
     RateLimited,
 }
 
-/// Whether a refused request had an effect after all.
+/// Whether a refused request had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TookEffect {
     No,
@@ -226,7 +227,7 @@ impl Code {
         }
     }
 
-    /// Whether the same wish, sent later under a new request id, may be granted without anything else being changed.
+    /// Whether the same command, sent later under a new request id, may succeed without any other change by the caller.
     #[must_use]
     pub fn may_retry(self) -> bool {
         match self {
@@ -290,7 +291,7 @@ impl Refusal {
 
     pub(crate) fn check_span_or_zero(field: &str, span: Span) -> Result<(), Self> {
         if span > crate::bounds::SPAN_MAX {
-            return Err(Self::invalid(field, "is longer than ten years: milliseconds are meant"));
+            return Err(Self::invalid(field, "must not exceed ten years; the unit is milliseconds"));
         }
         Ok(())
     }
@@ -332,7 +333,7 @@ impl Refusal {
         }
     }
 
-    /// When it makes sense to try again.
+    /// How long to wait before a retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
         match self {
@@ -358,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_named_once_and_say_whether_trying_again_makes_sense() {
+    fn code_names_are_unique_and_retryable_codes_are_listed() {
         let names: std::collections::BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
         assert!(Code::ALL.iter().all(|code| code.to_string() == code.name()));
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn some_say_when() {
+    fn retryable_refusals_carry_retry_after() {
         let span = Span(7);
         let conflict = Refusal::AlreadyClaimed(Conflict { retry_after: span, holder: None });
         let not_ready = Refusal::NotReady(NotReady { retry_after: Some(span), ..NotReady::default() });

@@ -1,4 +1,4 @@
-//! What was answered to which request, so that a repeat has no second effect.
+//! The answers given to requests, so that a repeat has no second effect.
 
 use crate::bounds::{REQUEST_MEMORY, REQUESTS_MAX};
 use crate::numbers::Time;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A keyed hash of (space, actor, session, request id): whose request it is was resolved before. Its first bits are a hash
-/// of the actor alone, so that what an actor has in the memory can be counted from the records.
+/// A keyed hash of (space, actor, session, request id), of a caller that was identified before. Its first bits are a
+/// hash of the actor alone, so that an actor's share of the memory can be counted from the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestKey(pub u128);
 
@@ -29,10 +29,10 @@ impl RequestKey {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
-    /// The order of remembering, and so of forgetting.
+    /// The order in which requests are remembered, and so forgotten.
     pub seq: u64,
     pub at: Time,
-    /// Of the command: the same id with another body is refused.
+    /// A hash of the command. The same id with another command is refused.
     pub body: u64,
     pub weight: u64,
     pub answer: Answer,
@@ -40,13 +40,13 @@ pub struct Remembered {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// A claim in line: a repeat is a poll, and never joins again.
+    /// A claim in the wait line. A repeat is a poll and never joins again.
     Waiting,
     /// The encoded outcome.
     Given(Bytes),
 }
 
-/// Bytes that are written as they are, not one by one.
+/// Bytes that serialize as one block instead of one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bytes(pub Box<[u8]>);
 
@@ -76,25 +76,26 @@ impl<'de> Deserialize<'de> for Bytes {
 
 const PAGE: usize = 64;
 
-/// The page of a sequence number, and the place there.
+/// The page of a sequence number and the position in that page.
 #[expect(clippy::cast_possible_truncation, reason = "the second is below the size of a page")]
 fn place_of(seq: u64) -> (u64, usize) {
     (seq / PAGE as u64, (seq % PAGE as u64) as usize)
 }
 
-/// Every remembered request, by key and in the order of remembering. Pages, so that growing never moves what is there.
+/// Every remembered request, by key and in the order of remembering. Stored in pages, so that growth never moves
+/// existing entries.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestMemory {
-    /// By half of the key, to the low half of the sequence number.
+    /// From half of the key to the low half of the sequence number.
     by_key: HashIndex,
     pages: VecDeque<Vec<Option<(RequestKey, Remembered)>>>,
     /// The number of the first page.
     first_page: u64,
-    /// None that is remembered has a lower sequence number.
+    /// No remembered request has a lower sequence number.
     oldest: u64,
     len: usize,
     weight: u64,
-    /// By the hash of their actors, of whom a few may share one. In all it is `weight`.
+    /// The weight of the requests by the hash of their actor. A few actors may share a hash. The sum is `weight`.
     weights: Box<[u64]>,
 }
 
@@ -112,7 +113,7 @@ impl Default for RequestMemory {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash; of a sequence, where it stands")]
+#[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash; of a sequence number, the position")]
 fn low(key: RequestKey) -> u64 {
     key.0 as u64
 }
@@ -132,7 +133,7 @@ impl Answer {
 }
 
 impl RequestMemory {
-    /// The sequence number behind this one. One in four billion is left out: the index keeps it for itself.
+    /// The next sequence number. One in four billion is skipped, because the index reserves it.
     pub(crate) fn number_after(seq: u64) -> u64 {
         if short(seq + 1) == HashIndex::NO_NUMBER { seq + 2 } else { seq + 1 }
     }
@@ -149,7 +150,7 @@ impl RequestMemory {
         self.pages.get(index / PAGE)?.get(index % PAGE)?.as_ref()
     }
 
-    /// Adds the newest, in place of what was remembered under its key.
+    /// Adds the newest request and replaces what was remembered under its key.
     pub(crate) fn insert(&mut self, key: RequestKey, remembered: Remembered) {
         if let Some(earlier) = self.get(key) {
             let seq = earlier.seq;
@@ -172,12 +173,12 @@ impl RequestMemory {
         while self.first_page + self.pages.len() as u64 <= page {
             self.pages.push_back(empty_page());
         }
-        let index = usize::try_from(page - self.first_page).expect("a page there is");
+        let index = usize::try_from(page - self.first_page).expect("a page that exists");
         self.pages[index][place] = Some((key, remembered));
     }
 
-    /// Whether a new request may be remembered. The last quarter of the memory is for actors who have little of it: of
-    /// these each gets in, and pushes out the oldest when all of it is full.
+    /// Whether a new request may be remembered. The last quarter of the memory is kept for actors that use little of
+    /// it. Their requests are always admitted, and drop the oldest requests when the memory is full.
     pub(crate) fn has_room_for(&self, key: RequestKey, weight: u64) -> bool {
         let bound = Bound { max: REQUESTS_MAX, used: self.weight, at_least: 1 };
         bound.is_open(weight) || self.weights[key.actor()] + weight <= bound.little()
@@ -194,7 +195,7 @@ impl RequestMemory {
         Some((key, remembered))
     }
 
-    /// Takes out the oldest request whose time is over by `until`, or that the cap pushes out.
+    /// Removes the oldest request if it is to be forgotten by `until` or the memory is over its cap.
     pub(crate) fn forget_one(&mut self, until: Time) -> Option<(RequestKey, Remembered)> {
         while self.at(short(self.oldest)).is_none() {
             self.pages.front()?;
@@ -223,7 +224,7 @@ impl RequestMemory {
         self.weight
     }
 
-    /// What there is of each hash of an actor.
+    /// The weight of each hash of an actor.
     pub(crate) fn weights(&self) -> &[u64] {
         &self.weights
     }
@@ -248,17 +249,17 @@ mod tests {
     }
 
     fn key(n: u64) -> RequestKey {
-        // Keys of one half are told apart by the other.
+        // Keys that are equal in one half differ in the other.
         RequestKey(u128::from(n) << 64 | u128::from(n % 3))
     }
 
     #[test]
-    fn the_oldest_are_forgotten_first_and_in_order() {
+    fn requests_are_forgotten_in_order_oldest_first() {
         let mut memory = RequestMemory::default();
         for n in 1..=5_000 {
             memory.insert(key(n), remembered(n, n));
         }
-        // One is answered anew, and so remembered longer.
+        // This request gets a new answer, so it is remembered longer.
         memory.insert(key(7), remembered(5_001, 5_001));
         assert_eq!((memory.len(), memory.weight()), (5_000, 5_000));
         assert_eq!(memory.get(key(7)).map(|of| of.seq), Some(5_001));
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn it_may_be_filled_in_any_order() {
+    fn requests_may_be_inserted_in_any_order() {
         let mut memory = RequestMemory::default();
         for n in [5_000, 10, 2_500, 7_777, 11] {
             memory.insert(key(n), remembered(n, n));
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_four_billionth_request_is_like_any_other() {
+    fn sequence_numbers_beyond_four_billion_work() {
         let mut memory = RequestMemory::default();
         let mut seq = u64::from(u32::MAX) - 3;
         let mut seqs = Vec::new();
@@ -302,13 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_as_large_as_its_bytes() {
+    fn the_size_of_an_answer_is_that_of_its_bytes() {
         let given = |bytes: usize| Answer::Given(Bytes(vec![7; bytes].into()));
         assert_eq!([Answer::Waiting, given(0), given(1_000)].map(|answer| answer.size()), [0, 0, 1_000]);
     }
 
     #[test]
-    fn the_last_quarter_is_for_actors_who_have_little() {
+    fn the_last_quarter_of_the_memory_is_for_actors_with_few_requests() {
         let mut memory = RequestMemory::default();
         let key = |actor, n: u64| RequestKey::new(u128::from(n), actor);
         assert_eq!((key(7, u64::MAX).actor(), key((1 << ACTOR_BITS) - 1, 7).actor()), (7, (1 << ACTOR_BITS) - 1));
@@ -328,7 +329,7 @@ mod tests {
             assert!(!memory.has_room_for(key(actor, 0), 1_000) && memory.has_room_for(key(actor, 0), 500));
         }
         assert!(memory.weight() > REQUESTS_MAX);
-        // It was the oldest that went.
+        // The oldest request was dropped.
         while memory.forget_one(Time(0)).is_some() {}
         assert!(memory.weight() <= REQUESTS_MAX && memory.weights()[1] < 3_000_000 && memory.weights()[20] == 62_000);
         while memory.forget_one(Time::NEVER).is_some() {}
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cap_pushes_out_what_is_still_young() {
+    fn the_cap_drops_requests_before_their_time() {
         let mut memory = RequestMemory::default();
         for n in 1..=3 {
             memory.insert(key(n), Remembered { weight: REQUESTS_MAX / 2, ..remembered(n, 0) });

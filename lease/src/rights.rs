@@ -1,7 +1,7 @@
-//! Which right each command needs, and whether its caller has it. This is the only place that says so: apply asks before
-//! each verb, and a node asks before it proposes, so that what would be refused for lack of a right never enters a log.
+//! The right that each command needs, and the check that its caller has it. No other place decides this. Apply checks
+//! before each command, and a node checks before it proposes, so that a command without the right never enters a log.
 //!
-//! What a command refers to beside what it acts on (a parent, a target, a dependency) is checked by its verb.
+//! Items that a command only refers to (a parent, a target, a dependency) are checked by the command itself.
 
 use crate::archive::Archive;
 use crate::caller::{Caller, Role};
@@ -21,24 +21,24 @@ const OPERATES: &[Role] = &[Role::Operator];
 const ATTENDS: &[Role] = &[Role::Worker, Role::Operator];
 const RUNS_THE_CLUSTER: &[Role] = &[Role::Admin];
 
-/// What a caller must have. One of the roles is enough.
+/// What a caller needs. One of the roles is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need<'c> {
-    /// In this queue.
+    /// A role in this queue.
     Queue(&'c QueueName, &'static [Role]),
-    /// In the queue of an item that the caller may see; and this role as well, if one is named.
+    /// A role in the queue of an item that the caller may see, and also the third field's role, if there is one.
     Item(&'c ItemId, &'static [Role], Option<Role>),
-    /// In some queue of the space.
+    /// A role in any queue of the space.
     Somewhere(&'static [Role]),
-    /// In every queue of the space.
+    /// A role in every queue of the space.
     Everywhere(Role),
 }
 
-/// Where an item is, as far as rights go.
+/// The facts about an item that decide rights to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whereabouts<'s> {
     pub(crate) queue: &'s QueueName,
-    /// Its mode lets the caller have it.
+    /// The item's mode makes it visible to the caller.
     pub(crate) is_open: bool,
 }
 
@@ -61,7 +61,7 @@ impl<'c> Need<'c> {
         Self::Item(&release.item, WORKS, None)
     }
 
-    /// To look at what a queue offers.
+    /// The need of a peek at a queue.
     pub(crate) fn of_peek(queue: &'c QueueName) -> Self {
         Self::Queue(queue, READS)
     }
@@ -72,7 +72,7 @@ impl<'c> Need<'c> {
         Self::Item(&update.write.item, roles, is_dispatchers.then_some(Role::Dispatcher))
     }
 
-    /// Of a command that is no batch; the entries of a batch have a need each.
+    /// The need of a command. None: it is a batch, whose entries have their own needs.
     pub(crate) fn of(command: &'c Command, caller: &Caller) -> Option<Self> {
         let works_on = |item| Self::Item(item, WORKS, None);
         Some(match command {
@@ -104,7 +104,7 @@ impl<'c> Need<'c> {
             }
             Command::SetSpacePolicy(_) => Self::Everywhere(Role::Operator),
             Command::RenewAll(_) | Command::RegisterWorker(_) => Self::Somewhere(WORKS),
-            // A worker drains and removes itself, an operator of the whole space any.
+            // A worker may drain and remove itself, an operator of the whole space any worker.
             Command::DrainWorker { worker } | Command::RemoveWorker { worker } if worker.is(caller) => {
                 Self::Somewhere(ATTENDS)
             }
@@ -117,7 +117,7 @@ impl<'c> Need<'c> {
     }
 
     /// # Errors
-    /// `not_found` where the caller may not know that there is something, else `forbidden`.
+    /// `not_found` if the caller may not know that the item exists, else `forbidden`.
     pub(crate) fn check<'s>(
         &self,
         caller: &Caller,
@@ -141,7 +141,7 @@ impl<'c> Need<'c> {
         }
     }
 
-    /// Whether the caller's roles suffice wherever an item is.
+    /// Whether the caller's roles suffice whichever queue an item is in.
     fn is_met_anywhere(&self, caller: &Caller) -> bool {
         match *self {
             Self::Item(_, roles, also) => {
@@ -169,17 +169,18 @@ pub(crate) fn check_role(caller: &Caller, queue: &QueueName, roles: &[Role]) -> 
     }
 }
 
-/// What would become of a request that lacks a right.
+/// The foreseen answer to a request that lacks a right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Foreseen {
-    /// It would be refused like this. Nothing was ever done under its id.
+    /// The request would be refused with this outcome, and nothing was ever done under its id.
     Refused(Outcome),
-    /// The same, but an attempt before this one, which may have had the right, may still be on its way.
+    /// The request would be refused with this outcome, but an earlier attempt, which may have had the right, may still
+    /// be on its way.
     InDoubt(Outcome),
 }
 
 impl Request {
-    /// Whether the caller's roles suffice for something of this, whatever the state is. Costs next to nothing.
+    /// Whether the caller's roles suffice for part of this request, whatever the state is. Very cheap.
     #[must_use]
     pub fn has_rights_anywhere(&self) -> bool {
         let is_met = |need: Need<'_>| need.is_met_anywhere(&self.caller);
@@ -198,19 +199,19 @@ impl Request {
 }
 
 impl State {
-    /// The answer to a request of which nothing would be done, because its caller lacks the right to all of it. None if
-    /// it has to be applied: it may have an effect, or has an answer that is remembered.
+    /// The answer to a request that would have no effect because its caller lacks the right to all of it. None: it must
+    /// be applied, because it may have an effect or a remembered answer.
     ///
-    /// A batch is answered here only if none of its entries could have an effect. One that could is applied whole, as it
-    /// was sent: its id is remembered with all of its words, so that a repeat is recognized whatever its caller's rights
-    /// are by then.
+    /// A batch is answered here only if none of its entries could have an effect. Otherwise the whole batch is applied
+    /// as it was sent: its id is remembered with all of its content, so that a repeat is recognized whatever its
+    /// caller's rights are then.
     #[must_use]
     pub fn foresee(&self, archive: &dyn Archive, request: &Request) -> Option<Foreseen> {
         let refused = self.lacks_rights(archive, request)?;
         match self.recall(request, &mut Vec::new()) {
             Err(refusal) => Some(Foreseen::Refused(Outcome::Refused(refusal))),
             Ok(recalled) if recalled.answer.is_some() => None,
-            // Renewals are not remembered: a repeat is as good as the first.
+            // Renewals are not remembered, so a repeat is treated like a first attempt.
             Ok(_) if request.attempt == Attempt::First || request.command.is_renewal() => {
                 Some(Foreseen::Refused(refused))
             }
@@ -218,7 +219,7 @@ impl State {
         }
     }
 
-    /// How a request is refused if its caller has no right to any of it.
+    /// The refusal of a request whose caller has no right to any of it.
     #[must_use]
     pub fn lacks_rights(&self, archive: &dyn Archive, request: &Request) -> Option<Outcome> {
         let caller = &request.caller;

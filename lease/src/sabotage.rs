@@ -1,38 +1,38 @@
-//! Promises that are broken on purpose, one at a time, so that the tests that look for a broken promise can be seen to find
-//! one. Nothing is ever broken in a build without the feature `sabotage`, which no build that is shipped has.
+//! Guarantees that are broken on purpose, one at a time, to show that the tests detect it. Nothing is ever broken in a
+//! build without the feature `sabotage`, and no shipped build has it.
 
-/// What does not hold.
+/// The broken guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// A write is taken whatever its token.
+    /// A write is accepted whatever its token.
     Fencing,
     /// The log is not synced before it is acknowledged.
     Fsync,
-    /// Time is the leader's wall clock.
+    /// Cluster time follows the leader's wall clock.
     WallClock,
-    /// Who believes to lead asks no quorum before a read.
+    /// A node that believes it is the leader does not ask a quorum before a read.
     LeaseRead,
     /// A repeated request runs again.
     Dedup,
-    /// The last of a wait line is granted first.
+    /// The last waiter in a line is granted first.
     Fifo,
-    /// A build that knows later rules goes by them before they are raised.
+    /// A build that supports later rules follows them before they are raised.
     Rules,
-    /// A membership change that waits repeats the absolute voter set it read first.
+    /// A waiting membership change retries with the absolute voter set that it read first.
     StaleVoters,
-    /// A change of address that waits is made even if the node was removed meanwhile.
+    /// A waiting change of address is made even if the node was removed meanwhile.
     RemovedReturns,
-    /// A snapshot is built while another one is installed, and may replace a newer one.
+    /// A snapshot is built while another is installed, and may replace a newer one.
     SnapshotRace,
-    /// Time without a quorum is charged to holders.
+    /// Leases also run down while there is no quorum.
     NoQuorumTime,
     /// A repeat that is older than the request memory runs again.
     LateRepeat,
-    /// One entry with a wall clock far ahead blocks later restores.
+    /// One entry with a wall clock that is far ahead blocks later restores.
     WrongDate,
     /// An answer that does not fit into one frame is reported as unknown.
     LongAnswers,
-    /// The end of a lock delay wakes no caller that waits for work.
+    /// The end of a lock delay does not wake callers that wait for work.
     SilentDelay,
 }
 
@@ -64,21 +64,21 @@ impl Broken {
 #[cfg(feature = "sabotage")]
 static CHOSEN: std::sync::OnceLock<Broken> = std::sync::OnceLock::new();
 
-/// Breaks this from now on, once, for the whole process.
+/// Breaks this guarantee in the whole process from now on. Call it once.
 #[cfg(feature = "sabotage")]
 pub fn break_it(broken: Broken) {
     CHOSEN.set(broken).expect("one thing is broken at a time");
 }
 
-/// Whether this was broken.
+/// Whether this guarantee is broken.
 #[cfg(feature = "sabotage")]
 #[must_use]
 pub fn is_broken(what: Broken) -> bool {
     CHOSEN.get() == Some(&what)
 }
 
-/// Whether a state goes by rules that are later than this build's. There are none yet; for tests that put a newer build beside
-/// this one they are the same rules, but for a mark in the state's hash.
+/// Whether a state follows later rules than this build's. There are none yet. For tests with a newer build next to this
+/// one, later rules are the same rules with a mark in the state's hash.
 #[cfg(feature = "sabotage")]
 #[must_use]
 pub fn goes_by_later_rules(rules_version: u32, known: u32) -> bool {
@@ -86,7 +86,7 @@ pub fn goes_by_later_rules(rules_version: u32, known: u32) -> bool {
     raised > crate::bounds::RULES_VERSION
 }
 
-/// Never.
+/// Always false in a build without `sabotage`.
 #[cfg(not(feature = "sabotage"))]
 #[must_use]
 #[inline]
@@ -94,7 +94,7 @@ pub const fn goes_by_later_rules(_: u32, _: u32) -> bool {
     false
 }
 
-/// Never.
+/// Always false in a build without `sabotage`.
 #[cfg(not(feature = "sabotage"))]
 #[must_use]
 #[inline]

@@ -1,4 +1,4 @@
-//! A space: a tenant's world. No command crosses spaces.
+//! A space: the data of one tenant. No command crosses spaces.
 
 use crate::names::SpaceName;
 use crate::numbers::SpaceNo;

@@ -1,4 +1,4 @@
-//! Where an item stands: its state, its assignment, its lease, and what is remembered of the leases before.
+//! The standing of an item: its state, its assignment, its lease, and what is remembered of earlier leases.
 
 use crate::caller::{ActorKind, Caller, Holder};
 use crate::item::FieldRevisions;
@@ -12,18 +12,19 @@ use std::num::NonZeroU64;
 pub struct Standing {
     pub state: ItemState,
     pub revision: Revision,
-    /// The newest token minted for this item; zero before the first. Whoever shows a lower one is told so.
+    /// The newest token minted for this item, zero before the first. A command with a lower token is refused, because
+    /// its lease has ended.
     pub newest_token: Token,
-    /// Leases that ended in a lapse or a failure since the last reset.
+    /// How many leases expired or failed since the last reset.
     pub attempts: u32,
-    /// How many activities were ever recorded.
+    /// How many activities have ever been recorded.
     pub activities: u64,
     pub since: Time,
     pub assignment: Option<Box<Assignment>>,
     pub lease: Option<Box<Lease>>,
     pub past: Option<Box<Past>>,
     pub cancel: Option<Box<Cancel>>,
-    /// Its place in the queue's settle list: it has a line that a bar of the queue keeps from moving.
+    /// Its position in the queue's settle list, if it has a line that cannot move because the queue does not grant now.
     pub settle: Option<NonZeroU64>,
     pub changed: Option<Box<FieldRevisions>>,
 }
@@ -34,7 +35,7 @@ pub enum ItemState {
     Queued,
     Active,
     AwaitingInput,
-    /// Its lease lapsed. Claimable.
+    /// Its lease expired. Claimable.
     Stale,
     Reserved(Box<Reservation>),
     Blocked(BlockedBy),
@@ -76,7 +77,7 @@ impl ItemState {
     }
 }
 
-/// An item's state without what belongs to it.
+/// An item's state without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StateKind {
     Pending,
@@ -122,10 +123,10 @@ impl StateKind {
     }
 }
 
-/// What a pending item waits for; it is queued when nothing is left.
+/// What a pending item waits for. It is queued when nothing is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// Dependencies not yet resolved.
+    /// Dependencies that have not been resolved yet.
     pub dependencies: Vec<ItemNo>,
     pub not_before: Option<Wall>,
     /// The end of a delay or of a backoff.
@@ -150,37 +151,37 @@ pub enum BlockedBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     pub until: Time,
-    /// It is the assignee's; kept here, too, so that a later assignment cannot move it silently.
+    /// The assignee. Also stored here, so that a later assignment cannot silently move the reservation.
     pub actor: ActorId,
 }
 
-/// Durable: this item belongs to this actor.
+/// Durable ownership: this item belongs to this actor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     pub actor: ActorId,
     pub since: Time,
 }
 
-/// Ephemeral: this holder is working on the item now.
+/// Temporary: this holder is working on the item now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub holder: Holder,
     pub kind: ActorKind,
     pub token: Token,
     pub claimed_at: Time,
-    /// Has a record of its own: a renewal, which is most of what happens, writes nothing else.
+    /// Stored in a separate record, so that a renewal, the most frequent command, writes nothing else.
     #[serde(skip)]
     pub expires_at: Time,
-    /// What a renewal that names no length gets.
+    /// The length for a renewal that names none.
     pub lease_for: Span,
     pub doing: Option<Box<Doing>>,
-    /// Which mirrors this holder lets through.
+    /// The mirrors that this holder allows.
     pub mirrors: Mirrors,
-    /// A grant from the line that its holder has not answered yet.
+    /// Set while the lease is a grant from the line that its holder has not picked up yet.
     pub pickup: Option<Box<Pickup>>,
 }
 
-/// What the holder says it is doing, and to which part. Only tells observers.
+/// What the holder says it is doing, and to which part of the item. Only shown to observers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doing {
     pub action: Option<Box<str>>,
@@ -194,15 +195,15 @@ impl Doing {
     }
 }
 
-/// What the item was before the grant, and whom to tell.
+/// The item's state before the grant, and the request to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pickup {
     pub was_stale: bool,
-    /// The waiting claim that is answered when it is picked up or not.
+    /// The waiting claim that gets its answer when the grant is picked up or lost.
     pub request: Option<RequestKey>,
 }
 
-/// A set of transitions that are mirrored onto an item's target.
+/// The set of transitions that are mirrored to an item's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirrors(u8);
 
@@ -221,7 +222,7 @@ impl Mirrors {
     }
 }
 
-/// A step of an item that its target's phase may follow.
+/// A transition of an item that may move the phase of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Transition {
     Claimed,
@@ -230,14 +231,15 @@ pub enum Transition {
     AttemptsExhausted,
 }
 
-/// What is remembered of the leases before this one.
+/// What is remembered of earlier leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// Who held it last (picked up), and since when without another actor between.
+    /// The actor that last held (and picked up) the item, and since when it has done so without another actor in
+    /// between.
     pub origin: Option<(ActorId, Time)>,
-    /// Nobody but this actor may claim before then: the last lease ended uncleanly.
+    /// Only this actor may claim before this time, because the last lease ended uncleanly.
     pub delay: Option<Box<(ActorId, Time)>>,
-    /// Whose lease lapsed, while nothing else happened since: may still complete or fail it.
+    /// The holder whose lease expired with nothing else since. It may still complete or fail the item.
     pub late: Option<Box<LateRight>>,
 }
 
@@ -246,15 +248,16 @@ pub struct LateRight {
     pub actor: ActorId,
     pub session: Option<SessionId>,
     pub token: Token,
-    /// What its lease let through; a late word lets through no more.
+    /// The mirrors that its lease allowed. A late command allows no others.
     pub mirrors: Mirrors,
 }
 
-/// Asked for while held. It ends the lease soon, or at once when the lease ends by itself.
+/// A cancel requested while the item is held. It ends the lease soon, or cancels the item when the lease ends by
+/// itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
     pub reason: Box<str>,
-    /// When a renewal showed it to the holder.
+    /// When the cancel was shown to the holder.
     pub shown_at: Option<Time>,
 }
 
@@ -286,7 +289,7 @@ impl Standing {
         self.past.get_or_insert_default()
     }
 
-    /// Something else happened to the item than the lapse of its last lease.
+    /// Call this when anything happens to the item after its last lease expired.
     pub(crate) fn forget_late_right(&mut self) {
         if let Some(past) = &mut self.past {
             past.late = None;
@@ -310,12 +313,12 @@ impl Standing {
         self.delay().map_or(own, |(_, until)| own.min(*until))
     }
 
-    /// Who alone may claim, and until when.
+    /// The only actor that may claim, and until when.
     pub(crate) fn delay(&self) -> Option<&(ActorId, Time)> {
         self.past.as_ref()?.delay.as_deref()
     }
 
-    /// Whether somebody holds it and it is another actor.
+    /// Whether another actor holds the item.
     pub(crate) fn is_held_by_other(&self, caller: &Caller) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.holder.actor != caller.actor)
     }
@@ -330,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mirror_is_let_through_once_it_is_named_however_often() {
+    fn naming_a_mirror_more_than_once_allows_it_once() {
         let mirrors = Mirrors::NONE.with(Transition::Completed).with(Transition::Claimed).with(Transition::Completed);
         let transitions =
             [Transition::Claimed, Transition::Completed, Transition::AwaitingInput, Transition::AttemptsExhausted];

@@ -1,5 +1,5 @@
-//! The state: everything that is alive. What stands in a record is the truth; the indexes beside it
-//! are made from the records and can be made again.
+//! The state: everything that is live. The records are the source of truth. The indexes are built from the records and
+//! can be rebuilt.
 
 pub(crate) mod deadlines;
 pub(crate) mod hash_index;
@@ -44,7 +44,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) meta: Meta,
-    /// Up to which version its build knows the rules. In no record and no hash.
+    /// The highest version of the rules that this build supports. Not in any record or hash.
     pub(crate) known_rules: u32,
     pub(crate) hash: StateHash,
     pub(crate) spaces: Vec<Space>,
@@ -54,19 +54,19 @@ pub struct State {
     pub(crate) items: Items,
     pub(crate) deadlines: Deadlines,
     pub(crate) holdings: AllHoldings,
-    /// Who waits for the item of this number to end.
+    /// The items that wait for the item with this number to end.
     pub(crate) dependents: BTreeMap<ItemNo, BTreeSet<ItemKey>>,
     pub(crate) children: BTreeMap<(SpaceNo, ItemId), BTreeSet<ItemKey>>,
-    /// Ended items whose dependents are being told.
+    /// Ended items whose dependents are being woken.
     pub(crate) wakes: BTreeMap<u64, Wake>,
     pub(crate) workers: BTreeMap<(SpaceNo, Holder), Worker>,
     pub(crate) requests: RequestMemory,
-    /// Each is kept once for all the items that have it.
+    /// Each set is stored once for all items that have it.
     pub(crate) label_sets: Shared<Arc<LabelSets>>,
     pub(crate) makers: Makers,
-    /// Queues with lines to settle or to send away now.
+    /// Queues with lines to settle or to reject now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
-    /// What the step that is being applied gives `next` to hand out.
+    /// The items that the current step makes available to `next`.
     pub(crate) openings: Openings,
 }
 
@@ -76,26 +76,27 @@ pub(crate) struct Meta {
     pub(crate) rules_version: u32,
     pub(crate) salt: Salt,
     pub(crate) now: Time,
-    /// The latest wall time that any entry carried since the wall clock was last set back: see [`Meta::note_wall`].
+    /// The latest wall time of any entry since the wall clock was last set back: see [`Meta::note_wall`].
     pub(crate) newest_wall: Wall,
     pub(crate) epoch: Epoch,
-    /// After a restore nothing is granted until an operator says so.
+    /// False after a restore, until an admin activates the cluster. Nothing is granted while it is false.
     pub(crate) activated: bool,
-    /// A restore's leases are being ended: those behind this item of this queue have yet to.
+    /// Set while the leases of a restored backup are being ended: those after this item of this queue are left.
     pub(crate) voiding: Option<(QueueNo, ItemNo)>,
     pub(crate) last_token: Token,
     pub(crate) last_item: ItemNo,
     pub(crate) last_settle: u64,
     pub(crate) last_request: u64,
     pub(crate) last_wake: u64,
-    /// How far the retention list has been worked off.
+    /// How far the retention list has been processed.
     pub(crate) purged_to: (Time, ItemNo),
-    /// Until when a repeat of an unknown request may be one that the cap pushed out.
+    /// Until this time, a repeat of an unknown request may be one that the cap dropped.
     pub(crate) requests_cut_until: Time,
 }
 
 impl Meta {
-    /// An entry carries this wall time. One clock that was far ahead is believed until an entry comes from one that is not.
+    /// Records the wall time of an entry. A clock that was far ahead is trusted until an entry comes from a clock that
+    /// is not.
     pub(crate) fn note_wall(&mut self, wall: Wall) {
         let is_set_back = wall.0.saturating_add(WALL_SET_BACK.0) < self.newest_wall.0;
         if is_set_back && !is_broken(Broken::WrongDate) || wall > self.newest_wall {
@@ -104,12 +105,12 @@ impl Meta {
     }
 }
 
-/// An ended item whose dependents are told, one a step.
+/// An ended item whose dependents are woken, one per step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wake {
     pub(crate) of: ItemNo,
     pub(crate) completed: bool,
-    /// Whoever was created later waits for another end of it: it was reopened.
+    /// The last dependent to wake. Later items wait for another end of it, because it was reopened.
     pub(crate) up_to: ItemNo,
 }
 
@@ -118,21 +119,21 @@ pub(crate) struct Wake {
 pub(crate) struct LiveQueue {
     pub(crate) queue: Queue,
     pub(crate) usage: Option<Usage>,
-    /// Its live items, in the order of creation.
+    /// The live items of the queue, in the order of creation.
     pub(crate) items: OrderedSet<ItemKey>,
-    /// Leases now.
+    /// The current number of leases.
     pub(crate) leases: u32,
     pub(crate) ready: Ready,
     /// Items with a line.
     pub(crate) lined: BTreeSet<ItemKey>,
-    /// Free items whose line a bar of this queue keeps from moving, oldest first.
+    /// Free items whose line cannot move because this queue does not grant now, oldest first.
     pub(crate) settle: BTreeMap<NonZeroU64, ItemKey>,
     /// Live items by state.
     pub(crate) counts: [u64; StateKind::ALL.len()],
 }
 
 impl State {
-    /// The state before the first entry. The salt is chosen once, when the cluster is born, and is the same on every
+    /// The state before the first entry. The salt is chosen once, when the cluster is created, and is the same on every
     /// replica.
     #[must_use]
     pub fn new(salt: Salt) -> Self {
@@ -178,7 +179,7 @@ impl State {
         }
     }
 
-    /// Cluster time: the latest that any applied entry carried.
+    /// Cluster time: the latest time of any applied entry.
     #[must_use]
     pub fn now(&self) -> Time {
         self.meta.now
@@ -194,20 +195,20 @@ impl State {
         self.meta.rules_version
     }
 
-    /// Up to which version the rules can be raised here.
+    /// The highest version to which the rules can be raised in this build.
     #[must_use]
     pub fn known_rules(&self) -> u32 {
         self.known_rules
     }
 
-    /// The same state in a build that knows the rules up to another version: so builds are put beside each other.
+    /// This state, in a build that supports the rules up to another version. For tests with two builds.
     #[must_use]
     pub fn knowing(mut self, rules: u32) -> Self {
         self.known_rules = rules;
         self
     }
 
-    /// Whether leases are granted: not between a restore and its activation.
+    /// Whether leases are granted. False between a restore and its activation.
     #[must_use]
     pub fn is_activated(&self) -> bool {
         self.meta.activated
@@ -218,19 +219,19 @@ impl State {
         self.meta.last_token
     }
 
-    /// Which restore this history descends from.
+    /// The restore from which this history descends.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.meta.epoch
     }
 
-    /// The latest wall time that any entry carried, without those from before the clock was set back by a lot.
+    /// The latest wall time of any entry, ignoring entries from before the clock was set back by a lot.
     #[must_use]
     pub fn newest_wall(&self) -> Wall {
         self.meta.newest_wall
     }
 
-    /// None: nothing was ever created there. Numbers are given in order, from 0 on.
+    /// The number of a space. None: nothing was ever created in it. Numbers are assigned in order, from 0.
     #[must_use]
     pub fn space_no(&self, space: &SpaceName) -> Option<SpaceNo> {
         self.space_numbers.get(space).copied()
@@ -299,7 +300,7 @@ impl LiveQueue {
         }
     }
 
-    /// How many more leases its concurrency allows to one that stands behind so many in the settle list.
+    /// How many more leases the concurrency allows for an item with `ahead` items before it in the settle list.
     pub(crate) fn room_behind(&self, ahead: usize) -> i64 {
         match self.queue.policy.concurrency {
             0 => i64::from(u32::MAX),
@@ -307,7 +308,7 @@ impl LiveQueue {
         }
     }
 
-    /// Whether time or a command has left it lines to settle or to send away.
+    /// Whether the queue has lines to settle or to reject.
     pub(crate) fn has_work(&self, activated: bool) -> bool {
         match self.queue.flow {
             Flow::Open => activated && !self.settle.is_empty() && self.room_behind(0) > 0,
@@ -324,8 +325,9 @@ mod tests {
     use crate::encoding::{decode, encode};
 
     #[test]
-    fn the_bytes_of_a_wake_stay() {
-        // Stands only while one entry ends more dependencies than it may tell of: too large for the golden history.
+    fn the_bytes_of_a_wake_do_not_change() {
+        // A wake is stored only while an entry ends more dependencies than it may wake, which is too large for the
+        // golden history.
         let wake = Wake { of: ItemNo(7), completed: true, up_to: ItemNo(9) };
         assert_eq!(encode(&wake), [1, 7, 1, 9]);
         assert_eq!(decode(&[1, 7, 1, 9]), Ok(wake));

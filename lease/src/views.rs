@@ -1,5 +1,5 @@
-//! Read-only views, cut to what the viewer may see. Every one is a function of the state and the viewer; none decides
-//! anything. Those that may have much to look at do so in bounded parts: nobody else waits for the state meanwhile.
+//! Read-only views, reduced to what the viewer may see. Each is a function of the state and the viewer, and none makes
+//! decisions. Views that may examine much do so in bounded parts, so that others do not have to wait for the state.
 
 mod claim_walk;
 mod list;
@@ -32,13 +32,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Links to other items that one look checks, where it is not made in parts.
+/// How many links to other items a view checks if it is not made in parts.
 const LINKS_PER_LOOK: u32 = 10_000;
 
-/// An item as a viewer sees it. What is not the viewer's to see is left out.
+/// An item as a viewer may see it. What the viewer may not see is omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemView {
-    /// Under which the store keeps the parts of its body and its activities.
+    /// The number under which the store keeps the parts of its body and its activities.
     pub no: ItemNo,
     pub id: ItemId,
     pub queue: QueueName,
@@ -46,11 +46,12 @@ pub struct ItemView {
     pub content: ContentView,
     pub revision: Revision,
     pub attempts: u32,
-    /// In this state since. Left out of a claimed item whose holder is not the viewer's to see: it tells when it was claimed.
+    /// When the item entered its state. Omitted for a claimed item whose holder the viewer may not see, because it
+    /// shows when the item was claimed.
     pub since: Option<Time>,
     pub claimed: bool,
     pub holder: Option<HolderView>,
-    /// The viewer's own lease.
+    /// The token of the lease, if it is the viewer's own.
     pub token: Option<Token>,
     pub claimed_at: Option<Time>,
     pub originally_claimed_at: Option<Time>,
@@ -70,7 +71,7 @@ pub struct WaitsFor {
     pub until: Option<Time>,
 }
 
-/// What a person carries.
+/// The items that a caller is assigned to, holds or has reserved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carrying {
     pub assigned: Vec<ItemView>,
@@ -78,7 +79,7 @@ pub struct Carrying {
     pub reserved: Vec<ItemView>,
 }
 
-/// A waiter, head first; 0 is next.
+/// A waiter in a line. Place 0 is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceView {
     pub place: u32,
@@ -96,11 +97,11 @@ pub struct QueueStats {
     pub policy: Policy,
     pub by_state: BTreeMap<StateKind, u64>,
     pub leases: u32,
-    /// Items that `next` could hand out.
+    /// Items that `next` could grant.
     pub ready: u64,
     pub oldest_ready_since: Option<Time>,
     pub items_with_line: u64,
-    /// Items whose line waits for the queue itself.
+    /// Free items whose line waits until the queue may grant.
     pub unsettled: u64,
     pub claims: ClaimSummary,
 }
@@ -127,19 +128,19 @@ pub struct WorkerView {
     pub leases: u32,
 }
 
-/// How a reader takes an item that somebody holds.
+/// What a reader gets for an item that somebody holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfClaimed {
-    /// Reading is never blocked.
+    /// The item. Reading is never blocked.
     #[default]
     Return,
-    /// Answer `already_claimed`. A reader that waits asks so again after each event of the item.
+    /// The refusal `already_claimed`. A waiting reader asks again with this setting after each event of the item.
     Fail,
 }
 
 impl State {
     /// # Errors
-    /// `not_found`, also for what the viewer may not see; `already_claimed` when that was asked for.
+    /// `not_found`, also for an item that the viewer may not see; `already_claimed` with [`IfClaimed::Fail`].
     pub fn view_item(
         &self,
         archive: &dyn Archive,
@@ -164,7 +165,7 @@ impl State {
         Ok(view)
     }
 
-    /// An item that has left memory, as the viewer sees it. None: it is not the viewer's to see.
+    /// An archived item, as the viewer may see it. None: the viewer may not see it.
     #[must_use]
     pub fn view_archived(
         &self,
@@ -179,7 +180,8 @@ impl State {
         shown.of(&archived.content, &archived.standing, may_name)
     }
 
-    /// What a grant shows of its item, as its holder may see it. None: this state does not know the item's queue yet.
+    /// The content of an item in a grant, as its holder may see it. None: this state does not have the item's queue
+    /// yet.
     #[must_use]
     pub fn view_content(
         &self,
@@ -194,7 +196,7 @@ impl State {
         Some(disclose::content(content, viewer, queue, |id| self.may_name(archive, viewer, space, id)))
     }
 
-    /// An event as this viewer may see it; none: not at all.
+    /// The event as this viewer may see it. None: the viewer may not see it at all.
     #[must_use]
     pub fn view_event(&self, archive: &dyn Archive, viewer: &Caller, event: &Event) -> Option<EventView> {
         let space = self.space_numbers.get(&event.space).copied();
@@ -202,8 +204,8 @@ impl State {
         disclose::event(event, viewer, self.queue_of_event(event).as_deref(), may_name)
     }
 
-    /// Whether the viewer may know of an item that something else refers to: it exists, and is the viewer's to see. Who
-    /// runs the space may know of those that are gone, too.
+    /// Whether the viewer may know of an item that something else refers to: it exists and the viewer may see it. An
+    /// operator of the whole space may also know of items that no longer exist.
     fn may_name(&self, archive: &dyn Archive, viewer: &Caller, space: SpaceNo, id: &ItemId) -> bool {
         viewer.runs_space()
             || match self.items.find(space, id) {
@@ -215,7 +217,7 @@ impl State {
             }
     }
 
-    /// Whether the viewer may see who did what to the items of a queue.
+    /// Whether the viewer may see the actors in the events of a queue's items.
     #[must_use]
     pub fn sees_all_of(&self, viewer: &Caller, space: &SpaceName, queue: &QueueName) -> bool {
         let no = self.space_no(space).and_then(|space| self.queue_numbers.get(&(space, queue.clone())));
@@ -239,14 +241,14 @@ impl State {
         view.of(&item.content, &item.standing, may_name)
     }
 
-    /// What the viewer carries in this space, at most `limit` of each.
+    /// The items that the viewer is assigned to, holds or has reserved in this space, at most `limit` of each.
     #[must_use]
     pub fn carrying(&self, archive: &dyn Archive, viewer: &Caller, space: &SpaceName, limit: usize) -> Carrying {
         let Some(holdings) = self.space_numbers.get(space).and_then(|space| self.holdings.get(*space, &viewer.actor))
         else {
             return Carrying::default();
         };
-        // Each link may have to be looked up on disk, while others wait for the state: the last ones of thousands are left out.
+        // Each link may need a lookup on disk while others wait for the state, so the last of thousands are omitted.
         let links_left = Cell::new(LINKS_PER_LOOK);
         let show_one = |key: ItemKey| {
             let space = self.item(key).space;
@@ -258,7 +260,7 @@ impl State {
         let show = |keys: &mut dyn Iterator<Item = ItemKey>| keys.filter_map(show_one).take(limit).collect::<Vec<_>>();
         let is_assigned = |key: &ItemKey| self.item(*key).standing.is_assigned_to(&viewer.actor);
         let mut assigned: Vec<_> = holdings.leases().map(|(_, _, key)| key).filter(is_assigned).collect();
-        // No more of them than can be among the first.
+        // No more of them than this can be among the first `limit`.
         assigned.extend(holdings.assigned.iter().filter(|key| self.is_shown(viewer, **key)).take(limit));
         assigned.sort_unstable();
         Carrying {
@@ -274,7 +276,7 @@ impl State {
         }
     }
 
-    /// The waiters of an item without its holder.
+    /// The waiters of an item, without its holder.
     ///
     /// # Errors
     /// `not_found`.
@@ -300,7 +302,7 @@ impl State {
         Ok(places.collect())
     }
 
-    /// What `next` would hand out, without granting it.
+    /// The items that `next` would grant, without granting them.
     ///
     /// # Errors
     /// `not_found` or `forbidden`.
@@ -333,7 +335,7 @@ impl State {
         self.queues_after(viewer, space, None, usize::MAX)
     }
 
-    /// The queues of a space that the viewer may see, in the order of their names, behind one of them.
+    /// The queues of a space that the viewer may see, in the order of their names, after one of them.
     #[must_use]
     pub fn queues_after(
         &self,
@@ -353,7 +355,7 @@ impl State {
             .collect()
     }
 
-    /// One queue, if there is one that the viewer may see.
+    /// One queue, if it exists and the viewer may see it.
     #[must_use]
     pub fn queue_named(&self, viewer: &Caller, space: &SpaceName, name: &QueueName) -> Option<QueueStats> {
         let space = *self.space_numbers.get(space)?;
@@ -361,15 +363,15 @@ impl State {
         Some(self.queue_stats(*no))
     }
 
-    /// The first queue of any space whose number is not below this one, for those who watch the whole store.
+    /// The first queue of any space with this number or a higher one, for monitoring of the whole store.
     #[must_use]
     pub fn queue_from(&self, no: QueueNo) -> Option<(QueueNo, &SpaceName, QueueStats)> {
         let queue = &self.queues.from(no)?.queue;
         Some((queue.no, &self.space(queue.space).name, self.queue_stats(queue.no)))
     }
 
-    /// How many claims wait for items of a queue: for the first `limit` items with a line behind this one, and the last
-    /// of these if there may be more. Nothing of a queue that there is not.
+    /// How many claims wait for items of a queue, counted over the first `limit` items with a line after this one, and
+    /// the last of these items if there may be more. Zero for a queue that does not exist.
     #[must_use]
     pub fn waiting_behind(&self, no: QueueNo, after: ItemNo, limit: usize) -> (u64, Option<ItemNo>) {
         let Some(queue) = self.queues.find(no) else { return (0, None) };
@@ -412,19 +414,19 @@ impl State {
         self.spaces.iter().map(SpaceStats::from).collect()
     }
 
-    /// One space, if anything ever happened in it.
+    /// One space, if anything has ever happened in it.
     #[must_use]
     pub fn space_named(&self, name: &SpaceName) -> Option<SpaceStats> {
         self.space_numbers.get(name).map(|no| SpaceStats::from(self.space(*no)))
     }
 
-    /// The registered workers: all for an operator of the whole space, oneself for a worker.
+    /// The registered workers: all of them for an operator of the whole space, only itself for a worker.
     #[must_use]
     pub fn workers(&self, viewer: &Caller, space: &SpaceName) -> Vec<WorkerView> {
         self.workers_after(viewer, space, None, usize::MAX)
     }
 
-    /// As [`State::workers`], in the order of their names, behind one of them.
+    /// Like [`State::workers`], in the order of their names, after one of them.
     #[must_use]
     pub fn workers_after(
         &self,
@@ -462,7 +464,7 @@ impl State {
         let space = *self.space_numbers.get(&event.space)?;
         let name = event.queue.clone()?;
         let Some(no) = self.queue_numbers.get(&(space, name.clone())) else {
-            // It has gone away, and had no policy of its own.
+            // The queue has been removed, so it had no policy of its own.
             return Some(Cow::Owned(Queue::new(self.queues.first_free(), space, name)));
         };
         Some(Cow::Borrowed(&self.queue(*no).queue))
@@ -475,7 +477,7 @@ impl From<&Space> for SpaceStats {
     }
 }
 
-/// An item on its way to a viewer.
+/// An item to be shown to a viewer.
 struct Shown<'a> {
     viewer: &'a Caller,
     queue: &'a Queue,
@@ -484,7 +486,7 @@ struct Shown<'a> {
     line_length: u32,
 }
 
-/// Whether an item of a queue is the viewer's to see.
+/// Whether the viewer may see an item of a queue.
 fn is_open_to(viewer: &Caller, queue: &Queue, content: &Content) -> bool {
     Whereabouts { queue: &queue.name, is_open: content.mode.is_open_to(viewer) }.is_visible_to(viewer)
 }
@@ -543,7 +545,7 @@ impl Shown<'_> {
     }
 }
 
-/// Who held an item at a moment of cluster time, from the events of its space in order.
+/// The holder of an item at a moment of cluster time, from the events of its space in order.
 #[must_use]
 pub fn holder_at<'a>(
     events: impl IntoIterator<Item = &'a Event>,

@@ -1,4 +1,4 @@
-//! The registry of workers: optional, and no worker needs it to claim by id.
+//! The registry of workers. It is optional: no worker needs it to claim items by id.
 
 use crate::bounds;
 use crate::caller::Holder;
@@ -16,7 +16,7 @@ pub struct Worker {
     pub alive_for: Span,
     pub last_heard: Time,
     pub draining: bool,
-    /// Its going was told.
+    /// The event that the worker is gone was emitted.
     pub gone: bool,
 }
 
@@ -41,7 +41,7 @@ impl Worker {
         }
     }
 
-    /// When something happens to it by itself: it is told gone, and later forgotten.
+    /// When something next happens to the worker by itself: it becomes gone, and is later removed.
     #[must_use]
     pub fn due_at(&self) -> Time {
         let gone = self.last_heard.after(self.alive_for).after(bounds::WORKER_GONE_AFTER);

@@ -20,7 +20,7 @@ async fn an_item_is_added_once_however_often_it_is_said() {
     assert!(created.created);
     let other = world.tenure(["add", "disk-42", "--queue", "other"]).said().ends_with(3);
     other.complains(&expect![[r#"
-        tenure: already_exists: An item of this id exists with other content
+        tenure: already_exists: Item id already exists with different content
                 `tenure show` it, or choose another id
     "#]]);
 }
@@ -99,7 +99,7 @@ async fn a_line_that_is_refused_or_makes_no_sense_is_named() {
         2 added, 0 were there already, 1 refused
     "#]]);
     said.complains(&expect![[r#"
-        line 3: already_exists: An item of this id exists with other content
+        line 3: already_exists: Item id already exists with different content
     "#]]);
     let said = world.tenure(["add", "--queue", "ops"]).input("{\"id\": \"c\"}\n{\"it\": \"d\"}\n").said().ends_with(1);
     said.complains(&expect![[r#"

@@ -1,12 +1,12 @@
-//! What one core does: the cost of `State::apply` by command and by the number of live items, and the memory of an item.
+//! The cost of `State::apply` on one core, by command and by the number of live items, and the memory of an item.
 //!
-//! Not divan: states of a million items are built once and kept level by the measured commands themselves, time moves
-//! with them, and what was wanted stands beside what was measured.
+//! It does not use divan, because states of a million items are built once and kept at that size by the measured
+//! commands themselves, time moves with them, and the report compares the results with the targets.
 //!
 //!     ./x bench lease                     everything, about five minutes
-//!     ./x bench lease renew               what has this in its name
-//!     ./x bench lease -- --size=10000     at this size alone, say under a profiler
-//!     ./x bench lease -- --quick          small sizes, a few seconds: does it run?
+//!     ./x bench lease renew               only benchmarks with this in their names
+//!     ./x bench lease -- --size=10000     only this size, for example under a profiler
+//!     ./x bench lease -- --quick          small sizes, a few seconds, to check that it runs
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the clock; the library it measures does not")]
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 
@@ -20,16 +20,16 @@ use report::{Report, Series};
 use std::time::Duration;
 use world::{ACTORS, Held, STANDING, World, claim, held, in_turn, item_id, queue, shuffled};
 
-/// Commands in one entry: what gathers while the entry before is on its way to the disk.
+/// Commands in one entry: what accumulates while the previous entry is written to the disk.
 const ENTRY: usize = 64;
-/// Requests a second that the callers of most measurements send: memory of two minutes is 1.2 million of them.
+/// Requests a second in most measurements. The request memory of two minutes holds 1.2 million of them.
 const RATE: u64 = 10_000;
-/// What a queue grants that has no policy of its own.
+/// The default lease length of a queue.
 const LEASE_FOR: Span = Span::secs(900);
 /// A third of it, as the answer to a renewal advises.
 const RENEW_AFTER_US: u64 = 300_000_000;
 
-/// As the daemon does.
+/// The allocator of the daemon.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -38,7 +38,7 @@ struct Scale {
     rounds: usize,
     /// Commands in a round.
     commands: usize,
-    /// Remembered at [`RATE`], and at most ([`lease::bounds::REQUESTS_MAX`]).
+    /// The number of remembered requests at [`RATE`], and at most [`lease::bounds::REQUESTS_MAX`].
     requests: usize,
     requests_max: usize,
     lapsing: usize,
@@ -81,7 +81,7 @@ fn main() {
     let scale = if is_quick { QUICK } else { FULL };
     let filter = args.iter().find(|arg| !arg.starts_with("--")).cloned();
     let mut report = Report::new(scale.sizes, filter);
-    // First, while nothing that was freed can be mistaken for memory in use.
+    // This runs first, while no freed memory can be counted as memory in use.
     if report.wants("memory") {
         memory(&scale, &mut report);
     }
@@ -101,14 +101,14 @@ fn main() {
     report.print();
 }
 
-/// Half of the items are held, and each lease is renewed every third of its length: so, too, does every lease come to
-/// stand at the head of the deadlines and is put where it belongs.
+/// Half of the items are held, and each lease is renewed after a third of its length. So every lease also comes to the
+/// head of the deadlines and is moved to its real deadline.
 fn renew(scale: &Scale, size: usize, report: &mut Report) {
     let mut world = World::with_queued(size);
     world.us_per_command = RENEW_AFTER_US / (size as u64 / 2);
     let leases = world.claim_each(&in_turn(&shuffled(size)[..size / 2], 0..ACTORS), LEASE_FOR);
     let mut turn = leases.iter().cycle();
-    // Until the deadlines stand as they do in the long run, and the claims are forgotten.
+    // Run until the deadlines are as in the long run and the claims are forgotten.
     renew_in_turn(&mut world, &mut turn, 4 * leases.len(), ENTRY);
     for entry in [ENTRY, 1] {
         let series =
@@ -124,8 +124,8 @@ fn renew_in_turn<'a>(world: &mut World, turn: &mut impl Iterator<Item = &'a Held
     }
 }
 
-/// Half of the items are held, by others; the rest are claimed and released in turn. An entry has as many releases (of
-/// what the entry before has claimed) as claims.
+/// Half of the items are held by other actors. The rest are claimed and released in turn. An entry has as many releases
+/// (of the claims of the previous entry) as claims.
 fn claim_and_release(scale: &Scale, size: usize, report: &mut Report) {
     let mut world = World::with_queued(size);
     let mut standing = shuffled(size);
@@ -135,7 +135,7 @@ fn claim_and_release(scale: &Scale, size: usize, report: &mut Report) {
     let mut open: Vec<Held> = Vec::new();
     let mut round = |world: &mut World, commands: usize, entry: usize| {
         for n in 0..commands / entry {
-            // One command an entry: claims and releases alternate.
+            // With one command per entry, claims and releases alternate.
             let claims = if entry == 1 { (n + 1) % 2 } else { entry / 2 };
             let wanted: Vec<_> = turn.by_ref().take(claims).map(|(n, item)| (item, n % ACTORS)).collect();
             let mut commands: Vec<_> = wanted.iter().map(|(item, actor)| (*actor, claim(*item, LEASE_FOR))).collect();
@@ -153,7 +153,7 @@ fn claim_and_release(scale: &Scale, size: usize, report: &mut Report) {
         let series = measure(scale, &mut world, scale.commands / 2, |world| round(world, scale.commands, entry));
         report.add(name("claim+release", entry), size, series);
     }
-    // At the wanted 200,000 pairs a second the memory is full after ten seconds.
+    // At the target of 200,000 pairs a second the memory is full after ten seconds.
     world.us_per_command = 2;
     while world.state.remembered_requests() < scale.requests_max.min(4 * scale.requests) {
         round(&mut world, scale.commands, ENTRY);
@@ -166,7 +166,7 @@ fn claim_and_release(scale: &Scale, size: usize, report: &mut Report) {
     report.add("renew, request memory full".into(), size, series);
 }
 
-/// Half of the items are held, a thousand by each session; one `renew_all` an entry.
+/// Half of the items are held, a thousand by each session, with one `renew_all` per entry.
 fn renew_all_of_a_fleet(scale: &Scale, size: usize, report: &mut Report) {
     let fleets = size / 2 / scale.per_fleet;
     let mut world = World::with_queued(size);
@@ -187,7 +187,7 @@ fn renew_all_of_a_fleet(scale: &Scale, size: usize, report: &mut Report) {
     report.add(format!("renew_all of {}, per lease", scale.per_fleet), size, series);
 }
 
-/// All items are queued. Each that is handed out is completed, and another is created in its place (not counted).
+/// All items are queued. Each granted item is completed and another is created in its place (not measured).
 fn next_and_complete(scale: &Scale, size: usize, report: &mut Report) {
     let mut world = World::with_queued(size);
     world.us_per_command = 1_000_000 / RATE;
@@ -219,7 +219,8 @@ fn next_and_complete(scale: &Scale, size: usize, report: &mut Report) {
     report.add(name("complete", ENTRY), size, Series(completing));
 }
 
-/// The first in order are held, by others, so that `next` has to look behind them. What it hands out is released (not counted).
+/// The first items in order are held by other actors, so that `next` must look past them. The items that it grants are
+/// released (not measured).
 fn next_behind_claimed(scale: &Scale, size: usize, claimed: usize, name: &str, report: &mut Report) {
     let mut world = World::with_queued(size);
     let claimed: Vec<_> = (0..claimed).collect();
@@ -254,7 +255,7 @@ fn next_for(world: &mut World, actors: &[usize]) -> Vec<Held> {
     grants.collect()
 }
 
-/// Many leases that were granted at the same time and that nobody renews, over as many ticks as it takes.
+/// Many leases that were granted at the same time and are not renewed, over as many ticks as their expiry takes.
 fn expiry(scale: &Scale, size: usize, report: &mut Report) {
     let mut world = World::with_queued(size);
     let lapsing = in_turn(&shuffled(size), 0..ACTORS);
@@ -263,7 +264,7 @@ fn expiry(scale: &Scale, size: usize, report: &mut Report) {
     for _ in 0..scale.rounds {
         let batch = batches.next().expect("as many items as lapse at once");
         world.claim_each(batch, Span::secs(130));
-        // The requests are forgotten before: what is measured is expiry alone.
+        // The requests are forgotten before, so that only expiry is measured.
         world.forget_requests();
         world.pass(Span::secs(130));
         world.take_spent();
@@ -280,7 +281,7 @@ fn expiry(scale: &Scale, size: usize, report: &mut Report) {
     report.add(format!("expiry of {}, longest tick", scale.lapsing), size, Series(worst_tick));
 }
 
-/// What the process has more in memory than before, the allocator's own included. Bodies are not held in memory.
+/// The additional memory of the process, including the allocator's overhead. Bodies are not held in memory.
 fn memory(scale: &Scale, report: &mut Report) {
     let size = scale.sizes[2];
     let before = resident_bytes();
@@ -298,7 +299,7 @@ fn memory(scale: &Scale, report: &mut Report) {
     assert_eq!(world.state.live_items(), size);
 }
 
-/// From the kernel: a counting allocator would be unsafe code, which the workspace forbids.
+/// Reads the resident size from the kernel. A counting allocator would be unsafe code, which the workspace forbids.
 fn resident_bytes() -> i64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages: i64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("resident pages");
@@ -314,7 +315,7 @@ fn measure(scale: &Scale, world: &mut World, operations: usize, mut round: impl 
     Series(rounds.collect())
 }
 
-/// Nanoseconds per operation, the slowest twentieth of the entries left out: there the core worked for somebody else.
+/// Nanoseconds per operation, without the slowest twentieth of the entries, in which the core did other work.
 fn per(mut entries: Vec<Duration>, operations: usize) -> f64 {
     entries.sort_unstable();
     let kept = &entries[..entries.len() - entries.len() / 20];

@@ -1,7 +1,7 @@
-//! The tables: what was measured, and beside it what was wanted. The best round counts: what other processes do to the
-//! caches and to the core only ever makes a round slower.
+//! The tables of measurements and targets. The best round counts, because other processes on the core and in its caches
+//! can only make a round slower.
 
-/// Nanoseconds per operation, a value a round.
+/// Nanoseconds per operation, one value per round.
 pub(crate) struct Series(pub Vec<f64>);
 
 impl Series {
@@ -23,7 +23,7 @@ impl Series {
 pub(crate) struct Report {
     sizes: [usize; 3],
     filter: Option<String>,
-    /// By name; a series for each size.
+    /// A name and a series for each size.
     rows: Vec<(String, Vec<(usize, Series)>)>,
     singles: Vec<(String, Series)>,
     memory: Vec<(&'static str, f64)>,
@@ -93,7 +93,7 @@ impl Report {
         }
     }
 
-    /// At the largest size.
+    /// Checks a rate at the largest size.
     fn wants_rate(&self, row: &str, what: &str, wanted: f64) {
         if let Some((_, by_size)) = self.rows.iter().find(|(name, _)| name == row)
             && let Some((size, series)) = by_size.last()

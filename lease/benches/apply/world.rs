@@ -1,5 +1,6 @@
-//! A state as production has it, and callers who keep it busy. Only `State::apply` is timed: an entry is built, encoded
-//! and decoded before the clock starts, so that every name in it is an allocation of its own, as after the log.
+//! A state as in production, with callers that keep it busy. Only `State::apply` is timed: an entry is built, encoded
+//! and decoded before the clock starts, so that every name in it has a separate allocation, as when it comes from the
+//! log.
 
 use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::command::{Claim, Release, Renew};
@@ -13,23 +14,24 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 pub(crate) const ACTORS: usize = 10_000;
-/// Longer than any run: a lease of this length only stands there.
+/// Longer than any run, so a lease of this length never expires.
 pub(crate) const STANDING: Span = Span::secs(24 * 3600);
 pub(crate) const QUEUE: &str = "triage";
 
 pub(crate) struct World {
     pub(crate) state: State,
     archive: Records,
-    /// Cluster time in microseconds: at high rates a command takes less than the millisecond that entries count in.
+    /// Cluster time in microseconds, because at high rates a command takes less than a millisecond, the unit of
+    /// entries.
     now_us: u64,
-    /// How much of it passes per command.
+    /// How much cluster time passes per command.
     pub(crate) us_per_command: u64,
-    /// What apply has taken for each entry since this was last asked for.
+    /// The time that apply took for each entry since this was last read.
     spent: Vec<Duration>,
     requests: u64,
 }
 
-/// A lease, as its holder knows it.
+/// A lease, as known to its holder.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) item: usize,
@@ -48,7 +50,7 @@ impl World {
             spent: Vec::new(),
             requests: 0,
         };
-        // Leases may lapse again and again, and be as long as a measurement needs.
+        // Leases may expire any number of times and may be as long as a measurement needs.
         let settings =
             vec![Setting::AttemptsMax(0), Setting::LeaseMax(Span::secs(366 * 24 * 3600)), Setting::MaxLeases(0)];
         let set = lease::command::SetPolicy { queue: queue(), settings, version: None };
@@ -72,12 +74,12 @@ impl World {
             let outcomes = self.apply_all(vec![(0, Command::CreateMany(new))]).outcomes;
             let Outcome::CreatedMany(created) = &outcomes[0] else { panic!("{outcomes:?}") };
             assert!(created.iter().all(|one| matches!(one, Outcome::Created { created: true, .. })));
-            // A batch is remembered with all of its answers: let none of them count as memory of items.
+            // A batch is remembered with all of its answers, which must not count as memory of items.
             self.pass(Span::secs(if self.us_per_command == 0 { 121 } else { 0 }));
         }
     }
 
-    /// Claims that no measurement counts.
+    /// Makes claims that are not measured.
     pub(crate) fn claim_each(&mut self, wanted: &[(usize, usize)], lease_for: Span) -> Vec<Held> {
         let batches = wanted.chunks(64).map(|batch| {
             let commands = batch.iter().map(|(item, actor)| (*actor, claim(*item, lease_for))).collect();
@@ -87,14 +89,15 @@ impl World {
         batches.collect::<Vec<Vec<_>>>().concat()
     }
 
-    /// One entry with these commands, each with a request id of its own. Time has moved as far as they took to come.
+    /// Applies one entry with these commands, each with its own request id. Time has moved by the time that they took
+    /// to arrive.
     pub(crate) fn apply_all(&mut self, commands: Vec<(usize, Command)>) -> Applied {
         self.now_us += self.us_per_command * commands.len() as u64;
         let requests = commands.into_iter().map(|(actor, command)| self.request(actor, command)).collect();
         self.apply_now(requests)
     }
 
-    /// An entry without commands.
+    /// Applies an entry without commands.
     pub(crate) fn tick(&mut self) -> Applied {
         self.apply_now(Vec::new())
     }
@@ -110,7 +113,7 @@ impl World {
         applied
     }
 
-    /// What a store keeps of items that ended.
+    /// Stores the records of items that ended, as a store does.
     pub(crate) fn archive(&mut self, applied: &Applied) {
         for change in applied.changes.iter() {
             if let lease::changes::Change::Put { key, value } = change
@@ -137,7 +140,7 @@ impl World {
         self.state.next_deadlines(&self.archive).time.is_some_and(|time| time <= self.now())
     }
 
-    /// Lets two minutes pass, after which no request is remembered.
+    /// Lets two minutes pass, so that no request is remembered.
     pub(crate) fn forget_requests(&mut self) {
         self.pass(Span::secs(121));
         while self.state.remembered_requests() > 0 {
@@ -201,12 +204,12 @@ fn new_item(item: usize) -> NewItem {
     }
 }
 
-/// Each item with the actor who is to have it.
+/// Each item with the actor that is to hold it.
 pub(crate) fn in_turn(items: &[usize], actors: Range<usize>) -> Vec<(usize, usize)> {
     items.iter().copied().zip(actors.cycle()).collect()
 }
 
-/// 0 to `count` in an order of no pattern, the same in every run.
+/// 0 to `count` in a random order that is the same in every run.
 pub(crate) fn shuffled(count: usize) -> Vec<usize> {
     let mut all: Vec<_> = (0..count).collect();
     for n in (1..count).rev() {
@@ -216,7 +219,7 @@ pub(crate) fn shuffled(count: usize) -> Vec<usize> {
     all
 }
 
-/// `SplitMix64`: numbers without a pattern, no two of them alike.
+/// `SplitMix64`: pseudo-random numbers, all different.
 fn scramble(n: u64) -> u64 {
     let n = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

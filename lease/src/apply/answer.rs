@@ -1,4 +1,4 @@
-//! One request, one effect, one answer: identity, activation and request memory stand before every verb.
+//! One request, one effect, one answer: identity, activation and request memory are checked before every command.
 
 use super::{Ask, Step};
 use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, RETRY_HINT, STEPS_PER_ENTRY};
@@ -9,7 +9,7 @@ use crate::encoding::{decode, encode_into};
 use crate::event::Who;
 use crate::names::ItemId;
 use crate::numbers::{SpaceNo, Span, Time, Token};
-use crate::outcome::{Grant, Outcome, Snapshot};
+use crate::outcome::{Grant, ItemSnapshot, Outcome};
 use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
@@ -59,7 +59,7 @@ impl Step<'_> {
             Outcome::Refused(refusal)
                 if matches!(
                     refusal.code(),
-                    // Nothing of the store was asked: the same words may mean something later.
+                    // The command did not run, so the same request may succeed later.
                     Code::Invalid | Code::RejectedByPolicy | Code::NotActivated
                 ) =>
             {
@@ -70,7 +70,7 @@ impl Step<'_> {
         self.write_memory(key, body, weight, answer);
     }
 
-    /// An outcome as it is remembered: without the items it shows.
+    /// The remembered form of an outcome, without the items in it.
     fn given(&mut self, outcome: &mut Outcome) -> Answer {
         outcome.for_each_grant(|grant| self.snapshots.push(grant.snapshot.take()));
         self.scratch.clear();
@@ -92,7 +92,7 @@ impl Step<'_> {
         }
     }
 
-    /// A waiting claim's request gets its answer, so that its next poll hears it.
+    /// Stores the answer of a waiting claim's request for its next poll.
     pub(super) fn answer_waiting(&mut self, request: Option<RequestKey>, mut outcome: Outcome) {
         let Some(key) = request else { return };
         let Some(remembered) = self.state.requests.get(key) else { return };
@@ -103,7 +103,7 @@ impl Step<'_> {
         }
     }
 
-    /// Forgets what is old enough, a bounded part of it per entry: more than an entry can add.
+    /// Forgets old requests, a bounded number per entry, which is more than an entry can add.
     pub(super) fn forget_requests(&mut self, commands: usize) {
         for _ in 0..STEPS_PER_ENTRY as usize + 2 * commands {
             if !self.forget_one(self.state.meta.now) {
@@ -112,7 +112,8 @@ impl Step<'_> {
         }
     }
 
-    /// `until`: those remembered until then may go; [`Time::NEVER`]: the oldest goes whatever its age.
+    /// `until`: a request to be forgotten by this time may be dropped. [`Time::NEVER`]: drops the oldest whatever its
+    /// age.
     fn forget_one(&mut self, until: Time) -> bool {
         let Some((key, forgotten)) = self.state.requests.forget_one(until) else { return false };
         if forgotten.forgotten_at() > self.state.meta.now {
@@ -123,7 +124,7 @@ impl Step<'_> {
         true
     }
 
-    /// What happened then, with the time that is left now.
+    /// The remembered outcome, with the time that its leases have left now.
     fn replay(&self, space: Option<SpaceNo>, mut outcome: Outcome) -> Outcome {
         if let Outcome::Extended { item, token, expires_at, expires_in, .. } = &mut outcome {
             let lease = self.lease_left(space, item, *token);
@@ -141,16 +142,16 @@ impl Step<'_> {
         outcome
     }
 
-    /// The item of a lease that still lives, and until when.
+    /// The item of a lease that is still live, and when the lease ends.
     fn lease_left(&self, space: Option<SpaceNo>, id: &ItemId, token: Token) -> Option<(ItemKey, Time)> {
         let key = self.state.items.find(space?, id)?;
         let lease = self.item(key).standing.lease.as_ref()?;
         (lease.token == token && self.state.meta.voiding.is_none()).then_some((key, self.item(key).standing.due_at()))
     }
 
-    pub(super) fn snapshot(&self, key: ItemKey) -> Snapshot {
+    pub(super) fn snapshot(&self, key: ItemKey) -> ItemSnapshot {
         let item = self.item(key);
-        Snapshot {
+        ItemSnapshot {
             no: item.no,
             queue: self.state.queue(item.queue).queue.name.clone(),
             state: item.standing.state.kind(),
@@ -160,7 +161,7 @@ impl Step<'_> {
         }
     }
 
-    /// The lease on this item as its holder sees it.
+    /// The lease on this item, as shown to its holder.
     pub(super) fn grant_of(&self, key: ItemKey, renewed: bool, cut: bool, released: Option<ItemId>) -> Box<Grant> {
         let item = self.item(key);
         let lease = item.standing.lease.as_ref().expect("a held item");
@@ -182,7 +183,7 @@ impl Step<'_> {
         })
     }
 
-    /// Why somebody else is first, as far as this caller may know.
+    /// The refusal `already_claimed`, with as much of the holder as this caller may see.
     pub(super) fn conflict(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
         let item = self.item(key);
         let now = self.now();
@@ -194,7 +195,7 @@ impl Step<'_> {
         disclose::conflict(retry_after, holder, ask.caller, queue)
     }
 
-    /// Who holds it now, as far as this caller may know.
+    /// The refusal `lease_lost`, with as much of the current holder as this caller may see.
     pub(super) fn lease_lost(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
         let item = self.item(key);
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
@@ -203,18 +204,18 @@ impl Step<'_> {
     }
 }
 
-/// What is known of a request before its verb runs.
+/// What is known of a request before its command runs.
 pub(crate) struct Recalled<'s> {
     key: RequestKey,
     /// The command's fingerprint.
     body: u64,
-    /// What was answered under its id before.
+    /// The earlier answer under its id.
     pub(crate) answer: Option<&'s Answer>,
 }
 
 impl State {
     /// # Errors
-    /// What refuses a request before anyone asks for its caller's rights. None of it is remembered.
+    /// The refusals that are checked before the caller's rights. They are not remembered.
     pub(crate) fn recall(&self, request: &Request, scratch: &mut Vec<u8>) -> Result<Recalled<'_>, Refusal> {
         let space = self.space_numbers.get(&request.space).copied();
         let identity = space.map_or(IdentityPolicy::AcceptSelfReported, |no| self.space(no).policy.identity);
@@ -223,7 +224,7 @@ impl State {
         }
         let Request { space, caller, request_id, .. } = request;
         let hash = self.hash_of(&(space, &caller.actor, &caller.session, request_id), scratch);
-        // Of the actor in all spaces: a space may come into being between two attempts.
+        // The hash of the actor is the same in all spaces, because a space may be created between two attempts.
         let key = RequestKey::new(hash, self.meta.salt.hash_name(SpaceNo(0), caller.actor.as_str()));
         let remembered = self.requests.get(key).filter(|_| !is_broken(Broken::Dedup));
         let is_renewal = request.command.is_renewal();
@@ -235,7 +236,7 @@ impl State {
             None if self.may_have_forgotten(request.attempt) && !is_renewal => return Err(Refusal::RequestForgotten),
             None => None,
         };
-        // An answer that was given stays the answer.
+        // An answer that was given is final.
         let is_over = matches!(answer, Some(Answer::Given(_)));
         if !is_over && !self.meta.activated && !request.command.is_of_cluster() {
             return Err(Refusal::NotActivated);
@@ -251,7 +252,7 @@ impl State {
         if has_room { Ok(()) } else { Err(Refusal::RateLimited { retry_after: RETRY_HINT }) }
     }
 
-    /// Whether an attempt before this one, of which nothing is remembered, may have had an answer.
+    /// Whether an earlier attempt that is not remembered may have had an answer.
     fn may_have_forgotten(&self, attempt: Attempt) -> bool {
         let is_cut = self.meta.now < self.meta.requests_cut_until;
         match attempt {
@@ -267,7 +268,7 @@ impl State {
         half
     }
 
-    /// Of a value's encoding, which is unambiguous.
+    /// The hash of a value's encoding, which is unambiguous.
     fn hash_of(&self, value: &impl serde::Serialize, scratch: &mut Vec<u8>) -> u128 {
         scratch.clear();
         encode_into(scratch, value);
@@ -286,7 +287,7 @@ impl IdentityPolicy {
 }
 
 impl Command {
-    /// Commands of the cluster's own life, taken also before activation.
+    /// Commands about the cluster itself, which are also accepted before activation.
     fn is_of_cluster(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Cancelling: at once when nobody holds the item, else as soon as its holder has wound down.
+//! Cancelling: at once if nobody holds the item, else as soon as its holder has stopped its work.
 
 use super::{Ask, Step};
 use crate::command::Cancel;
@@ -29,7 +29,7 @@ impl Step<'_> {
         })
     }
 
-    /// Ends the item, and the lease on it.
+    /// Ends the item and the lease on it.
     pub(super) fn cancel_now(&mut self, key: ItemKey, reason: String) {
         let is_held = self.item(key).standing.lease.is_some();
         let lease = is_held.then(|| self.end_lease(key));

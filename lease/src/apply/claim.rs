@@ -1,4 +1,4 @@
-//! Claiming one item: the order of the checks is the rule.
+//! Claiming one item. The order of the checks is part of the rules.
 
 use super::{Ask, Step};
 use crate::bounds::{LEASES_PER_SESSION, PLACES_AT_LEAST, PLACES_PER_ACTOR, RETRY_HINT};
@@ -16,44 +16,46 @@ use crate::state::holdings::Holdings;
 use crate::state::items::ItemKey;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a claim comes to. Decided before anything changes.
+/// The result of a claim, decided before anything changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It is the caller's already; `price` goes when it is only now taken up.
+    /// The caller already holds the item. If it picks up a grant only now, the lease `price` is released.
     Renew {
         key: ItemKey,
         price: Option<ItemKey>,
     },
     Join(ItemKey),
-    /// Free; `evict` makes room for it afterwards.
+    /// The item is free. The lease `evict` is released afterwards to make room.
     Grant {
         key: ItemKey,
         evict: Option<ItemKey>,
     },
-    /// Held by the caller's other session, which loses it.
+    /// The caller's other session holds the item and loses it.
     TakeOver {
         key: ItemKey,
         price: Option<ItemKey>,
     },
 }
 
-/// What the other entries of a batch take and give, while none of it has happened yet.
+/// What the other entries of a batch take and give, before any of it has happened.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Decided to be granted, though not granted yet.
+    /// Items that will be granted but are not granted yet.
     pub(super) granted: BTreeSet<ItemKey>,
-    /// Not to be given for another: what earlier entries were granted or renewed, and what is released anyway.
+    /// Leases that must not be released to make room: those granted to or renewed by earlier entries, and those that
+    /// are released anyway.
     pub(super) kept: BTreeSet<ItemKey>,
-    /// Offers that earlier entries take up.
+    /// Grants from lines that earlier entries pick up.
     pub(super) taken_up: BTreeMap<QueueNo, u32>,
-    /// Leases of the caller that the batch gives back, or takes, per queue.
+    /// Leases of the caller that the batch releases, per queue.
     pub(super) given_back: BTreeMap<QueueNo, u32>,
+    /// Leases of the caller that the batch adds, per queue.
     pub(super) taken: BTreeMap<QueueNo, u32>,
     pub(super) evicted: BTreeSet<ItemKey>,
 }
 
 impl Plan {
-    /// Of a claim that comes alone.
+    /// The plan for a single claim.
     pub(super) const NONE: &Self = &Self {
         granted: BTreeSet::new(),
         kept: BTreeSet::new(),
@@ -63,7 +65,7 @@ impl Plan {
         evicted: BTreeSet::new(),
     };
 
-    /// How many leases more, or fewer, than now the queue has room for.
+    /// How many more leases than now (fewer, if negative) the queue will have room for.
     fn room_in(&self, queue: QueueNo) -> i64 {
         let of = |counts: &BTreeMap<QueueNo, u32>| counts.get(&queue).copied().map_or(0, i64::from);
         of(&self.given_back) - of(&self.taken)
@@ -91,7 +93,7 @@ impl Step<'_> {
         let is_own_reservation =
             matches!(&item.standing.state, ItemState::Reserved(reservation) if reservation.actor == ask.caller.actor);
         if place.is_some() && waits && !claim.takeover && !is_own_reservation {
-            // A place outlives whatever keeps the item from being granted: asking again keeps it.
+            // A place survives whatever prevents the grant. A poll keeps it.
             return Ok(Decision::Join(key));
         }
         match &item.standing.state {
@@ -141,7 +143,7 @@ impl Step<'_> {
             Some(Refusal::QueuePaused)
         };
         if let Some(bar) = bar {
-            // A reservation is no place in line: its owner comes back when there is room.
+            // A reservation is not a place in line. Its owner comes back when there is room.
             return if waits && !is_own_reservation { join() } else { Err(bar) };
         }
         self.check_session(ask, item.space, plan)?;
@@ -173,7 +175,7 @@ impl Step<'_> {
         Ok(Decision::Join(key))
     }
 
-    /// Whether the caller's session may have one more lease.
+    /// Checks that the caller's session may have one more lease.
     fn check_session(&self, ask: Ask<'_>, space: SpaceNo, plan: &Plan) -> Result<(), Refusal> {
         if plan.granted.len() < self.room_of_session(ask, space) {
             Ok(())
@@ -189,7 +191,7 @@ impl Step<'_> {
         (LEASES_PER_SESSION as usize).saturating_sub(leases)
     }
 
-    /// Whether the caller may have one more lease in this queue, and which one it gives for it.
+    /// Whether the caller may have one more lease in this queue, and which lease it gives up for it.
     pub(super) fn room_of_caller(
         &self,
         ask: Ask<'_>,
@@ -213,8 +215,9 @@ impl Step<'_> {
         oldest.map(Some).ok_or(Refusal::TooManyLeases { max })
     }
 
-    /// Which lease an actor gives for an offer from a line that it takes up: none while it is within its cap. A session
-    /// gives of its own; only when a takeover has moved all that it had does the actor give from another.
+    /// The lease that an actor gives up when it picks up a grant from a line. None if the actor is within its cap. A
+    /// session gives up its own leases. Only if a takeover has moved all of them does the actor give up one of another
+    /// session.
     pub(super) fn price_of_offer(
         &self,
         key: ItemKey,
@@ -240,7 +243,7 @@ impl Step<'_> {
         price.map(Some).ok_or(Refusal::TooManyLeases { max })
     }
 
-    /// The oldest lease that a session has taken up in a queue, and that the test lets through.
+    /// The oldest lease that a session has picked up in a queue and that passes the test.
     pub(super) fn oldest_of(
         &self,
         holdings: &Holdings,

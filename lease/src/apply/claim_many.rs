@@ -1,4 +1,4 @@
-//! Several claims and releases in one step, each with its own truthful outcome.
+//! Several claims and releases in one step, each with its own outcome.
 
 use super::claim::{Decision, Plan};
 use super::{Ask, Step};
@@ -17,7 +17,7 @@ impl Decision {
 }
 
 impl Plan {
-    /// Takes note of what was decided for an entry, for the entries behind it. `is_ahead`: it has yet to happen.
+    /// Notes the decision for an entry, for the entries after it. `is_ahead`: the entry has not been executed yet.
     fn note(&mut self, item: &Item, decision: Decision, is_ahead: bool) {
         let (key, price) = match decision {
             Decision::Join(_) => return,
@@ -42,10 +42,11 @@ impl Plan {
 }
 
 impl Step<'_> {
-    /// The claims come first and may use the room that the releases give back: what is given up for something is not
-    /// lost before that is certain.
+    /// The claims run first and may use the capacity that the releases free. So the caller loses no lease before it is
+    /// certain what it gets for it.
     pub(super) fn claim_many(&mut self, ask: Ask<'_>, many: &ClaimMany) -> Result<Outcome, Refusal> {
-        // Several claims of one request cannot share its one memory of waiting: they are polled by claims of their own.
+        // Several claims cannot share the remembered waiting state of one request, so each is polled by a separate
+        // claim.
         let ask = Ask { request: None, ..ask };
         if many.all_or_none {
             return Ok(self.claim_all_or_none(ask, many));
@@ -74,7 +75,7 @@ impl Step<'_> {
             if let Ok(decided) = decision {
                 let key = decided.key();
                 if plan.evicted.contains(&key) {
-                    // Wanted, and given for an earlier entry of this very batch.
+                    // This batch claims the item, but an earlier entry gave up its lease.
                     decision = Err(Refusal::TooManyLeases { max: self.policy(key).max_leases });
                 } else {
                     plan.note(self.item(key), decided, true);
@@ -107,7 +108,7 @@ impl Step<'_> {
         outcomes
     }
 
-    /// Only what the caller really holds, and once, gives room back.
+    /// Only leases that the caller really holds free capacity, and each only once.
     fn plan_of_releases(&self, ask: Ask<'_>, releases: &[Release]) -> Plan {
         let mut plan = Plan::default();
         for release in releases {

@@ -1,4 +1,4 @@
-//! The cluster's own life: a restored backup begins an epoch, is activated, and rules are raised.
+//! Commands about the cluster itself: beginning an epoch after a restore, activation, and raising the rules.
 
 use super::Step;
 use crate::bounds::{EPOCH_ORIGIN_MS, EPOCH_SHIFT, RETRY_HINT, TOKEN_LIMIT};
@@ -8,12 +8,12 @@ use crate::outcome::Outcome;
 use crate::refusal::{NotReady, Refusal};
 
 impl Step<'_> {
-    /// The first entry of a restored backup. Its tokens must lie above all that the backup's cluster gave out, also after
-    /// the backup. A clock says so: that of a cluster with a right clock gives out fewer than a million a second, and this
-    /// one starts at the time of the restore. So the same backup restored twice never repeats a token.
+    /// The first entry of a restored backup. Its tokens must be above all tokens that the backup's cluster minted, also
+    /// after the backup. The clock ensures this: a cluster with a correct clock mints fewer than a million a second,
+    /// and this epoch starts at the time of the restore. So the same backup restored twice never repeats a token.
     ///
-    /// A clock that is not later than the backup's newest time is wrong, or the backup's was: `accepts_clock` is an
-    /// operator's word that this one is right. Tokens then rise above those in the backup as well.
+    /// If the clock is not later than the newest time in the backup, either this clock or the backup's was wrong. With
+    /// `accepts_clock` an operator confirms that this one is right. Tokens then also rise above those in the backup.
     pub(super) fn begin_epoch(&mut self, floor: Option<Token>, accepts_clock: bool) -> Result<Outcome, Refusal> {
         let refused = |why: &str| Err(Refusal::RestoreRefused { why: why.into() });
         let seconds = self.wall.0.saturating_sub(EPOCH_ORIGIN_MS) / 1_000;
@@ -31,7 +31,7 @@ impl Step<'_> {
         }
         let tokens_above = Token((seconds << EPOCH_SHIFT).max(floor.map_or(0, |floor| floor.0)));
         if tokens_above <= self.state.meta.last_token {
-            return refused("the token counter would not rise: give a higher token floor");
+            return refused("the token counter would not rise; pass a higher token floor");
         }
         if tokens_above.0 >= TOKEN_LIMIT / 2 {
             return refused("the token floor leaves too few tokens");
@@ -46,7 +46,7 @@ impl Step<'_> {
         Ok(Outcome::EpochBegun { epoch, tokens_above })
     }
 
-    /// From now on leases are granted again.
+    /// Leases are granted again from now on.
     pub(super) fn activate(&mut self) -> Result<Outcome, Refusal> {
         if self.state.meta.voiding.is_some() {
             return Err(Refusal::NotReady(NotReady { retry_after: Some(RETRY_HINT), ..NotReady::default() }));
@@ -59,12 +59,12 @@ impl Step<'_> {
         Ok(Outcome::Activated)
     }
 
-    /// Proposed once every member supports the version. A node that does not must not apply this entry.
+    /// Proposed once every member supports the version. A node that does not support it must not apply this entry.
     pub(super) fn raise_rules(&mut self, version: u32) -> Result<Outcome, Refusal> {
         let known = self.state.known_rules;
         if version > known || version < self.state.meta.rules_version {
             let current = self.state.meta.rules_version;
-            let why = format!("the rules are at version {current}, and this build knows up to {known}");
+            let why = format!("the rules are at version {current}, and this build supports versions up to {known}");
             return Err(Refusal::invalid("version", why));
         }
         self.state.meta.rules_version = version;

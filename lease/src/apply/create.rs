@@ -1,4 +1,4 @@
-//! Creating items. Never execution: only an accepted claim is.
+//! Creating items. Creation never starts work on an item; only an accepted claim does.
 
 use super::{Ask, Found, Step};
 use crate::bounds::{BODY_BYTES_AT_LEAST, CLASSES, ITEMS_AT_LEAST};
@@ -20,7 +20,7 @@ impl Step<'_> {
     pub(super) fn create_many(&mut self, ask: Ask<'_>, items: &[NewItem]) -> Result<Outcome, Refusal> {
         let mut outcomes = Vec::with_capacity(items.len());
         for item in items {
-            // The first of them may have brought the space into being.
+            // The first item may have created the space.
             let space = self.state.space_numbers.get(ask.space_name).copied();
             let ask = Ask { space, ..ask };
             let created = self.check_right(ask, Need::of_create(item)).and_then(|()| self.create(ask, item));
@@ -37,7 +37,7 @@ impl Step<'_> {
         }
         let fingerprint = self.fingerprint(new);
         if let Some(existing) = ask.space.and_then(|space| self.find(space, &new.id)) {
-            // Of one that is hidden nothing is told but that its id is taken: ids are unique in a space.
+            // The caller learns nothing of a hidden item except that its id is taken: ids are unique in a space.
             return if self.place(ask.caller, &existing).is_visible_to(ask.caller) {
                 self.created_before(new, &existing, fingerprint)
             } else {
@@ -48,7 +48,7 @@ impl Step<'_> {
         let policy = policy.unwrap_or_default();
         let phase = new.phase.clone().or_else(|| policy.phases.first().cloned());
         if phase.as_ref().is_some_and(|phase| !policy.has_phase(phase)) {
-            return Err(Refusal::invalid("phase", "is none of the queue's phases"));
+            return Err(Refusal::invalid("phase", "is not a phase of the queue"));
         }
         for (field, id) in [("parent", &new.parent), ("target", &new.target)] {
             if id.is_some() && ask.space.is_none() {
@@ -124,7 +124,7 @@ impl Step<'_> {
         Ok(Outcome::Created { item: new.id.clone(), created: false, revision, state })
     }
 
-    /// Pending while it waits for anything, blocked when it waits in vain.
+    /// Pending if the item waits for anything, blocked if it waits for something that can no longer happen.
     fn first_state(&self, ask: Ask<'_>, new: &NewItem, policy: &Policy) -> Result<ItemState, Refusal> {
         let mut waits = Waits {
             dependencies: Vec::new(),
@@ -161,16 +161,16 @@ impl Step<'_> {
             .map_err(|_| Refusal::invalid("depends_on", format!("{id} does not exist; create it first")))
     }
 
-    /// Whether a queue may have a live item of this class.
+    /// Checks that a queue may have a live item of this class.
     pub(super) fn check_class(&self, queue: QueueNo, content: &Content) -> Result<(), Refusal> {
         if self.state.queue(queue).ready.has_room_for(content) {
             return Ok(());
         }
-        let why = format!("and phase make a class of their own, and the queue has {CLASSES} already");
+        let why = format!("the queue already has {CLASSES} combinations of mode, needs and phase");
         Err(Refusal::invalid("needs", why))
     }
 
-    /// Whether a space may take so many more live items and bytes of bodies, of what this actor creates.
+    /// Checks that a space may get this many more live items and bytes of bodies, created by this actor.
     pub(super) fn check_space(
         &self,
         space_no: SpaceNo,

@@ -1,4 +1,4 @@
-//! What happens by itself: leases lapse, places end, reservations and delays run out, dates come, unused queues go away.
+//! Deadlines: leases expire, places end, reservations and delays run out, dates come, unused queues are removed.
 
 use super::Step;
 use crate::command::{Command, Request};
@@ -11,8 +11,8 @@ use crate::state::deadlines::Due;
 use crate::state::items::ItemKey;
 
 impl Step<'_> {
-    /// What is due on the items that this entry's commands are about, when more is due than an entry may work off: a
-    /// renewal that comes too late is too late, however much lapsed before it.
+    /// Processes the deadlines of the items that this entry's commands act on, if more deadlines have passed than an
+    /// entry may process. So a late renewal is refused however many other leases expired before it.
     fn expire_named(&mut self, commands: &[Request]) {
         for request in commands {
             let Some(space) = self.state.space_numbers.get(&request.space).copied() else { continue };
@@ -34,7 +34,7 @@ impl Step<'_> {
         }
     }
 
-    /// Everything that is due on one item, its places included.
+    /// Processes all passed deadlines of one item and of its places.
     fn expire_item(&mut self, key: ItemKey) {
         let now = self.now();
         while self.state.items.is_live(key) && self.item(key).standing.due_at() <= now {
@@ -53,7 +53,7 @@ impl Step<'_> {
         }
     }
 
-    /// What is due by now, in the order of its deadlines, as far as this entry's steps reach.
+    /// Processes the deadlines that have passed, in their order, as far as this entry's steps reach.
     pub(super) fn work_off_due(&mut self, commands: &[Request]) {
         let now = self.now();
         while self.steps_left > 0 {
@@ -105,7 +105,7 @@ impl Step<'_> {
         self.work_off_retention();
     }
 
-    /// One deadline of this item has come.
+    /// Processes one passed deadline of this item.
     fn item_is_due(&mut self, key: ItemKey) {
         let now = self.now();
         let standing = &self.item(key).standing;
@@ -144,7 +144,7 @@ impl Step<'_> {
         }
     }
 
-    /// A pending item that waits for nothing any more is queued.
+    /// Queues a pending item that no longer waits for anything.
     pub(super) fn settle_waits(&mut self, key: ItemKey) {
         if let ItemState::Pending(waits) = &self.item(key).standing.state
             && waits.is_over()
@@ -155,7 +155,8 @@ impl Step<'_> {
         }
     }
 
-    /// A grant from the line that its holder did not answer: no attempt and no unclean end; the line moves on.
+    /// Ends a grant from the line that its holder did not pick up. It counts neither as an attempt nor as an unclean
+    /// end, and the line moves on.
     fn not_picked_up(&mut self, key: ItemKey) {
         let lease = self.end_lease(key);
         let was_stale = lease.pickup.as_ref().is_some_and(|pickup| pickup.was_stale);

@@ -1,4 +1,4 @@
-//! How an item ends, and how it comes back: complete, fail, reopen, retry.
+//! Ending an item and bringing it back: complete, fail, reopen, retry.
 
 use super::write::{Needs, Standpoint};
 use super::{Ask, Found, Step};
@@ -19,7 +19,7 @@ impl Step<'_> {
     pub(super) fn complete(&mut self, ask: Ask<'_>, complete: &Complete) -> Result<Outcome, Refusal> {
         let (key, standpoint) = self.check_write(ask, &complete.write, Needs::LeaseOrLate)?;
         let edits = words(Part::Result, complete.result.as_ref());
-        // Whatever it adds leaves the space with the item: a full space keeps nobody from ending.
+        // The added bytes leave the space together with the item, so a full space does not prevent the end of an item.
         self.check_values(ask, key, &edits)?;
         let (holder, token, mirrors) = self.close_lease(ask, key, standpoint);
         let fields = self.write_edits(key, &edits);
@@ -51,7 +51,7 @@ impl Step<'_> {
             self.change(key, |item| item.standing.attempts += 1);
             self.try_again_or_block(key, mirrors);
         } else {
-            // Its lapse was the attempt.
+            // The expiry of its lease was already counted as an attempt.
             self.change(key, |item| item.standing.forget_late_right());
             if matches!(self.item(key).standing.state, ItemState::Stale) {
                 self.back_off(key);
@@ -61,11 +61,11 @@ impl Step<'_> {
     }
 
     fn moved_by_id(&self, ask: Ask<'_>, id: &ItemId, revision: crate::numbers::Revision) -> Result<Outcome, Refusal> {
-        let state = self.state_now(ask, id).expect("it was just there");
+        let state = self.state_now(ask, id).expect("it existed just now");
         Ok(Outcome::Moved { item: id.clone(), state, revision })
     }
 
-    /// Ends the lease of a holder that finishes; a late one has none.
+    /// Ends the lease of a holder that finishes. A late holder has no lease.
     fn close_lease(&mut self, ask: Ask<'_>, key: ItemKey, standpoint: Standpoint) -> (Holder, Token, Mirrors) {
         if standpoint == Standpoint::LateHolder {
             let standing = &self.item(key).standing;
@@ -106,15 +106,15 @@ impl Step<'_> {
         self.settle(key);
     }
 
-    /// Nobody gets it until an operator's retry.
+    /// Blocks an item until an operator retries it.
     pub(super) fn block(&mut self, key: ItemKey, by: BlockedBy) {
         self.set_state(key, ItemState::Blocked(by));
         self.emit_of(key, What::Blocked { by });
         self.dismiss_line(key, &Refusal::Blocked);
     }
 
-    /// A terminal transition: the assignment is retired, the line is answered, dependents are to be told, and the
-    /// item leaves for the archive. Its lease has ended before.
+    /// A terminal transition: removes the assignment, answers the line, schedules the waking of dependents and moves
+    /// the item to the archive. Its lease must have ended before.
     pub(super) fn end_item(&mut self, key: ItemKey, state: ItemState) {
         debug_assert!(state.is_terminal() && self.item(key).standing.lease.is_none());
         self.dismiss_line(key, &Refusal::TerminalItem);
@@ -182,7 +182,7 @@ impl Step<'_> {
         }
     }
 
-    /// From the archive back to the queue.
+    /// Moves an item from the archive back to the queue.
     fn bring_back(&mut self, ask: Ask<'_>, id: &ItemId, archived: Archived, what: What) -> Result<Outcome, Refusal> {
         let space = ask.space.ok_or(Refusal::NotFound)?;
         self.check_space(space, &archived.content.created_by, 1, archived.content.body_bytes())?;
@@ -207,7 +207,7 @@ impl Step<'_> {
         Ok(self.moved(key))
     }
 
-    /// A lease that nobody renewed.
+    /// Expires a lease that was not renewed.
     pub(super) fn lapse(&mut self, key: ItemKey) {
         let is_attempt = matches!(self.item(key).standing.state, ItemState::Active);
         let lease = self.end_lease(key);

@@ -1,4 +1,4 @@
-//! The life of a lease: granted, confirmed, prolonged, ended.
+//! The life cycle of a lease: granted, confirmed, prolonged, ended.
 
 use super::claim::Plan;
 use super::{Ask, Step};
@@ -14,7 +14,7 @@ use crate::request_memory::RequestKey;
 use crate::standing::{Assignment, Doing, ItemState, Lease, Mirrors, Pickup, Standing, Transition};
 use crate::state::items::ItemKey;
 
-/// What a lease is granted with.
+/// The terms of a new lease.
 pub(super) struct Terms {
     pub(super) holder: Holder,
     pub(super) kind: ActorKind,
@@ -24,7 +24,7 @@ pub(super) struct Terms {
 }
 
 impl Step<'_> {
-    /// Grants a claim whose time has come; says whether its length was cut.
+    /// Grants a claim. Returns whether its length was cut.
     pub(super) fn grant_claim(&mut self, ask: Ask<'_>, claim: &Claim, key: ItemKey) -> bool {
         let (lease_for, cut) = self.policy(key).lease_length(claim.lease_for);
         let terms = Terms {
@@ -39,7 +39,7 @@ impl Step<'_> {
         cut
     }
 
-    /// A lease for a holder that is here to hear of it.
+    /// Grants a lease to a holder that gets the answer now.
     pub(super) fn grant(&mut self, key: ItemKey, terms: Terms) {
         let expires_at = self.now().after(terms.lease_for);
         let mirrors = terms.mirrors;
@@ -47,7 +47,7 @@ impl Step<'_> {
         self.mirror(key, Transition::Claimed, mirrors);
     }
 
-    /// A lease for the head of a line, which has yet to answer.
+    /// Grants a lease to the head of a line, which must still pick it up.
     pub(super) fn grant_from_line(&mut self, key: ItemKey, terms: Terms, request: Option<RequestKey>) {
         let expires_at = self.now().after(self.policy(key).pickup);
         let was_stale = matches!(self.item(key).standing.state, ItemState::Stale);
@@ -90,7 +90,7 @@ impl Step<'_> {
         self.emit_of(key, What::Granted { holder, token, expires_at, from_line, was_assigned_to });
     }
 
-    /// The holder of a grant from the line has spoken: the lease is its own now.
+    /// Picks up a grant from the line, because its holder has sent a request.
     pub(super) fn confirm(&mut self, ask: Ask<'_>, key: ItemKey) {
         if self.item(key).is_offered() {
             let price = self.price_of_offer(key, ask.caller, Plan::NONE).ok().flatten();
@@ -98,7 +98,7 @@ impl Step<'_> {
         }
     }
 
-    /// The same, when it was decided before what goes for it.
+    /// Like [`Step::confirm`], with the lease to give up already chosen.
     pub(super) fn take_up(&mut self, key: ItemKey, price: Option<ItemKey>) -> Option<ItemId> {
         let lease = self.item(key).standing.lease.as_ref()?;
         let pickup = lease.pickup.as_deref().copied()?;
@@ -119,24 +119,24 @@ impl Step<'_> {
         released
     }
 
-    /// Releases what was given for another lease; says which item that was.
+    /// Releases the lease that is given up for another. Returns its item.
     pub(super) fn give(&mut self, price: Option<ItemKey>) -> Option<ItemId> {
         let id = self.item(price?).id.clone();
         self.evict(price?);
         Some(id)
     }
 
-    /// Moves expiry later, never earlier.
+    /// Moves the expiry later, never earlier.
     pub(super) fn prolong(&mut self, key: ItemKey, length: Span) {
         let expires_at = self.now().after(length);
         self.touch_expiry(key);
-        // No index but the deadlines knows the expiry, and those may know an earlier one.
+        // No index except the deadlines contains the expiry, and an earlier one there is allowed.
         if let Some(lease) = &mut self.state.items.get_mut(key).standing.lease {
             lease.expires_at = lease.expires_at.max(expires_at);
         }
     }
 
-    /// The answer that is being made tells the holder that a cancel was asked for: its grace begins.
+    /// The answer being built shows the holder a requested cancel, so its grace period begins.
     pub(super) fn show_cancel(&mut self, key: ItemKey) {
         let now = self.now();
         if self.item(key).standing.cancel.as_ref().is_some_and(|cancel| cancel.shown_at.is_none()) {
@@ -148,12 +148,12 @@ impl Step<'_> {
         }
     }
 
-    /// Takes the lease away. What becomes of the item is the caller's to say, in the same step.
+    /// Ends the lease. The calling function must set the item's new state in the same step.
     pub(super) fn end_lease(&mut self, key: ItemKey) -> Lease {
         self.end_lease_with(key, |_, _| {})
     }
 
-    /// The same, together with what changes in the item by its end.
+    /// Like [`Step::end_lease`], together with a change of the item's standing.
     fn end_lease_with(&mut self, key: ItemKey, change: impl FnOnce(&mut Standing, &Lease)) -> Lease {
         self.touch_expiry(key);
         let lease = self.change(key, |item| {
@@ -167,7 +167,7 @@ impl Step<'_> {
         *lease
     }
 
-    /// Ends the lease of the same actor's other session. Whoever takes it over has yet to hear of a cancel.
+    /// Ends the lease of the same actor's other session. A requested cancel has not been shown to the new holder yet.
     pub(super) fn take_over(&mut self, key: ItemKey) {
         let lease = self.end_lease_with(key, |standing, _| {
             if let Some(cancel) = &mut standing.cancel {
@@ -177,14 +177,14 @@ impl Step<'_> {
         self.emit_of(key, What::TakenOver { holder: lease.holder, token: lease.token });
     }
 
-    /// Ends the lease as its holder wishes.
+    /// Ends the lease at its holder's request.
     pub(super) fn release_lease(&mut self, key: ItemKey, keep_assignment: bool) {
         self.end_released(key, keep_assignment);
         self.go_on(key);
     }
 
-    /// Releases a lease that made room for another of the same session. Its line waits for the end of the step: what
-    /// was just granted is not to be overtaken, and lines do not settle inside one another.
+    /// Releases a lease to make room for another of the same session. Its line settles at the end of the step, so that
+    /// it does not overtake the new grant and lines do not settle inside one another.
     pub(super) fn evict(&mut self, key: ItemKey) {
         self.end_released(key, false);
         if self.item(key).standing.cancel.is_none() && self.item(key).has_line() {
@@ -206,7 +206,7 @@ impl Step<'_> {
         self.emit_of(key, What::Released { holder: lease.holder, token: lease.token });
     }
 
-    /// A lease has ended and the item goes on: into this state, or out, when a cancel was asked for. Settles its line.
+    /// Moves an item whose lease has ended to this state, or ends the item if a cancel was requested. Settles its line.
     pub(super) fn free(&mut self, key: ItemKey, state: ItemState) {
         if self.item(key).standing.cancel.is_none() {
             self.set_state(key, state);
@@ -224,7 +224,7 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the last lease ended so uncleanly and so recently that only its own actor may claim.
+    /// Whether only another actor may claim the item now, because that actor's lease ended uncleanly and recently.
     pub(super) fn is_delayed_for(&self, key: ItemKey, caller: &Caller) -> bool {
         let delay = self.item(key).standing.delay();
         delay.is_some_and(|(actor, until)| *actor != caller.actor && *until > self.now())
@@ -232,7 +232,7 @@ impl Step<'_> {
 }
 
 impl Standing {
-    /// The holder has the item and knows it: ownership and what is remembered follow.
+    /// Updates the ownership and the history for a holder that has picked up the item.
     fn take_possession(&mut self, actor: &ActorId, now: Time) {
         if !self.is_assigned_to(actor) {
             self.assignment = Some(Box::new(Assignment { actor: actor.clone(), since: now }));

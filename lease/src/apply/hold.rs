@@ -12,14 +12,14 @@ use crate::standing::{ItemState, Reservation};
 use crate::state::items::ItemKey;
 
 impl Step<'_> {
-    /// The item whose lease this is the token of, if the caller is its holder.
+    /// The item whose lease has this token, if the caller is the holder.
     fn find_held(&self, ask: Ask<'_>, id: &ItemId, token: Token) -> Result<ItemKey, Refusal> {
         let key = match self.find_item(ask, id)? {
             Found::Live(key) => key,
             Found::Archived(_) => return Err(Refusal::LeaseLost { holder: None }),
         };
         let standing = &self.item(key).standing;
-        // Whatever the token is, as in `check_write`.
+        // This holds for every token, as in `check_write`.
         if standing.is_held_by_other(ask.caller) || token < standing.newest_token {
             return Err(self.lease_lost(ask, key));
         }
@@ -57,8 +57,8 @@ impl Step<'_> {
         self.show_cancel(key);
     }
 
-    /// Every lease of the caller in its session, and its worker's heartbeat. Once the caller is a worker somewhere in the space,
-    /// it cannot be refused.
+    /// Renews every lease of the caller's session and counts as its worker's heartbeat. It cannot be refused if the
+    /// caller has the role `worker` anywhere in the space.
     pub(super) fn renew_all(&mut self, ask: Ask<'_>, all: &RenewAll) -> Outcome {
         let mut answer = RenewalOfAll {
             renewed: 0,
@@ -74,7 +74,7 @@ impl Step<'_> {
         };
         let mut renewed = Vec::new();
         for (token, key) in self.leases_of_session(space, ask) {
-            // Taking up what was offered from a line may cost another lease of this very session.
+            // Picking up a grant from a line may release another lease of the same session.
             if self.has_lease(key, token) && ask.caller.has_role(Role::Worker, &self.state.queue_of(key).queue.name) {
                 self.renew_lease(ask, key, all.lease_for);
                 renewed.push((token, key));
@@ -101,7 +101,7 @@ impl Step<'_> {
         Outcome::RenewedAll(answer)
     }
 
-    /// What the caller holds in its session.
+    /// The leases of the caller's session.
     fn leases_of_session(&self, space: SpaceNo, ask: Ask<'_>) -> Vec<(Token, ItemKey)> {
         let holdings = self.state.holdings.get(space, &ask.caller.actor);
         holdings.iter().flat_map(|holdings| holdings.of_session(&ask.caller.session)).collect()
@@ -135,7 +135,7 @@ impl Step<'_> {
         })
     }
 
-    /// Idempotent: holding nothing still succeeds, and takes a left-over assignment of the caller away.
+    /// Idempotent: succeeds also if the caller holds nothing, and then removes a left-over assignment of the caller.
     pub(super) fn release(&mut self, ask: Ask<'_>, release: &Release) -> Result<Outcome, Refusal> {
         let released = |released, unassigned, state| {
             Ok(Outcome::Released { item: release.item.clone(), released, unassigned, state })
@@ -186,11 +186,11 @@ impl Step<'_> {
             if is_cancelled { What::Released { holder, token } } else { What::Reserved { holder, token, until } };
         self.emit_of(key, what);
         self.free(key, ItemState::Reserved(Box::new(Reservation { until, actor })));
-        let state = self.state_now(ask, &reserve.item).expect("it was just there");
+        let state = self.state_now(ask, &reserve.item).expect("it existed just now");
         Ok(Outcome::Reserved { item: reserve.item.clone(), until, span, state })
     }
 
-    /// The state of an item that this step may have moved to the archive.
+    /// The state of an item, also if this step has moved it to the archive.
     pub(super) fn state_now(&self, ask: Ask<'_>, id: &ItemId) -> Option<crate::standing::StateKind> {
         match self.find(ask.space?, id)? {
             Found::Live(key) => Some(self.item(key).standing.state.kind()),

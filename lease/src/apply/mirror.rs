@@ -1,4 +1,5 @@
-//! Mirrors: a step of an item moves the phase of the item it points at. One hop, and never itself a step.
+//! Mirrors: a transition of an item moves the phase of its target. The move is not a transition itself, so it goes no
+//! further.
 
 use super::{Found, Step};
 use crate::event::{MirrorSkip, What};

@@ -1,5 +1,5 @@
-//! Names that a request brings into being. A node asks before it proposes; apply never does, so that entries which were
-//! written earlier keep their meaning.
+//! The check of new names in a request. A node calls it before it proposes. Apply never does, so that entries written
+//! earlier keep their meaning.
 
 use crate::command::{Command, Request};
 use crate::item::{Edit, NewItem};
@@ -9,10 +9,10 @@ use crate::refusal::Refusal;
 
 type Checked = Result<(), Refusal>;
 
-/// Whether no new name has a character that nobody sees. What exists may be named whatever it is called.
+/// Checks that no new name contains an invisible character. Existing names are accepted as they are.
 ///
 /// # Errors
-/// [`Refusal::Invalid`], by the name of the field.
+/// [`Refusal::Invalid`] with the name of the field.
 pub fn check_new_names(request: &Request) -> Checked {
     match &request.command {
         Command::Create(item) => space(request).and(new_item("", item)),
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// The field that is refused.
+    /// Returns the refused field.
     fn refused(space: &str, command: Command) -> Option<String> {
         match check_new_names(&request(space, command)) {
             Ok(()) => None,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_such_a_name_already_is_still_worked_with() {
+    fn existing_names_with_invisible_characters_are_accepted() {
         let cancel = Cancel { item: ItemId::known(ODD).unwrap(), reason: ODD.into(), force: false };
         assert_eq!(refused(ODD, Command::Cancel(cancel)), None);
     }

@@ -1,4 +1,4 @@
-//! `next`: find and grant in one command, so that two callers can never be given the same item. `peek` finds alone.
+//! `next`: finds and grants items in one command, so that two callers can never get the same item. `peek` only finds.
 
 use super::claim::Plan;
 use super::grant::Terms;
@@ -17,10 +17,10 @@ use crate::state::State;
 use crate::state::items::ItemKey;
 use crate::state::ready::Kind;
 
-/// What a search came to.
+/// The result of a search.
 pub(crate) struct Search {
     pub(crate) found: Vec<ItemKey>,
-    /// Where to go on, when the search stopped before its end.
+    /// Where to continue, if the search stopped before its end.
     pub(crate) cursor: Option<Cursor>,
 }
 
@@ -75,7 +75,7 @@ impl Step<'_> {
         Ok(Outcome::Dispatched(grants))
     }
 
-    /// How many the caller may have; none: not even one.
+    /// How many items the caller may get. None: not even one.
     fn count_for(&self, ask: Ask<'_>, queue: QueueNo, asked: u32, room: i64) -> Option<usize> {
         let policy = &self.state.queue(queue).queue.policy;
         let mut count = i64::from(asked).min(room);
@@ -102,7 +102,7 @@ impl Step<'_> {
             Some(Found::Archived(archived)) => archived.content.parent().cloned(),
             _ => None,
         };
-        // Nobody learns what is below an item that is hidden.
+        // The descendants of a hidden item are hidden too.
         let is_hidden =
             |id: &ItemId| self.find(space, id).is_some_and(|found| !self.place(caller, &found).is_visible_to(caller));
         if next.filter.tree_roots().any(is_hidden) {
@@ -113,7 +113,7 @@ impl Step<'_> {
 }
 
 impl State {
-    /// The items this caller would be given: its own first, then by the order asked for.
+    /// The items that this caller would get: its own first, then in the requested order.
     pub(crate) fn search(
         &self,
         caller: &Caller,
@@ -167,7 +167,7 @@ impl State {
         search
     }
 
-    /// What no index decides.
+    /// The checks that need more than the indexes.
     fn is_eligible(&self, wanted: &Wanted<'_>, key: ItemKey, examined: &mut u32) -> bool {
         let item = self.item(key);
         let filter = wanted.filter;
@@ -179,7 +179,7 @@ impl State {
         {
             return false;
         }
-        // Up the parents: none held by another, and the one asked for among them.
+        // Walks up the parents: no one else may hold any of them, and the requested ancestor must be among them.
         let mut has_ancestor = filter.ancestor.is_none();
         let mut parent = content.parent().cloned();
         for _ in 0..ANCESTORS {
@@ -200,18 +200,19 @@ impl State {
     }
 }
 
-/// What a caller takes from a queue.
+/// What a caller wants from a queue.
 struct Wanted<'a> {
     caller: &'a Caller,
     filter: &'a Filter,
     capabilities: &'a [Label],
     runs_in: RunsIn,
-    /// The parent of an item that is no longer live.
+    /// Returns the parent of an item that is no longer live.
     parent_in_archive: &'a dyn Fn(&ItemId) -> Option<ItemId>,
 }
 
 impl Wanted<'_> {
-    /// The modes of the items that the caller may be given: one of its own, and one of the person it works for.
+    /// The modes of the items that the caller may get, including local items of the caller and of the person for whom
+    /// it works.
     fn modes(&self) -> Vec<Mode> {
         let parent = self.caller.parent.iter().filter(|parent| **parent != self.caller.actor);
         let owners = std::iter::once(&self.caller.actor).chain(parent);

@@ -1,4 +1,4 @@
-//! Ownership without a lease, and an operator's end of one: assign, unassign, revoke.
+//! Ownership without a lease (assign, unassign), and the end of a lease by an operator (revoke).
 
 use super::{Ask, Step};
 use crate::command::Revoke;
@@ -50,7 +50,7 @@ impl Step<'_> {
         Ok(Outcome::Unassigned { item: id.clone(), unassigned })
     }
 
-    /// Takes the assignment of an item that nobody holds away, and with it a reservation for its assignee.
+    /// Removes the assignment of an item that nobody holds, and with it a reservation for its assignee.
     pub(super) fn drop_assignment(&mut self, key: ItemKey) {
         let Some(assignment) = self.change(key, |item| {
             item.standing.forget_late_right();
@@ -62,7 +62,7 @@ impl Step<'_> {
         self.end_reservation(key);
     }
 
-    /// Back to the pool.
+    /// Ends a reservation, so that the item is available again.
     pub(super) fn end_reservation(&mut self, key: ItemKey) {
         let ItemState::Reserved(reservation) = &self.item(key).standing.state else { return };
         let actor = reservation.actor.clone();
@@ -93,11 +93,11 @@ impl Step<'_> {
         } else {
             self.end_reservation(key);
         }
-        let state = self.state_now(ask, &revoke.item).expect("it was just there");
+        let state = self.state_now(ask, &revoke.item).expect("it existed just now");
         Ok(Outcome::Revoked { item: revoke.item.clone(), revoked: is_held || is_reserved, state })
     }
 
-    /// After an unclean end nobody but the previous holder may claim for a while.
+    /// Begins the lock delay: after an unclean end only the previous holder may claim for a while.
     pub(super) fn begin_delay(&mut self, key: ItemKey, actor: &ActorId) {
         let lock_delay = self.policy(key).lock_delay;
         if lock_delay > Span(0) {

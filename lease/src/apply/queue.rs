@@ -1,4 +1,4 @@
-//! Commands of queues and of spaces: policy, pause, unpause, drain.
+//! Commands on queues and spaces: policy, pause, unpause, drain.
 
 use super::{Ask, Step};
 use crate::command::SetPolicy;
@@ -17,7 +17,7 @@ impl Step<'_> {
         let current = self.find_queue(ask, &set.queue).map(|no| &self.state.queue(no).queue);
         let version = current.map_or(0, |queue| queue.version);
         if set.version.is_some_and(|read| read != version) {
-            return Err(Refusal::invalid("version", format!("the policy is at version {version}: read it again")));
+            return Err(Refusal::invalid("version", format!("the policy is at version {version}; read it again")));
         }
         let policy = current.map(|queue| queue.policy.clone()).unwrap_or_default().with(&set.settings)?;
         self.check_room(ask, Some(&set.queue))?;
@@ -34,7 +34,7 @@ impl Step<'_> {
         Ok(Outcome::PolicySet { queue: set.queue.clone(), version })
     }
 
-    /// Pause, unpause or drain. Saying it twice changes nothing.
+    /// Pause, unpause or drain. Idempotent.
     pub(super) fn set_flow(&mut self, ask: Ask<'_>, name: &QueueName, flow: Flow) -> Result<Outcome, Refusal> {
         self.check_room(ask, Some(name))?;
         let space = self.ensure_space(ask.space_name);
@@ -54,12 +54,12 @@ impl Step<'_> {
             };
             self.emit_of_queue(no, what);
         }
-        // It may be new, and nothing may ever be created in it.
+        // The queue may be new, and it may happen that nothing is ever created in it.
         self.state.note_blank(no);
         Ok(Outcome::FlowSet { queue: name.clone(), flow: self.state.queue(no).queue.flow })
     }
 
-    /// Notes that a queue is used, and what for.
+    /// Updates the usage record of a queue.
     pub(super) fn use_queue(&mut self, no: QueueNo, change: impl FnOnce(&mut Usage)) {
         let now = self.now();
         let Some(usage) = &mut self.state.queue_mut(no).usage else { return };
@@ -69,7 +69,7 @@ impl Step<'_> {
         self.state.note_blank(no);
     }
 
-    /// Nothing is in it, and nobody set anything on it: there is nothing to tell anyone.
+    /// Removes a blank queue. There is no event, because nobody can notice the difference.
     pub(super) fn remove_queue(&mut self, no: QueueNo) {
         let LiveQueue { queue, usage, .. } = self.state.queues.remove(no);
         if let Some(usage) = usage {

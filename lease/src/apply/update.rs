@@ -1,4 +1,4 @@
-//! Editing what an item says.
+//! Editing the content of an item.
 
 use super::claim::{Decision, Plan};
 use super::write::{Needs, Standpoint};
@@ -37,13 +37,13 @@ impl Step<'_> {
         })
     }
 
-    /// Setting an item to in-progress is a claim, and the answer says so.
+    /// Sets an item to in-progress. This is a claim, and the answer contains the grant.
     fn start(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
         let claim = Claim::new(update.write.item.clone());
         let decision = self.decide_claim(ask, &claim, Plan::NONE)?;
         let key = decision.key();
         if matches!(decision, Decision::Renew { .. }) && !update.edits.is_empty() {
-            // A write to a held item carries its token, also its holder's.
+            // A write to a held item needs its token, also from its holder.
             return Err(self.conflict(ask, key));
         }
         self.check_edits(ask, key, &update.edits)?;
@@ -66,7 +66,7 @@ impl Step<'_> {
         }
     }
 
-    /// Whether these edits make sense, of this caller.
+    /// Checks that these edits are valid and that this caller may make them.
     pub(super) fn check_edits(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
         for edit in edits {
             if let Edit::Mode(Mode::Local { owner }) = edit
@@ -79,20 +79,20 @@ impl Step<'_> {
         self.check_growth(key, more)
     }
 
-    /// Whether the item's space has room for so many more bytes in the item.
+    /// Checks that the item's space has room for this many more bytes in the item.
     pub(super) fn check_growth(&self, key: ItemKey, more: u64) -> Result<(), Refusal> {
         let item = self.item(key);
         self.check_space(item.space, &item.content.created_by, 0, more)
     }
 
-    /// Whether these values make sense. Returns by how many bytes they make the body longer.
+    /// Checks that these values are valid. Returns by how many bytes they make the body longer.
     pub(super) fn check_values(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<u64, Refusal> {
         let item = self.item(key);
         let mut content = Content::clone(&item.content);
         for edit in edits {
             match edit {
                 Edit::Phase(phase) if !self.policy(key).has_phase(phase) => {
-                    return Err(Refusal::invalid("phase", "is none of the queue's phases"));
+                    return Err(Refusal::invalid("phase", "is not a phase of the queue"));
                 }
                 Edit::Parent(Some(parent)) => self.check_parent(ask, item.space, &item.id, parent)?,
                 Edit::Target(Some(target)) => self.check_target(ask, &item.id, target)?,
@@ -105,12 +105,12 @@ impl Step<'_> {
         }
         self.check_class(item.queue, &content)?;
         if content.body_bytes() > BODY_BYTES as u64 {
-            return Err(Refusal::invalid("body", "has more than 65536 bytes in all"));
+            return Err(Refusal::invalid("body", "has more than 65536 bytes in total"));
         }
         Ok(content.body_bytes().saturating_sub(item.content.body_bytes()))
     }
 
-    /// A parent is an item of the same space, and none of the item's own descendants.
+    /// Checks that a parent is an item of the same space and not the item itself or one of its descendants.
     pub(super) fn check_parent(
         &self,
         ask: Ask<'_>,
@@ -136,7 +136,7 @@ impl Step<'_> {
         Err(Refusal::invalid("parent", "has too many ancestors"))
     }
 
-    /// A mirror changes its target: whoever points at one must be allowed to change it.
+    /// Checks that the caller may change the target, because mirrors change it.
     pub(super) fn check_target(&self, ask: Ask<'_>, id: &ItemId, target: &ItemId) -> Result<(), Refusal> {
         if target == id {
             return Err(Refusal::invalid("target", "is the item itself"));
@@ -147,8 +147,8 @@ impl Step<'_> {
         check_role(ask.caller, self.place(ask.caller, &found).queue, &[Role::Dispatcher])
     }
 
-    /// Makes the edits; says which fields are others now. Body parts are told apart by size and word only when they
-    /// are written, so writing one is always a change.
+    /// Makes the edits and returns the fields that changed. Body parts are not in memory and cannot be compared, so
+    /// writing one always counts as a change.
     pub(super) fn write_edits(&mut self, key: ItemKey, edits: &[Edit]) -> Vec<Field> {
         let mut fields = Vec::new();
         let mut content = Content::clone(&self.item(key).content);
@@ -185,7 +185,7 @@ impl Step<'_> {
 }
 
 impl Content {
-    /// Takes one edit in; says whether it changed anything.
+    /// Makes one edit. Returns whether it changed anything.
     fn take_edit(&mut self, edit: &Edit) -> bool {
         fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
             let changed = *old != new;

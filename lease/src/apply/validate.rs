@@ -1,4 +1,5 @@
-//! What is wrong with a request whatever the state: found at the edge, before the log, by the same function.
+//! Checks of a request that do not depend on the state. The edge calls the same function before the request enters the
+//! log.
 
 use crate::bounds::{
     BATCH, BODY_BYTES, DEPENDENCIES, LABELS, LINE_MAX, NEXT_COUNT, NOTE_BYTES, PRIORITY_MAX, RIGHTS, TITLE_BYTES,
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Checked = Result<(), Refusal>;
 
-/// Whether the request is well-formed. `invalid` names the field.
+/// Checks that the request is well-formed. The refusal names the invalid field.
 ///
 /// # Errors
 /// [`Refusal::Invalid`].
@@ -49,7 +50,7 @@ fn command(command: &Command) -> Checked {
                 return Err(Refusal::invalid("edits", "must not be empty"));
             }
             if update.start && update.write.token.is_some() {
-                return Err(Refusal::invalid("token", "a claim mints its own token"));
+                return Err(Refusal::invalid("token", "must not be set: the claim mints a new token"));
             }
             let fields: Vec<_> = update.edits.iter().map(Edit::field).collect();
             unique("edits", &fields)?;
@@ -59,7 +60,7 @@ fn command(command: &Command) -> Checked {
             write(&activity.write)?;
             match activity.kind {
                 ActivityKind::AwaitingInput | ActivityKind::Completed | ActivityKind::Failed => {
-                    Err(Refusal::invalid("kind", "is recorded by the command of that name"))
+                    Err(Refusal::invalid("kind", "must be recorded with the command of that name"))
                 }
                 ActivityKind::PlanUpdated | ActivityKind::ExternalUrlUpdated => {
                     text("note", &activity.note, BODY_BYTES)
@@ -111,7 +112,7 @@ fn new_item(item: &NewItem) -> Checked {
     at_most("depends_on", item.depends_on.len(), DEPENDENCIES)?;
     unique("depends_on", &item.depends_on)?;
     if item.depends_on.contains(&item.id) {
-        return Err(Refusal::invalid("depends_on", "is a cycle: the item would wait for itself"));
+        return Err(Refusal::invalid("depends_on", "must not contain the item itself"));
     }
     if item.parent.as_ref() == Some(&item.id) {
         return Err(Refusal::invalid("parent", "is the item itself or one of its descendants"));
@@ -124,7 +125,7 @@ fn new_item(item: &NewItem) -> Checked {
     parts.sort_unstable();
     unique("body", &parts)?;
     if let Some((part, _)) = item.body.iter().find(|(_, text)| text.is_empty()) {
-        return Err(Refusal::invalid(format!("body.{}", part.name()), "must not be empty: leave it out"));
+        return Err(Refusal::invalid(format!("body.{}", part.name()), "must not be empty; omit it"));
     }
     at_most("body", item.body.iter().map(|(_, text)| text.len()).sum(), BODY_BYTES)
 }
@@ -138,7 +139,7 @@ fn create_many(items: &[NewItem]) -> Checked {
     no_cycle(items)
 }
 
-/// Items of one batch may depend on one another, but not in a circle.
+/// Checks that the items of a batch do not depend on one another in a cycle.
 fn no_cycle(items: &[NewItem]) -> Checked {
     let places: BTreeMap<&ItemId, usize> = items.iter().zip(0..).map(|(item, place)| (&item.id, place)).collect();
     let mut waits: Vec<usize> = vec![0; items.len()];
@@ -160,7 +161,7 @@ fn no_cycle(items: &[NewItem]) -> Checked {
     }
     match waits.iter().position(|waits| *waits > 0) {
         None => Ok(()),
-        Some(index) => Err(Refusal::invalid(format!("items[{index}].depends_on"), "is a cycle within this batch")),
+        Some(index) => Err(Refusal::invalid(format!("items[{index}].depends_on"), "has a cycle within this batch")),
     }
 }
 
@@ -171,7 +172,7 @@ fn claim(claim: &Claim) -> Checked {
     if let OnConflict::Wait { wait_for, line_max } = claim.on_conflict {
         span("wait_for", wait_for)?;
         if line_max.is_some_and(|max| max > LINE_MAX) {
-            return Err(Refusal::invalid("line_max", format!("at most {LINE_MAX}")));
+            return Err(Refusal::invalid("line_max", format!("must not exceed {LINE_MAX}")));
         }
     }
     Ok(())
@@ -184,10 +185,10 @@ fn claim_many(many: &ClaimMany) -> Checked {
         let here = |refusal| within(&format!("claims[{index}]"), refusal);
         self::claim(claim).map_err(here)?;
         if many.all_or_none && claim.on_conflict != OnConflict::Fail {
-            return Err(here(Refusal::invalid("on_conflict", "all_or_none cannot wait")));
+            return Err(here(Refusal::invalid("on_conflict", "must not be wait with all_or_none")));
         }
         if many.releases.iter().any(|release| release.item == claim.item) {
-            return Err(here(Refusal::invalid("item", "is claimed and released in one batch")));
+            return Err(here(Refusal::invalid("item", "must not be claimed and released in one batch")));
         }
     }
     for (index, release) in many.releases.iter().enumerate() {
@@ -229,7 +230,7 @@ fn registration(registration: &Registration) -> Checked {
     labels("labels", &registration.labels)?;
     span("alive_for", Some(registration.alive_for))?;
     if registration.alive_for > WORKER_ALIVE_MAX {
-        return Err(Refusal::invalid("alive_for", "at most a day"));
+        return Err(Refusal::invalid("alive_for", "must not exceed one day"));
     }
     Ok(())
 }
@@ -240,7 +241,7 @@ fn span(field: &str, span: Option<Span>) -> Checked {
 
 fn token(field: &str, token: Option<Token>) -> Checked {
     match token {
-        Some(token) if token.0 == 0 || token.0 >= TOKEN_LIMIT => Err(Refusal::invalid(field, "is no token")),
+        Some(token) if token.0 == 0 || token.0 >= TOKEN_LIMIT => Err(Refusal::invalid(field, "is not a valid token")),
         _ => Ok(()),
     }
 }
@@ -265,7 +266,7 @@ fn text(field: &str, text: &str, max: usize) -> Checked {
 }
 
 fn at_most(field: &str, count: usize, max: usize) -> Checked {
-    if count > max { Err(Refusal::invalid(field, format!("{count} are too many, at most {max}"))) } else { Ok(()) }
+    if count > max { Err(Refusal::invalid(field, format!("{count} exceeds the limit of {max}"))) } else { Ok(()) }
 }
 
 fn at_least_one(field: &str, count: usize) -> Checked {
@@ -274,7 +275,7 @@ fn at_least_one(field: &str, count: usize) -> Checked {
 
 fn unique<T: Ord>(field: &str, values: &[T]) -> Checked {
     let set: BTreeSet<&T> = values.iter().collect();
-    if set.len() == values.len() { Ok(()) } else { Err(Refusal::invalid(field, "names one twice")) }
+    if set.len() == values.len() { Ok(()) } else { Err(Refusal::invalid(field, "has a duplicate entry")) }
 }
 
 fn within(place: &str, refusal: Refusal) -> Refusal {

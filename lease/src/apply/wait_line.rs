@@ -20,7 +20,7 @@ use crate::state::items::ItemKey;
 use std::num::NonZeroU64;
 
 impl Step<'_> {
-    /// Joins the line, or keeps the place there.
+    /// Joins the line, or keeps the caller's place in it.
     pub(super) fn join(&mut self, ask: Ask<'_>, claim: &Claim, key: ItemKey) -> Outcome {
         let now = self.now();
         let holder = ask.caller.holder();
@@ -65,7 +65,7 @@ impl Step<'_> {
             return Outcome::Granted(self.grant_of(key, false, false, released));
         }
         if item.line.as_ref().is_none_or(|line| line.get(number).is_none()) {
-            // Those before it left in this very step, and a bar of its own has answered it.
+            // The waiters before it left in this step, and then its own place was rejected.
             return Outcome::Refused(self.bar_of_head(key, &asked).err().unwrap_or(Refusal::WaitTimeout));
         }
         Outcome::Waiting {
@@ -100,7 +100,7 @@ impl Step<'_> {
         Some(place)
     }
 
-    /// The caller is granted the item in another way: its place is of no more use.
+    /// Ends the caller's place, because the caller gets the item in another way.
     pub(super) fn leave_own_place(&mut self, caller: &Caller, key: ItemKey) {
         let number = self.item(key).line.as_ref().and_then(|line| line.number_of(&caller.holder()));
         if let Some(number) = number {
@@ -108,7 +108,7 @@ impl Step<'_> {
         }
     }
 
-    /// A place ends without a grant; its waiter hears the answer at its next poll.
+    /// Ends a place without a grant. Its waiter gets the answer with its next poll.
     pub(super) fn leave_line(&mut self, key: ItemKey, number: PlaceNo, answer: Result<(), Refusal>) {
         let Some(place) = self.take_place(key, number) else { return };
         let code = answer.as_ref().err().map(Refusal::code);
@@ -120,7 +120,7 @@ impl Step<'_> {
         self.answer_waiting(place.request, outcome);
     }
 
-    /// Every waiter is sent away with this answer.
+    /// Rejects every waiter with this answer.
     pub(super) fn dismiss_line(&mut self, key: ItemKey, answer: &Refusal) {
         while let Some(number) = self.item(key).line.as_ref().and_then(|line| line.head()).map(|(number, _)| number) {
             self.leave_line(key, number, Err(answer.clone()));
@@ -131,8 +131,8 @@ impl Step<'_> {
         }
     }
 
-    /// Whatever frees an item or lifts a bar calls this: the head of the line is granted, or the item stands where the
-    /// end of the bar will find it. No line is ever stuck.
+    /// Must be called by everything that frees an item or removes what keeps its line from moving. Grants to the head
+    /// of the line, or puts the item where the end of the obstacle will find it. So no line is ever stuck.
     pub(super) fn settle(&mut self, key: ItemKey) {
         loop {
             let now = self.now();
@@ -148,7 +148,7 @@ impl Step<'_> {
                 self.spend_step();
                 continue;
             }
-            // The end of a delay is a deadline of the item's own; one that has passed bars nobody.
+            // The end of a delay is a deadline of the item itself. A delay that has passed stops nobody.
             if standing.delay().is_some_and(|(actor, until)| *actor != place.holder.actor && *until > now) {
                 return self.set_settle(key, false);
             }
@@ -185,7 +185,7 @@ impl Step<'_> {
         }
     }
 
-    /// A bar of the head's own. It is answered, and does not keep others waiting.
+    /// Why the head itself cannot be granted. The head is then rejected, so that it does not keep others waiting.
     fn bar_of_head(&self, key: ItemKey, place: &Place) -> Result<(), Refusal> {
         let item = self.item(key);
         if let Mode::Local { owner } = &item.content.mode
@@ -205,7 +205,7 @@ impl Step<'_> {
         if policy.max_leases == 0 || holdings.leases_in(item.queue).all() < i64::from(policy.max_leases) {
             return Ok(());
         }
-        // What it gives for this one goes when this one is certain: when it is picked up.
+        // The lease that it gives up for this one is released when this one is certain, which is when it is picked up.
         if policy.at_max_leases == AtMaxLeases::ReleaseOldest
             && self.oldest_of(holdings, &place.holder.session, item.queue, |_| true).is_some()
         {
@@ -214,7 +214,8 @@ impl Step<'_> {
         Err(Refusal::TooManyLeases { max: policy.max_leases })
     }
 
-    /// A line is answered in the step that ends it, but long ones leave this entry less to do besides.
+    /// Counts a step. A line is always answered in the step that ends it, but a long line leaves fewer steps for other
+    /// work.
     fn spend_step(&mut self) {
         self.steps_left = self.steps_left.saturating_sub(1);
     }
@@ -248,7 +249,8 @@ impl Step<'_> {
         withdrawn(true)
     }
 
-    /// The named actors first, in that order, with all of their places; the rest keep theirs.
+    /// Moves the named actors to the head of the line, in that order, with all of their places. The others keep their
+    /// order.
     pub(super) fn reorder(&mut self, ask: Ask<'_>, id: &ItemId, actors: &[ActorId]) -> Result<Outcome, Refusal> {
         let key = self.find_live(ask, id)?;
         let Some(line) = &self.item(key).line else {

@@ -1,4 +1,4 @@
-//! Work that is spread over entries: telling dependents, settling the lines of a queue, ending the leases of a
+//! Work that is spread over several entries: waking dependents, settling the lines of a queue, ending the leases of a
 //! restored backup, purging the archive.
 
 use super::Step;
@@ -19,7 +19,7 @@ impl Step<'_> {
         self.work_off_queues();
     }
 
-    /// Ended items tell their dependents, one a step.
+    /// Wakes the dependents of ended items, one per step.
     fn work_off_wakes(&mut self) {
         while self.steps_left > 0 {
             let Some((seq, wake)) = self.state.wakes.first_key_value().map(|(seq, wake)| (*seq, wake.clone())) else {
@@ -45,7 +45,7 @@ impl Step<'_> {
         }
     }
 
-    /// Queues whose bars were lifted grant their waiting lines, oldest first; queues that drain send theirs away.
+    /// Grants the waiting lines of queues that may grant again, oldest first, and rejects the lines of draining queues.
     fn work_off_queues(&mut self) {
         while self.steps_left > 0 {
             let Some(no) = self.state.busy_queues.first().copied() else { return };
@@ -73,7 +73,7 @@ impl Step<'_> {
         }
     }
 
-    /// After a restore every lease ends, before anything is granted.
+    /// Ends every lease after a restore, before anything is granted.
     fn work_off_voiding(&mut self) {
         while let Some((queue, after)) = self.state.meta.voiding
             && self.steps_left > 0
@@ -83,7 +83,7 @@ impl Step<'_> {
                 self.state.meta.voiding = None;
                 return;
             };
-            // The one before may have gone away meanwhile.
+            // The previous queue may have been removed meanwhile.
             let after = if live_queue.queue.no == queue { after } else { ItemNo(0) };
             let queue = live_queue.queue.no;
             let behind = Bound::Excluded(ItemKey::position(after));
@@ -100,7 +100,7 @@ impl Step<'_> {
         }
     }
 
-    /// Terminal items whose retention is over leave the archive.
+    /// Purges terminal items whose retention is over from the archive.
     pub(super) fn work_off_retention(&mut self) {
         while self.steps_left > 0 {
             let Some(retained) = self.archive.retained_after(self.state.meta.purged_to) else { return };

@@ -53,14 +53,14 @@ impl Step<'_> {
             return Ok(());
         }
         let why = if used < WORKERS_PER_SPACE {
-            format!("is new, and the last of {WORKERS_PER_SPACE} are for actors who registered few of them")
+            format!("cannot be registered; the rest of the limit of {WORKERS_PER_SPACE} is kept for actors with few")
         } else {
-            format!("is new, and {WORKERS_PER_SPACE} are registered already")
+            format!("cannot be registered; the limit of {WORKERS_PER_SPACE} is reached")
         };
         Err(Refusal::invalid("worker", why))
     }
 
-    /// A worker drains itself, or an operator of the whole space does.
+    /// Drains a worker, at the request of itself or of an operator of the whole space.
     pub(super) fn drain_worker(&mut self, ask: Ask<'_>, who: &Holder) -> Result<Outcome, Refusal> {
         let Some((space, mut worker)) = self.find_worker(ask, who) else {
             return Ok(Outcome::WorkerDraining { known: false });
@@ -106,7 +106,7 @@ impl Step<'_> {
         self.emit(space, None, What::WorkerRemoved { worker: who.clone() });
     }
 
-    /// A heartbeat. Answers whether the worker is to drain.
+    /// Records a heartbeat. Returns whether the worker should drain.
     pub(super) fn hear_worker(&mut self, space: SpaceNo, who: &Holder) -> bool {
         let Some(worker) = self.state.workers.get(&(space, who.clone())) else { return false };
         let worker = Worker { last_heard: self.now(), gone: false, ..worker.clone() };
@@ -119,7 +119,7 @@ impl Step<'_> {
         !self.state.workers.is_empty() && self.state.workers.get(&(space, who())).is_some_and(|worker| worker.draining)
     }
 
-    /// Gone is told once; much later it leaves.
+    /// Emits the event that the worker is gone, once. Much later, removes the worker.
     pub(super) fn worker_is_due(&mut self, space: SpaceNo, who: &Holder) {
         let Some(worker) = self.state.workers.get(&(space, who.clone())).cloned() else { return };
         if worker.gone {

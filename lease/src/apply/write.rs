@@ -1,4 +1,4 @@
-//! Writing under a lease: one gate for every write, and the writes that keep the lease.
+//! Writing under a lease: the check of every write, and the writes that keep the lease.
 
 use super::{Ask, Found, Step};
 use crate::bounds::{ACTIVITIES, NOTE_BYTES};
@@ -14,28 +14,28 @@ use crate::sabotage::{Broken, is_broken};
 use crate::standing::{ItemState, Mirrors, StateKind, Transition};
 use crate::state::items::ItemKey;
 
-/// By what right a write is accepted.
+/// Why a write is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standpoint {
     Holder,
     /// Nobody holds the item, and the caller has read its revision.
     Optimist,
-    /// The lease lapsed, and nothing has happened since.
+    /// The caller's lease expired, and nothing has happened to the item since.
     LateHolder,
 }
 
-/// What a write may do without.
+/// What a write needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     Lease,
-    /// The holder whose lease lapsed may still do it.
+    /// A holder whose lease expired may still do it.
     LeaseOrLate,
     /// Anyone may do it to an item that nobody holds.
     LeaseOrRevision,
 }
 
 impl Step<'_> {
-    /// The checks of every write, in their order. No surface bypasses them.
+    /// The checks of every write, in order. No surface bypasses them.
     pub(super) fn check_write(
         &self,
         ask: Ask<'_>,
@@ -54,7 +54,8 @@ impl Step<'_> {
         if needs == Needs::LeaseOrRevision && is_broken(Broken::Fencing) {
             return Ok((key, Standpoint::Optimist));
         }
-        // Under somebody else's lease every token is stale, also a greater one: else the answers would lead to its token.
+        // If another actor holds the item, every token is stale, also a greater one. Otherwise a caller could find the
+        // holder's token by trial.
         let is_others = standing.is_held_by_other(ask.caller);
         if write.token.is_some_and(|token| is_others || token < standing.newest_token) {
             return Err(Refusal::StaleToken);
@@ -87,7 +88,7 @@ impl Step<'_> {
         }
     }
 
-    /// What has changed since the caller read.
+    /// The refusal `stale_write`, with the fields that have changed since the caller's revision.
     pub(super) fn stale_write(&self, key: ItemKey, read_at: Revision) -> Refusal {
         let standing = &self.item(key).standing;
         let changed = standing.changed.iter().flat_map(|changed| &changed.0);
@@ -95,7 +96,7 @@ impl Step<'_> {
         Refusal::StaleWrite { revision: standing.revision, fields }
     }
 
-    /// A write that only the live holder makes; its first word picks a grant from the line up.
+    /// Begins a write that only the live holder may make. The first request of a holder picks up a grant from the line.
     fn begin_write(&mut self, ask: Ask<'_>, write: &Write) -> Result<ItemKey, Refusal> {
         let (key, _) = self.check_write(ask, write, Needs::Lease)?;
         self.confirm(ask, key);
@@ -123,7 +124,7 @@ impl Step<'_> {
         Ok(self.moved(key))
     }
 
-    /// One of the last activities of the item, overwriting the oldest.
+    /// Records an activity of the item and overwrites the oldest.
     pub(super) fn note_activity(&mut self, ask: Ask<'_>, key: ItemKey, kind: ActivityKind, note: &str) {
         let count = self.item(key).standing.activities;
         self.change(key, |item| item.standing.activities += 1);
@@ -161,7 +162,7 @@ impl Step<'_> {
         Ok(self.moved(key))
     }
 
-    /// Ends the lease, retires the assignment and queues the item in another phase, in one step.
+    /// Ends the lease, removes the assignment and queues the item in another phase, in one step.
     pub(super) fn hand_on(&mut self, ask: Ask<'_>, hand_on: &HandOn) -> Result<Outcome, Refusal> {
         let (key, _) = self.check_write(ask, &hand_on.write, Needs::Lease)?;
         let edits = [Edit::Phase(hand_on.phase.clone())];
@@ -174,7 +175,7 @@ impl Step<'_> {
         self.emit_content(key, what, &fields);
         let revision = self.item(key).standing.revision;
         self.free(key, ItemState::Queued);
-        let state = self.state_now(ask, &hand_on.write.item).expect("it was just there");
+        let state = self.state_now(ask, &hand_on.write.item).expect("it existed just now");
         Ok(Outcome::Moved { item: hand_on.write.item.clone(), state, revision })
     }
 
@@ -183,13 +184,13 @@ impl Step<'_> {
         Outcome::Moved { item: item.id.clone(), state: item.standing.state.kind(), revision: item.standing.revision }
     }
 
-    /// Which mirrors the holder of this item lets through.
+    /// The mirrors that the holder of this item allows.
     pub(super) fn mirrors_of(&self, key: ItemKey) -> Mirrors {
         self.item(key).standing.lease.as_ref().map_or(Mirrors::ALL, |lease| lease.mirrors)
     }
 }
 
-/// The beginning of a text that also stands in the body, for those who follow along.
+/// The beginning of a text, for observers. The full text is in the body.
 fn cut(note: &str) -> &str {
     &note[..note.floor_char_boundary(NOTE_BYTES)]
 }

@@ -1,4 +1,4 @@
-//! Follows a history from outside: events and answers alone, and what the state says of its leases.
+//! Checks a history from the outside: it uses only events, answers and what the state reports about its leases.
 
 use crate::apply::Applied;
 use crate::bounds::{PLACE_LIFE, TIME_MAX};
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 
 type Place = (SpaceName, ItemId);
 
-/// Remembers what a history has shown so far, and says when the next step contradicts it.
+/// Remembers what a history has shown so far and reports when the next step contradicts it.
 #[derive(Clone, Debug, Default)]
 pub struct Witness {
     now: Time,
     last_token: Token,
     last_event: BTreeMap<SpaceName, EventNumber>,
     items: BTreeMap<Place, Seen>,
-    /// When each live lease ended, as of the last step.
+    /// When each live lease would expire, as of the last step.
     expiries: BTreeMap<Token, Time>,
     leases_in: BTreeMap<QueueNo, u32>,
     leases_of: BTreeMap<(QueueNo, String), u32>,
@@ -32,7 +32,7 @@ pub struct Witness {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     lease: Option<(Token, Holder)>,
-    /// The last lease that ended, and whether it lapsed with nothing since.
+    /// The last lease, if it expired and nothing has happened to the item since.
     lapsed: Option<Token>,
     is_terminal: bool,
     line: Vec<Holder>,
@@ -40,17 +40,17 @@ struct Seen {
 }
 
 impl Witness {
-    /// Looks at one step. `state` is the state after it.
+    /// Checks one step. `state` is the state after it.
     ///
     /// # Errors
-    /// Says which invariant the step has broken.
+    /// The invariant that the step has violated.
     pub fn observe(&mut self, state: &State, entry: &Entry, applied: &Applied) -> Result<(), String> {
         if state.now() != self.now.max(entry.at.min(TIME_MAX)) {
             return Err(format!("time: {} after {} and {}", state.now(), self.now, entry.at));
         }
         self.now = state.now();
         if applied.outcomes.len() != entry.commands.len() {
-            return Err("one outcome per command".into());
+            return Err("there is one outcome per command".into());
         }
         self.note_polls(entry, applied);
         for event in &applied.events {
@@ -69,7 +69,7 @@ impl Witness {
             };
             match (&request.command, outcome) {
                 (Command::Claim(_), Outcome::Waiting { item, .. }) => polled(item),
-                // A step may grant, in its later part, a place that it was given in an earlier one.
+                // A step may grant a place to which an earlier part of the same step has added the waiter.
                 (Command::ClaimMany(_), Outcome::ClaimedMany { claims, .. }) => {
                     for claim in claims {
                         if let Outcome::Waiting { item, .. } = claim {
@@ -100,7 +100,7 @@ impl Witness {
             }
             let is_lapse = matches!(event.what, What::Expired { .. } | What::NotPickedUp { .. });
             if is_lapse && self.expiries.get(&ended).is_some_and(|expires_at| *expires_at > now) {
-                return Err("I3: a lease ended before its time");
+                return Err("I3: a lease expired too early");
             }
         }
         match &event.what {
@@ -129,17 +129,17 @@ impl Witness {
             }
             What::Joined { holder, place } => {
                 if seen.line.contains(holder) {
-                    return Err("one place per holder");
+                    return Err("a holder has one place in a line");
                 }
                 if seen.line.len() != *place as usize {
-                    return Err("a newcomer stands last");
+                    return Err("a new waiter is last in line");
                 }
                 seen.line.push(holder.clone());
                 seen.polled.insert(holder.clone(), now);
             }
             What::LeftLine { holder, .. } => {
                 if !seen.line.contains(holder) {
-                    return Err("only who is in line leaves it");
+                    return Err("only a waiter in the line leaves it");
                 }
                 seen.line.retain(|waiter| waiter != holder);
             }
@@ -151,7 +151,7 @@ impl Witness {
             What::Completed { token, late: true, .. } | What::Failed { token, late: true, .. }
                 if seen.lapsed != Some(*token) =>
             {
-                return Err("I7: a late end needs a lapse with nothing since");
+                return Err("I7: a late end needs an expired lease and nothing since");
             }
             What::AwaitedInput { token }
             | What::Resumed { token }
@@ -193,7 +193,7 @@ impl Witness {
         Ok(())
     }
 
-    /// What the events say of the live leases is what the state has; expiry only moves later.
+    /// Checks that the live leases in the events and in the state are equal, and that expiry only moves later.
     fn check_leases(&mut self, state: &State) -> Result<(), String> {
         let mut live = BTreeMap::new();
         for (_, item) in state.items.iter() {
@@ -220,8 +220,8 @@ impl Witness {
         Ok(())
     }
 
-    /// Nobody grows over a cap. A policy may put a cap below what is there; in a step that sets one it is not known
-    /// which came first.
+    /// Checks that nobody grows above a cap. A policy may set a cap below the current count. In a step that sets a cap
+    /// it is unknown whether the leases or the cap came first.
     fn check_caps(&mut self, state: &State, events: &[Event]) -> Result<(), String> {
         let is_set = |queue: &Queue| {
             let name = Some(&queue.name);

@@ -1,8 +1,8 @@
-//! What happens by itself, and when.
+//! Deadlines: what happens by itself, and when.
 //!
-//! An item stands once among the deadlines, at a time never later than its real one: a renewal, which only moves the
-//! real one later, leaves the index alone. Whoever finds an item too early puts it where it belongs. That costs no
-//! step, so that it does not matter how early it stood: replicas agree.
+//! Each item has one entry in the deadlines, at a time never later than its real deadline. A renewal only moves the
+//! real deadline later, so it does not change the index. Code that finds an item too early moves its entry to the right
+//! time. That costs no step, so it does not matter how early the entry was: replicas agree.
 
 use crate::caller::Holder;
 use crate::line::PlaceNo;
@@ -16,13 +16,13 @@ pub(crate) struct Deadlines {
     pub(crate) items: OrderedSet<(Time, ItemKey)>,
     pub(crate) places: BTreeSet<(Time, ItemKey, PlaceNo)>,
     pub(crate) workers: BTreeSet<(Time, SpaceNo, Holder)>,
-    /// Every blank queue, and some that no longer are.
+    /// Every blank queue, and some that are no longer blank.
     pub(crate) queues: BTreeSet<(Time, QueueNo)>,
     /// Items that wait for a date.
     pub(crate) calendar: BTreeSet<(Wall, ItemKey)>,
 }
 
-/// The first of them.
+/// The first deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Item(ItemKey),
@@ -32,7 +32,7 @@ pub(crate) enum Due {
 }
 
 impl Deadlines {
-    /// What is due first; at the same time items before places before workers before queues.
+    /// The first deadline. At the same time: items before places before workers before queues.
     pub(crate) fn first(&self) -> Option<(Time, Due)> {
         let item = self.items.first().map(|(time, key)| (time, Due::Item(key)));
         let place = self.places.first().map(|(time, key, no)| (*time, Due::Place(*key, *no)));

@@ -1,7 +1,8 @@
-//! From a uniform hash to a number, in one or two cache lines. Whoever looks tells names of one hash apart.
+//! An index from a uniform hash to a number, in one or two cache lines. The caller of a lookup distinguishes names that
+//! have the same hash.
 //!
-//! Not a map: it has no order, gives none, and holds nothing but what can be made again from the records. With
-//! ordered maps in its place, look-ups were close to half of the cost of a claim at a million items.
+//! It is not a map: it has no order and contains only what can be rebuilt from the records. With ordered maps instead,
+//! lookups were close to half of the cost of a claim at a million items.
 
 /// Growing moves one shard at a time, so that no command waits for all of them.
 const SHARDS: usize = 64;
@@ -21,7 +22,7 @@ struct Shard {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The low half of the hash: where the entry belongs, and most of who it is.
+    /// The low half of the hash: it decides the entry's position and almost identifies it.
     hash: u32,
     number: u32,
 }
@@ -42,19 +43,19 @@ fn shard_of(hash: u64) -> usize {
 }
 
 impl HashIndex {
-    /// The one number that it cannot hold.
+    /// The only number that the index cannot store.
     pub(crate) const NO_NUMBER: u32 = FREE;
 
-    /// The number under this hash that the test knows.
+    /// The number under this hash for which `is_it` is true.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let shard = &self.shards[shard_of(hash)];
         let mut entries = shard.probe(low(hash));
         entries.find(|(_, entry)| entry.hash == low(hash) && is_it(entry.number)).map(|(_, entry)| entry.number)
     }
 
-    /// Adds a number that is not there.
+    /// Adds a number that is not in the index.
     pub(crate) fn insert(&mut self, hash: u64, number: u32) {
-        assert_ne!(number, FREE, "this number says that a place is free");
+        assert_ne!(number, FREE, "this number marks a free place");
         let shard = &mut self.shards[shard_of(hash)];
         if (shard.len + 1) * 8 > shard.entries.len() * 7 {
             shard.grow();
@@ -63,7 +64,7 @@ impl HashIndex {
         shard.len += 1;
     }
 
-    /// Takes out a number that is there.
+    /// Removes a number that is in the index.
     pub(crate) fn remove(&mut self, hash: u64, number: u32) {
         let shard = &mut self.shards[shard_of(hash)];
         let found = shard.probe(low(hash)).find(|(_, entry)| entry.hash == low(hash) && entry.number == number);
@@ -78,7 +79,7 @@ impl Shard {
         self.entries.len().wrapping_sub(1)
     }
 
-    /// The entries from where this hash belongs to the first gap.
+    /// The entries from the position of this hash to the first gap.
     fn probe(&self, hash: u32) -> impl Iterator<Item = (usize, Entry)> {
         let home = hash as usize;
         (0..self.entries.len())
@@ -105,7 +106,7 @@ impl Shard {
         }
     }
 
-    /// Empties a place and moves up those behind it that would no longer be found.
+    /// Empties a place and moves up the entries after it that would no longer be found.
     fn close_gap(&mut self, gap: usize) {
         let mask = self.mask();
         let mut gap = gap;
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_one_hash_are_kept_apart() {
+    fn numbers_with_equal_hashes_are_distinguished() {
         let mut index = HashIndex::default();
         for number in [10, 11, 12] {
             index.insert(7, number);
@@ -151,9 +152,9 @@ mod tests {
         assert!(find(&index, 8, 20));
     }
 
-    /// Few hashes, so that runs of neighbours collide, wrap around the end and are torn by removals.
+    /// Uses few hashes, so that runs of neighbours collide, wrap around the end and are split by removals.
     #[test]
-    fn it_finds_what_a_set_finds() {
+    fn the_index_agrees_with_a_set() {
         let mut index = HashIndex::default();
         let mut set = BTreeSet::new();
         let mut random = 1_u64;

@@ -1,4 +1,4 @@
-//! What each actor has in each space: leases, assignments, places in lines, and the ready items that are its own first.
+//! The holdings of each actor in each space: leases, assignments, places in lines, and ready items offered to it first.
 
 use crate::caller::Holder;
 use crate::hash::Salt;
@@ -12,21 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holdings {
     leases: BTreeMap<Option<SessionId>, SessionLeases>,
-    /// Few queues each.
+    /// The leases in each queue. Most actors have few queues.
     pub(crate) leases_per_queue: Vec<(QueueNo, LeaseCount)>,
-    /// Assigned to it, but for what it holds itself: that is assigned to it, too, unless it was not picked up yet.
+    /// Items assigned to the actor, except those that it holds. What it holds is also assigned to it, unless it was not
+    /// picked up yet.
     pub(crate) assigned: BTreeSet<ItemKey>,
-    /// Reserved for it, or assigned to it and free: offered to it before all others.
+    /// Items reserved for the actor, or assigned to it and free. They are offered to it before all others.
     pub(crate) own: BTreeSet<(QueueNo, Reverse<u8>, ItemKey)>,
-    /// In all lines together.
+    /// Places in all lines together.
     pub(crate) places: u32,
 }
 
 #[derive(Clone, Debug)]
 struct SessionLeases {
-    /// The one that all of them share.
+    /// The holder value that all of the leases share.
     holder: Holder,
-    /// In the order of granting. A session has a bounded number, and ends most of all its newest.
+    /// In the order of granting. A session has a bounded number of leases and mostly ends its newest.
     leases: Vec<(Token, ItemKey)>,
 }
 
@@ -34,7 +35,7 @@ struct SessionLeases {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseCount {
     pub(crate) taken: u32,
-    /// Granted from a line, and not picked up yet.
+    /// Granted from a line and not picked up yet.
     pub(crate) offered: u32,
 }
 
@@ -48,7 +49,7 @@ impl LeaseCount {
     }
 }
 
-/// A lease among an actor's.
+/// One lease of an actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldLease {
     pub(crate) holder: Holder,
@@ -120,7 +121,7 @@ impl Holdings {
     }
 }
 
-/// The holdings of all actors that have any.
+/// The holdings of all actors that hold anything.
 #[derive(Clone, Debug)]
 pub(crate) struct AllHoldings {
     salt: Salt,
@@ -155,8 +156,8 @@ impl AllHoldings {
         self.slots[self.find(space, actor)? as usize].as_ref().map(|of| &of.holdings)
     }
 
-    /// The same holder, as its other leases already have it: a million leases of a few thousand holders keep a few
-    /// thousand of them.
+    /// Returns the holder value that its other leases already use, so that a million leases of a few thousand holders
+    /// keep only a few thousand values.
     pub(crate) fn share(&self, space: SpaceNo, holder: Holder) -> Holder {
         let Some(of) = self.find(space, &holder.actor).and_then(|slot| self.slots[slot as usize].as_ref()) else {
             return holder;
@@ -167,7 +168,7 @@ impl AllHoldings {
         }
     }
 
-    /// Changes what an actor has; whoever has nothing left is not kept.
+    /// Changes the holdings of an actor. An actor with nothing left is removed.
     pub(crate) fn change(&mut self, space: SpaceNo, actor: &ActorId, change: impl FnOnce(&mut Holdings)) {
         let hash = self.salt.hash_name(space, actor.as_str());
         let slot = self.find_hashed(hash, space, actor).unwrap_or_else(|| self.add(hash, space, actor.clone()));
@@ -190,7 +191,7 @@ impl AllHoldings {
         slot
     }
 
-    /// Everyone's, in the order of space and actor. Costs sorting them.
+    /// The holdings of all actors, in the order of space and actor. Costs a sort.
     pub(crate) fn sorted(&self) -> Vec<(SpaceNo, &ActorId, &Holdings)> {
         let mut all: Vec<_> = self.slots.iter().flatten().map(|of| (of.space, &of.actor, &of.holdings)).collect();
         all.sort_unstable_by_key(|(space, actor, _)| (*space, *actor));

@@ -11,7 +11,8 @@ use crate::state::ready::ClassNo;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A live item's number, and where this replica keeps it. Ordered by the number alone: slots differ between replicas.
+/// A live item's number and its slot in this replica. Ordered by the number alone, because slots differ between
+/// replicas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ItemKey {
     pub(crate) no: ItemNo,
@@ -19,16 +20,16 @@ pub(crate) struct ItemKey {
 }
 
 impl ItemKey {
-    /// Before every key, for ranges.
+    /// Sorts before every key; for ranges.
     pub(crate) const FIRST: Self = Self { no: ItemNo(0), slot: 0 };
     pub(crate) const LAST: Self = Self { no: ItemNo(u64::MAX), slot: 0 };
 
-    /// The same place under another number: for an order of its own, and to be turned back.
+    /// The same slot under another number: for another order, and reversible.
     pub(crate) fn numbered(self, no: ItemNo) -> Self {
         Self { no, ..self }
     }
 
-    /// A position among keys: not to be looked up.
+    /// A position among keys. Must not be used for lookups.
     pub(crate) fn position(no: ItemNo) -> Self {
         Self { no, slot: u32::MAX }
     }
@@ -63,14 +64,14 @@ pub(crate) struct Item {
     pub(crate) content: Arc<Content>,
     pub(crate) standing: Standing,
     pub(crate) line: Option<Box<Line>>,
-    /// Its class among the ready items of its queue.
+    /// The item's class among the ready items of its queue.
     pub(crate) class: ClassNo,
-    /// Where it stands among the deadlines: never later than its real deadline.
+    /// The time of its entry in the deadlines: never later than its real deadline.
     pub(crate) indexed_due: Time,
     pub(crate) touched: Touched,
 }
 
-/// Which of its records this step has to write.
+/// Which of an item's records this step must write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) content: bool,
@@ -89,7 +90,7 @@ impl Item {
         self.line.as_ref().map_or(0, |line| u32::try_from(line.len()).unwrap_or(u32::MAX))
     }
 
-    /// Whether its lease came from a line and is not taken up yet.
+    /// Whether its lease came from a line and is not picked up yet.
     pub(crate) fn is_offered(&self) -> bool {
         self.standing.lease.as_ref().is_some_and(|lease| lease.pickup.is_some())
     }
@@ -98,22 +99,22 @@ impl Item {
         self.line.is_some()
     }
 
-    /// Whether nobody holds it, waits for it, or is yet to do something that it waits for.
+    /// Whether nobody holds the item or waits for it, and it waits for nothing.
     pub(crate) fn is_free(&self) -> bool {
         self.standing.state.is_claimable() && self.standing.lease.is_none() && !self.has_line()
     }
 }
 
-/// Items in a page of 64 KiB: a size that allocators have without a rest.
+/// Items in a page of 64 KiB, a size that allocators serve without waste.
 const PAGE: usize = 64 * 1024 / size_of::<Option<Item>>();
 
-/// Pages, so that growing never moves what is there.
+/// Live items, stored in pages so that growth never moves existing items.
 #[derive(Clone, Debug)]
 pub(crate) struct Items {
     salt: Salt,
     pages: Vec<Vec<Option<Item>>>,
     free: Vec<u32>,
-    /// By the hash of space and id.
+    /// From the hash of space and id to the slot.
     by_name: HashIndex,
     len: usize,
 }
@@ -143,7 +144,7 @@ impl Items {
         self.slot_mut(key.slot).as_mut().expect("a key of a live item")
     }
 
-    /// The key's item, if it is still there.
+    /// The item of this key, if it is still live.
     pub(crate) fn get_live(&self, key: ItemKey) -> Option<&Item> {
         let page = self.pages.get(key.slot as usize / PAGE)?;
         page.get(key.slot as usize % PAGE)?.as_ref().filter(|item| item.no == key.no)
@@ -190,7 +191,7 @@ impl Items {
         item
     }
 
-    /// Every live item, in this replica's own order: sort before anything depends on it.
+    /// Every live item, in an order that differs between replicas. Sort the items before a result depends on the order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ItemKey, &Item)> {
         self.pages.iter().flatten().enumerate().filter_map(|(slot, item)| {
             let item = item.as_ref()?;

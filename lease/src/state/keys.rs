@@ -1,5 +1,5 @@
-//! Where an item stands in every index: a function of the item alone. Each change of an item goes through
-//! [`State::change`], which moves it where it now belongs.
+//! The position of an item in every index, which is a function of the item alone. Each change of an item goes through
+//! [`State::change`], which moves the item to its new positions.
 
 use crate::item::Content;
 use crate::names::ActorId;
@@ -62,7 +62,7 @@ impl Keys {
 }
 
 impl State {
-    /// Changes where an item stands, and keeps every index in step.
+    /// Changes an item's standing and keeps every index up to date.
     pub(crate) fn change<R>(&mut self, key: ItemKey, change: impl FnOnce(&mut Item) -> R) -> R {
         let item = self.items.get_mut(key);
         let before = Keys::of(item);
@@ -74,7 +74,7 @@ impl State {
         result
     }
 
-    /// Changes what an item says: its class and priority may be others afterwards.
+    /// Changes an item's content, which may change its class and priority.
     pub(crate) fn change_content(&mut self, key: ItemKey, change: impl FnOnce(&mut Content)) {
         self.unindex(key);
         let parent = self.items.get(key).content.parent().cloned();
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// A new or loaded item enters every index.
+    /// Adds a new or loaded item to every index.
     pub(crate) fn index(&mut self, key: ItemKey) {
         let item = self.items.get_mut(key);
         let content = Arc::make_mut(&mut item.content);
@@ -111,7 +111,7 @@ impl State {
         self.keep_due(key);
     }
 
-    /// An item leaves every index, before it leaves or becomes another.
+    /// Removes an item from every index, before it is removed or replaced.
     pub(crate) fn unindex(&mut self, key: ItemKey) {
         let item = self.items.get(key);
         let (queue, space, before) = (item.queue, item.space, Keys::of(item));
@@ -141,7 +141,7 @@ impl State {
         self.deadlines.items.remove((indexed, key));
     }
 
-    /// Puts the item among the deadlines where it is found in time.
+    /// Makes sure that the item's entry in the deadlines is not too late.
     pub(crate) fn keep_due(&mut self, key: ItemKey) {
         let item = self.items.get_mut(key);
         let due = item.standing.due_at();
@@ -154,8 +154,8 @@ impl State {
         }
     }
 
-    /// Called when the item was found at the head of the deadlines: stands it where it belongs, and says whether that
-    /// is where it was.
+    /// Called with the item at the head of the deadlines. Moves its entry to its real deadline, and returns whether it
+    /// was already there.
     pub(crate) fn is_really_due(&mut self, key: ItemKey) -> bool {
         let item = self.items.get_mut(key);
         let due = item.standing.due_at();
@@ -229,7 +229,8 @@ impl State {
         }
         let position = (queue_no, Reverse(priority), key);
         if before.lease != after.lease || before.assigned != after.assigned || before.own != after.own {
-            // Mostly one actor: it is looked up once for all that it loses and gains.
+            // Usually only one actor is involved, so its holdings are looked up once for everything that it loses and
+            // gains.
             let actors = [before.actors(), after.actors()];
             let actors = actors.as_flattened();
             for (index, actor) in actors.iter().enumerate() {
@@ -265,7 +266,7 @@ impl State {
         }
     }
 
-    /// Whether a queue has lines to settle or to send away may have changed.
+    /// Call this when it may have changed whether a queue has lines to settle or to reject.
     pub(crate) fn note_work(&mut self, queue: QueueNo) {
         if self.queues.get(queue).has_work(self.meta.activated) {
             self.busy_queues.insert(queue);
@@ -280,12 +281,12 @@ impl Keys {
         self.lease.as_ref().filter(|lease| lease.holder.actor == *actor)
     }
 
-    /// Everyone in whose holdings the item stands.
+    /// The actors whose holdings contain the item.
     fn actors(&self) -> [Option<&ActorId>; 3] {
         [self.lease.as_ref().map(|lease| &lease.holder.actor), self.assigned.as_ref(), self.own.as_ref()]
     }
 
-    /// In no index.
+    /// The keys of an item that is in no index.
     fn none(state: StateKind) -> Self {
         Self {
             state,

@@ -1,4 +1,4 @@
-//! From records to a state and back.
+//! Loading a state from records, and dumping it.
 
 use crate::bounds::RULES_VERSION;
 use crate::changes::Changes;
@@ -19,16 +19,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why records are no state. The store they came from is damaged or of a later version.
+/// Why records do not form a valid state. The store is damaged or has a later version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadError {
     Decode {
         key: Vec<u8>,
         error: DecodeError,
     },
-    /// Records came in another order than [`crate::record::LIVE`], or one that others need is missing.
+    /// The records are not in the order of [`crate::record::LIVE`], or one that others need is missing.
     Missing(String),
-    /// The rules it was written under are later than this build's.
+    /// The state was written under later rules than this build supports.
     Rules {
         version: u32,
         known: u32,
@@ -39,7 +39,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Decode { key, error } => write!(f, "record {key:02x?}: {error}"),
-            Self::Missing(what) => write!(f, "missing before it was needed: {what}"),
+            Self::Missing(what) => write!(f, "missing or out of order: {what}"),
             Self::Rules { version, known } => {
                 write!(f, "written under rules {version}; this build knows {known}: upgrade this node")
             }
@@ -50,11 +50,11 @@ impl fmt::Display for LoadError {
 impl std::error::Error for LoadError {}
 
 impl State {
-    /// A state from the live records of a store, in the order of [`crate::record::LIVE`]; `hash` is what
-    /// [`State::hash`] said when they were written.
+    /// Loads a state from the live records of a store, in the order of [`crate::record::LIVE`]. `hash` is the value of
+    /// [`State::hash`] when they were written.
     ///
     /// # Errors
-    /// When a record cannot be read or the set is not whole.
+    /// When a record cannot be decoded or the set is incomplete.
     pub fn load<Bytes: AsRef<[u8]>>(
         records: impl IntoIterator<Item = (Bytes, Bytes)>,
         hash: StateHash,
@@ -62,7 +62,7 @@ impl State {
         Self::load_knowing(records, hash, RULES_VERSION)
     }
 
-    /// As [`State::load`], in a build that knows the rules up to this version.
+    /// Like [`State::load`], for a build that supports the rules up to this version.
     ///
     /// # Errors
     /// As [`State::load`].
@@ -163,7 +163,7 @@ impl State {
             state.note_blank(queue);
         }
         state.check_queues()?;
-        // Nobody waited for what was there before.
+        // Nobody was waiting for what was available before.
         state.openings = Openings::default();
         state.hash = hash;
         Ok(state)
@@ -173,7 +173,7 @@ impl State {
         if holds { Ok(()) } else { Err(LoadError::Missing(what.into())) }
     }
 
-    /// Numbers of queues have gaps: how many there are stands with the space.
+    /// Checks the number of queues, which the space stores because the queue numbers have gaps.
     fn check_queues(&self) -> Result<(), LoadError> {
         let mut counts: BTreeMap<SpaceNo, u64> = BTreeMap::new();
         for queue in self.queues.iter() {
@@ -183,7 +183,7 @@ impl State {
         self.expect(self.spaces.iter().all(|space| count(space) == space.counts.queues), "a queue")
     }
 
-    /// Every live record: what [`State::load`] makes this state from again.
+    /// Every live record. [`State::load`] builds the same state from them.
     #[must_use]
     pub fn dump(&self) -> Changes {
         let mut records = Changes::default();

@@ -1,5 +1,4 @@
-//! What each actor has made in each space, of what is there now: how much it has of the bounds that a space's actors
-//! share.
+//! What each actor has created in each space and still exists: its part of the limits that the actors of a space share.
 
 use crate::names::ActorId;
 use crate::numbers::SpaceNo;
@@ -8,13 +7,13 @@ use std::collections::btree_map::Entry;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// Live items, and the bytes of their bodies, whoever wrote them.
+    /// Live items that the actor created, and the bytes of their bodies, whichever actor wrote them.
     pub(crate) items: u64,
     pub(crate) body_bytes: u64,
     pub(crate) queues: u64,
 }
 
-/// Actors who have made nothing that is there are not kept.
+/// The creations of all actors. Actors of whose creations nothing exists any more are removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Makers(BTreeMap<(SpaceNo, ActorId), Made>);
 
@@ -23,7 +22,7 @@ impl Makers {
         self.0.get(&(space, actor.clone())).copied().unwrap_or_default()
     }
 
-    /// Changes what an actor has made. Returns its name, in the one copy that all it made can share.
+    /// Changes what an actor has created. Returns its name, in the copy that all of its creations can share.
     pub(crate) fn change(&mut self, space: SpaceNo, actor: &ActorId, change: impl FnOnce(&mut Made)) -> ActorId {
         match self.0.entry((space, actor.clone())) {
             Entry::Vacant(new) => {
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_actor_is_kept_once_for_each_space_and_as_long_as_there_is_something_of_it() {
+    fn an_actor_is_kept_once_per_space_while_its_creations_exist() {
         let mut makers = Makers::default();
         let actor = || ActorId::new("ada").unwrap();
         let (first, second) = (actor(), actor());

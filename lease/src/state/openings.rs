@@ -1,5 +1,5 @@
-//! What a step gives `next` to hand out: noted while the indexes change, told when the step is over. In no record and no
-//! hash, and empty between steps.
+//! What a step makes available to `next`: noted while the indexes change and reported at the end of the step. Not in
+//! any record or hash, and empty between steps.
 
 use crate::names::{ItemId, QueueName, SpaceName};
 use crate::numbers::{QueueNo, SpaceNo};
@@ -8,28 +8,28 @@ use crate::state::items::{Item, ItemKey};
 use crate::state::keys::Keys;
 use std::collections::BTreeSet;
 
-/// Descendants of one item that a step looks at. If there are more, every caller in the space is told to look.
+/// The most descendants of one item that a step examines. If there are more, every caller in the space is woken.
 const DESCENDANTS: usize = 1_000;
 
-/// A queue in which `next` may find something that was not there, or not for everyone, before this step.
+/// A queue in which `next` may find something that was not available, or not to everyone, before this step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     pub space: SpaceName,
     pub queue: QueueName,
-    /// How many callers may find something: one for each item, or for each lease that made room for another.
+    /// How many callers may find something: one for each item and for each lease that made room for another.
     pub callers: u32,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Openings {
-    /// Items that became free, and items whose lease ended: that makes room for another.
+    /// Items that became free, and items whose lease ended, which makes room for another lease.
     items: Vec<(QueueNo, ItemKey)>,
-    /// Items whose descendants may be handed out to more callers than before: a lease on them has ended, or they have
-    /// another parent.
+    /// Items whose descendants may be granted to more callers than before, because a lease on them has ended or their
+    /// parent has changed.
     families: Vec<(SpaceNo, ItemId)>,
-    /// Queues with another flow or policy.
+    /// Queues whose flow or policy changed.
     queues: BTreeSet<QueueNo>,
-    /// Queues in which an actor gave a lease back who had as many as it may.
+    /// Queues in which an actor at its limit of leases released one.
     capped: BTreeSet<QueueNo>,
 }
 
@@ -50,14 +50,14 @@ impl Openings {
         self.capped.insert(queue);
     }
 
-    /// Forgets the last note, if it was about this item.
+    /// Removes the last note if it is about this item.
     pub(crate) fn forget(&mut self, key: ItemKey) {
         self.items.pop_if(|(_, last)| *last == key);
     }
 }
 
 impl State {
-    /// An item stands where it may be handed out, or makes room for another one.
+    /// Notes an item that became available or that makes room for another.
     pub(crate) fn note_opening(&mut self, key: ItemKey, before: &Keys, after: &Keys) {
         let is_free = !before.is_ready && (after.is_ready || after.own.is_some() && after.own != before.own);
         let has_ended = before.lease.is_some() && after.lease.is_none();
@@ -69,7 +69,8 @@ impl State {
         }
     }
 
-    /// A descendant is handed out only while nobody else holds one of its ancestors.
+    /// Notes an item whose descendants may have become available, because an item is granted only while nobody else
+    /// holds one of its ancestors.
     pub(crate) fn note_family(&mut self, key: ItemKey) {
         if self.children.is_empty() {
             return;
@@ -81,7 +82,7 @@ impl State {
         }
     }
 
-    /// Which queues have something for whom, in the order of their numbers.
+    /// The queues that have something for waiting callers, in the order of their numbers.
     pub(crate) fn take_openings(&mut self) -> Vec<Opening> {
         if self.openings.is_empty() {
             return Vec::new();
@@ -98,7 +99,7 @@ impl State {
             noted.queues.extend(in_spaces.map(|(_, queue)| *queue));
         }
         noted.items.sort_unstable();
-        // An item that ended and was reopened in this step has one number and two places.
+        // An item that ended and was reopened in this step has one number and two slots.
         noted.items.dedup_by(|other, kept| {
             let is_same = other == kept;
             if is_same && !self.items.is_live(kept.1) {
@@ -117,7 +118,7 @@ impl State {
             openings.extend(noted.queues.iter().map(|queue| (*queue, u32::MAX)));
             openings.sort_unstable();
         }
-        // The room is used again.
+        // The allocation is reused.
         noted.items.clear();
         noted.queues.clear();
         noted.capped.clear();
@@ -133,19 +134,19 @@ impl State {
         (callers > 0).then(of)
     }
 
-    /// How many callers these items of a queue are for.
+    /// How many callers these items of a queue can serve.
     fn callers_for(&self, no: QueueNo, items: &[(QueueNo, ItemKey)], was_capped: bool) -> u32 {
         let queue = self.queue(no);
         let is_free = |key: ItemKey| self.items.get_live(key).is_some_and(Item::is_free_for_someone);
         let free = items.iter().filter(|(_, key)| is_free(*key)).count();
-        // The others made room, which matters where there was too little of it.
+        // The other items made room, which matters only if there was too little of it.
         let was_full =
             queue.queue.policy.concurrency > 0 && queue.room_behind(queue.settle.len()) <= items.len() as i64;
         let callers = if was_full || was_capped { items.len() } else { free };
         u32::try_from(callers).unwrap_or(u32::MAX)
     }
 
-    /// How many leases `next` may grant in a queue now.
+    /// How many leases `next` may now grant in a queue.
     fn room_for_next(&self, no: QueueNo) -> u32 {
         let queue = self.queue(no);
         if !self.meta.activated || !queue.queue.flow.is_open() {
@@ -154,8 +155,8 @@ impl State {
         u32::try_from(queue.room_behind(queue.settle.len()).max(0)).unwrap_or(u32::MAX)
     }
 
-    /// Adds the descendants that may be handed out; false when they are too many to look at. Those behind a terminal
-    /// parent are not found: the callers who wait for one ask again when their wait is over.
+    /// Adds the descendants that may be granted. Returns false if there are too many to examine. Descendants under a
+    /// terminal parent are not found: callers that wait for one ask again when their wait is over.
     fn add_descendants(&self, family: &(SpaceNo, ItemId), items: &mut Vec<(QueueNo, ItemKey)>) -> bool {
         let mut families = vec![family.clone()];
         let mut seen = 0;
@@ -177,7 +178,7 @@ impl State {
 }
 
 impl Item {
-    /// Whether `next` may hand it out: to anyone, or to the one it is kept for.
+    /// Whether `next` may grant the item to anyone, or to the actor for which it is kept.
     pub(crate) fn is_free_for_someone(&self) -> bool {
         self.is_free() || matches!(self.standing.state, crate::standing::ItemState::Reserved(_))
     }

@@ -1,17 +1,19 @@
-//! A set in order, for millions of small values that come mostly in order: chunks, full where values only ever came
-//! last, under what each begins with. A `BTreeSet` leaves the nodes half empty that such values fill.
+//! An ordered set for millions of small values that are mostly inserted in order. Values are in chunks, keyed by the
+//! chunk's first value. Chunks become full when values are only added at the end. A `BTreeSet` would leave its nodes
+//! half empty for such values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
-/// Values in a chunk, at most.
+/// The most values in a chunk.
 const CHUNK: usize = 64;
-/// Two neighbours that have no more than this together become one: not so many that the next value tears them apart.
+/// Two neighbouring chunks with no more values than this together are merged. It is less than a full chunk, so that the
+/// next value does not split them again.
 const MERGED: usize = CHUNK * 7 / 8;
 
 #[derive(Clone, Debug)]
 pub(crate) struct OrderedSet<T> {
-    /// None is empty. A chunk stands under a value that none of its own is below and all of those before it are.
+    /// No chunk is empty. A chunk's key is not above any of its own values, and above all values of earlier chunks.
     chunks: BTreeMap<T, Vec<T>>,
     len: usize,
 }
@@ -35,7 +37,7 @@ impl<T: Ord + Copy> OrderedSet<T> {
         self.chunks.range(..=value).next_back().is_some_and(|(_, chunk)| chunk.binary_search(&value).is_ok())
     }
 
-    /// Whether it was not there before.
+    /// Returns whether the value was new.
     pub(crate) fn insert(&mut self, value: T) -> bool {
         let Some((_, chunk)) = self.chunks.range_mut(..=value).next_back() else {
             let first = self.chunks.pop_first().map(|(_, chunk)| chunk).unwrap_or_default();
@@ -60,7 +62,7 @@ impl<T: Ord + Copy> OrderedSet<T> {
         true
     }
 
-    /// Whether it was there.
+    /// Returns whether the value was in the set.
     pub(crate) fn remove(&mut self, value: T) -> bool {
         let Some((begin, chunk)) = self.chunks.range_mut(..=value).next_back() else { return false };
         let Ok(place) = chunk.binary_search(&value) else { return false };
@@ -75,7 +77,7 @@ impl<T: Ord + Copy> OrderedSet<T> {
         true
     }
 
-    /// Makes one chunk of this and a neighbour, if both are small. Looked at now and then as it shrinks.
+    /// Merges this chunk with a neighbour if both are small. Called from time to time as the chunk shrinks.
     fn merge(&mut self, begin: T, len: usize) {
         let fits = |(_, chunk): &(&T, &Vec<T>)| chunk.len() + len <= MERGED;
         let before = self.chunks.range(..begin).next_back().filter(fits);
@@ -93,9 +95,9 @@ impl<T: Ord + Copy> OrderedSet<T> {
         self.chunks.values().flatten().copied()
     }
 
-    /// Those between the bounds, of which the first must not be above the second.
+    /// The values between the bounds. The first bound must not be above the second.
     pub(crate) fn range(&self, from: Bound<T>, to: Bound<T>) -> impl DoubleEndedIterator<Item = T> {
-        // What is behind the first bound may begin inside the chunk that this bound belongs to.
+        // The values after the first bound may begin inside the chunk in which this bound falls.
         let first = match from {
             Included(value) | Excluded(value) => self.chunks.range(..=value).next_back(),
             Unbounded => None,
@@ -129,9 +131,9 @@ mod tests {
         ends.is_sorted() && sizes.clone().all(|size| (1..=CHUNK).contains(&size)) && sizes.sum::<usize>() == set.len()
     }
 
-    /// Phases in which it grows, stays and shrinks, over few enough values that every chunk is split and merged.
+    /// Phases in which the set grows, stays and shrinks, with few enough values that every chunk is split and merged.
     #[test]
-    fn it_is_what_an_ordered_set_is() {
+    fn the_set_agrees_with_a_btree_set() {
         let mut set = OrderedSet::default();
         let mut other = BTreeSet::new();
         let mut random = 1_u64;
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_fills_its_chunks_and_what_leaves_frees_them() {
+    fn ordered_inserts_fill_chunks_and_removals_free_them() {
         let mut set = OrderedSet::default();
         for value in 0..6_400 {
             set.insert(value);

@@ -1,5 +1,5 @@
-//! The queues by number. A queue that goes away leaves a gap, and a new queue takes the lowest number that is free: so
-//! numbers depend on the records alone.
+//! The queues by number. A removed queue leaves a gap, and a new queue takes the lowest free number, so that numbers
+//! depend only on the records.
 
 use crate::bounds::QUEUE_KEPT_FOR;
 use crate::numbers::{QueueNo, Time};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queues {
     slots: Vec<Option<LiveQueue>>,
-    /// The gaps.
+    /// The free numbers.
     free: BTreeSet<QueueNo>,
 }
 
@@ -30,12 +30,12 @@ impl Queues {
         self.slots[no.0 as usize].as_mut().expect("the number of a queue")
     }
 
-    /// In the order of their numbers.
+    /// All queues, in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LiveQueue> {
         self.slots.iter().flatten()
     }
 
-    /// The first queue whose number is not below this one.
+    /// The first queue with this number or a higher one.
     pub(crate) fn from(&self, no: QueueNo) -> Option<&LiveQueue> {
         self.slots.get(no.0 as usize..)?.iter().flatten().next()
     }
@@ -49,7 +49,7 @@ impl Queues {
         self.free.first().copied().unwrap_or_else(|| number(self.slots.len()))
     }
 
-    /// Adds a queue under its number, which is free.
+    /// Adds a queue under its number, which must be free.
     pub(crate) fn insert(&mut self, queue: LiveQueue) {
         let slot = queue.queue.no.0 as usize;
         while self.slots.len() <= slot {
@@ -68,17 +68,17 @@ impl Queues {
 }
 
 impl LiveQueue {
-    /// Whether nothing is in it and nobody has set anything on it: a new queue of its name would be the same.
+    /// Whether the queue is empty and has no settings of its own, so that a new queue with its name would be the same.
     pub(crate) fn is_blank(&self) -> bool {
         self.is_empty() && self.queue.version == 0 && self.queue.flow.is_open()
     }
 
-    /// Whether no item names it, live or terminal.
+    /// Whether the queue has no items, live or terminal.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.first().is_none() && self.usage.as_ref().is_some_and(|usage| usage.terminal == 0)
     }
 
-    /// When it goes away by itself, if it stays as it is.
+    /// When the queue will be removed if it does not change.
     fn goes_at(&self) -> Option<Time> {
         let usage = self.usage.as_ref().filter(|_| self.is_blank())?;
         Some(usage.used_at.after(QUEUE_KEPT_FOR))
@@ -86,8 +86,8 @@ impl LiveQueue {
 }
 
 impl State {
-    /// Puts a queue among the deadlines if it is blank. One that no longer is stays there until its time comes: whoever
-    /// finds it then asks [`State::is_queue_due`].
+    /// Adds a queue to the deadlines if it is blank. A queue that is no longer blank stays there until its time comes,
+    /// when [`State::is_queue_due`] checks it.
     pub(crate) fn note_blank(&mut self, no: QueueNo) {
         let goes_at = self.queue(no).goes_at();
         if let Some(time) = goes_at {
@@ -95,7 +95,8 @@ impl State {
         }
     }
 
-    /// Called with a queue that was found at the head of the deadlines: takes it out, and says whether it goes now.
+    /// Called with the queue at the head of the deadlines. Removes it from the deadlines and returns whether the queue
+    /// is to be removed now.
     pub(crate) fn is_queue_due(&mut self, time: Time, no: QueueNo) -> bool {
         self.deadlines.queues.remove(&(time, no));
         self.queues.find(no).and_then(LiveQueue::goes_at) == Some(time)
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_queue_takes_the_lowest_number_that_is_free_also_after_loading() {
+    fn new_queues_take_the_lowest_free_number_also_after_loading() {
         let mut queues = Queues::default();
         for no in 0..5 {
             assert_eq!(queues.first_free(), QueueNo(no));

@@ -1,5 +1,5 @@
-//! The items of a queue that `next` may hand out, by class: what a caller's phase, mode and capabilities decide is
-//! looked up, not searched.
+//! The items of a queue that `next` may grant, by class: items that match a caller's phase, mode and capabilities are
+//! looked up and not searched for.
 
 use crate::bounds::{CLASSES, PRIORITY_MAX};
 use crate::command::{Cursor, Order};
@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
-/// This replica's number of a class; says nothing on another.
+/// The number of a class in this replica. It has no meaning in another replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassNo(u32);
 
-/// What, with its mode, makes an item's class.
+/// The parts of an item's class besides its mode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind {
     pub(crate) phase: Option<Phase>,
@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// Highest priority first, then oldest: the priority stands in the bits above the number, which it never needs.
+/// Sorts by highest priority, then oldest. The priority is in the highest bits, which the number never needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Position(ItemKey);
 
@@ -37,7 +37,7 @@ const NUMBER_BITS: u32 = 60;
 const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 
 impl Position {
-    /// Of a real item, or of the farthest that there can be.
+    /// The position of an item, or of the last possible item.
     fn new(priority: u8, key: ItemKey) -> Self {
         let above = u64::from(PRIORITY_MAX.saturating_sub(priority)) << NUMBER_BITS;
         Self(key.numbered(ItemNo(above | key.no.0.min(NUMBER_MAX))))
@@ -54,7 +54,7 @@ impl Position {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
-    /// By mode first: however many persons have local items, a caller's classes are found without passing theirs.
+    /// By mode first, so that a caller's classes are found quickly however many persons have local items.
     numbers: BTreeMap<Mode, BTreeMap<Kind, ClassNo>>,
     classes: Vec<ClassItems>,
     free: Vec<ClassNo>,
@@ -69,18 +69,18 @@ struct ClassItems {
 }
 
 impl Ready {
-    /// Ready items in all.
+    /// The number of ready items.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether such an item is of a class that is there, or that there is room for.
+    /// Whether the class of such an item exists or there is room for it.
     pub(crate) fn has_room_for(&self, content: &Content) -> bool {
         let kinds = self.numbers.get(&content.mode);
         kinds.is_none_or(|kinds| kinds.len() < CLASSES || kinds.contains_key(&Kind::of(content)))
     }
 
-    /// A live item belongs to this class from now on.
+    /// Adds a live item to its class.
     pub(crate) fn join(&mut self, content: &Content) -> ClassNo {
         let kinds = self.numbers.entry(content.mode.clone()).or_default();
         let number = *kinds.entry(Kind::of(content)).or_insert_with(|| {
@@ -93,7 +93,7 @@ impl Ready {
         number
     }
 
-    /// The item is gone, or of another class. It must not be ready.
+    /// Removes an item from its class, because it is gone or has another class. It must not be ready.
     pub(crate) fn leave(&mut self, number: ClassNo, content: &Content) {
         let class = &mut self.classes[number.0 as usize];
         class.members -= 1;
@@ -117,7 +117,7 @@ impl Ready {
         self.len -= usize::from(self.classes[class.0 as usize].ready.remove(&Position::new(priority, key)));
     }
 
-    /// Ready items of these modes and of the kinds that the test lets through, in order, from behind the cursor.
+    /// Ready items of these modes and of the kinds that pass the test, in order, after the cursor.
     pub(crate) fn candidates<'a>(
         &'a self,
         order: Order,
@@ -133,7 +133,7 @@ impl Ready {
             }
             match order {
                 Order::Priority => match cursor {
-                    // Unlike a range, which looks for both of its ends at once.
+                    // Cheaper than a range, which looks up both of its ends at once.
                     None => runs.add(Box::new(ready.iter().copied())),
                     Some(cursor) => {
                         let from = Position::new(cursor.priority, ItemKey::position(cursor.item));
@@ -174,14 +174,14 @@ impl Ready {
     }
 }
 
-/// Several sorted runs, merged.
+/// A merge of several sorted runs.
 pub(crate) struct Candidates<'a> {
     order: Order,
     runs: Vec<Box<dyn Iterator<Item = Position> + 'a>>,
     heads: BinaryHeap<Reverse<(Rank, ItemKey, u8, usize)>>,
 }
 
-/// Smaller comes first.
+/// Smaller ranks come first.
 type Rank = (u8, u64);
 
 impl<'a> Candidates<'a> {
@@ -218,13 +218,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_before_those_of_lower_priority_and_of_later_items() {
+    fn positions_sort_by_priority_then_age() {
         let position = |priority, no| Position::new(priority, ItemKey::position(ItemNo(no)));
         let in_order = [position(9, 1), position(9, 7), position(9, u64::MAX), position(3, 0), position(0, NUMBER_MAX)];
         assert!(in_order.is_sorted_by(|one, next| one < next));
         let back = |position: Position| (position.priority(), position.key().no.0);
         assert_eq!(in_order.map(back), [(9, 1), (9, 7), (9, NUMBER_MAX), (3, 0), (0, NUMBER_MAX)]);
-        // A cursor is a caller's word.
+        // Callers choose cursors, so they may contain any priority.
         assert_eq!(position(200, 5), position(9, 5));
     }
 }

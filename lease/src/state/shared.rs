@@ -1,4 +1,4 @@
-//! Values that many items have alike, kept once.
+//! Values that many items share, stored once.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ impl<T> Default for Shared<T> {
 }
 
 impl<T: Ord + Clone> Shared<T> {
-    /// The one copy of this value, for one more user.
+    /// Returns the shared copy of this value and counts one more user.
     pub(crate) fn take(&mut self, value: &T) -> T {
         if let Some(uses) = self.uses.get_mut(value) {
             *uses += 1;
@@ -25,7 +25,7 @@ impl<T: Ord + Clone> Shared<T> {
         value.clone()
     }
 
-    /// A user has done with it.
+    /// Counts one user less.
     pub(crate) fn give_back(&mut self, value: &T) {
         let Some(uses) = self.uses.get_mut(value) else { return };
         *uses -= 1;
@@ -41,7 +41,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn equal_values_are_one_until_the_last_user_is_done() {
+    fn equal_values_are_shared_until_the_last_user_gives_back() {
         let mut shared = Shared::default();
         let (one, other): (Arc<str>, Arc<str>) = ("a".into(), "a".into());
         let first = shared.take(&one);

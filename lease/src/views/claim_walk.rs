@@ -1,4 +1,4 @@
-//! The claims on an item and on everything below it.
+//! The claims on an item and its descendants.
 
 use super::ClaimSummary;
 use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT};
@@ -11,12 +11,12 @@ use crate::state::State;
 use crate::state::items::ItemKey;
 use std::ops::Bound;
 
-/// A walk through an item and everything below it that is live. It is made in parts, between which the items may change:
-/// each is counted as it is when the walk comes by.
+/// A walk through a live item and its live descendants. The walk is made in parts, between which items may change: each
+/// item is counted as it is when the walk reaches it.
 #[derive(Debug)]
 pub struct ClaimWalk {
     space: SpaceNo,
-    /// From the root down: whose children are counted, and up to which.
+    /// The path from the root: each item whose children are being counted, and the last child counted.
     path: Vec<(ItemId, ItemKey)>,
     summary: ClaimSummary,
 }
@@ -33,7 +33,7 @@ impl State {
         Ok(walk)
     }
 
-    /// One part of a walk. Returns the claims that the viewer may see when it was the last.
+    /// Does one part of a walk. The last part returns the claims that the viewer may see.
     pub fn walk_claims(&self, viewer: &Caller, walk: &mut ClaimWalk) -> Option<ClaimSummary> {
         for _ in 0..EXAMINED_PER_NEXT {
             let Some((of, after)) = walk.path.last_mut() else { return Some(walk.summary) };
@@ -56,7 +56,7 @@ impl State {
         None
     }
 
-    /// The claims on an item and on everything below it, in one look.
+    /// The claims on an item and its descendants, counted in one part.
     ///
     /// # Errors
     /// `not_found`.

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
-/// Which items a list shows.
+/// The items to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     pub queue: Option<QueueName>,
@@ -22,9 +22,9 @@ pub struct Query {
     pub labels: Vec<Label>,
     pub parent: Option<ItemId>,
     pub claim: Option<ClaimStatus>,
-    /// Part of the id or of the title, without regard to ASCII case.
+    /// A part of the id or of the title, ignoring ASCII case.
     pub text: Option<String>,
-    /// Items after this one, in the order of creation.
+    /// Only items after this one, in the order of creation.
     pub after: Option<ItemNo>,
     pub limit: usize,
 }
@@ -33,30 +33,30 @@ pub struct Query {
 pub enum ClaimStatus {
     Claimed,
     Unclaimed,
-    /// Its lease lapsed and nobody has taken it since.
+    /// Its lease expired and nobody has claimed it since.
     Expired,
 }
 
-/// A part of a list; `next` is where to go on, which stays true whatever changes meanwhile.
+/// A page of a list. `next` is where the next page starts. It stays valid whatever changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
     pub next: Option<ItemNo>,
-    /// What it took: items, what they refer to, and queues that were examined.
+    /// The cost: how many items, their links and queues were examined.
     pub steps: usize,
 }
 
-/// Items that one look examines at most.
+/// The most items that one call examines.
 const EXAMINED: usize = EXAMINED_PER_NEXT as usize;
 
 impl State {
-    /// Live items in the order of creation, as far as one look goes: a page may have fewer items than were asked for, and
-    /// still say where to go on. Terminal items are in the store's archive.
+    /// Live items in the order of creation. One call examines a bounded number of items, so a page may have fewer items
+    /// than requested and still have a `next`. Terminal items are in the store's archive.
     #[must_use]
     pub fn list(&self, archive: &dyn Archive, viewer: &Caller, space: &SpaceName, query: &Query) -> Page<ItemView> {
         let mut page = Page { items: Vec::new(), next: None, steps: 0 };
         let Some(space) = self.space_numbers.get(space).copied() else { return page };
-        // Of what is below an item that the viewer may not see it must not learn that it is there.
+        // A viewer that may not see an item must not learn that the item has children.
         if query.parent.as_ref().is_some_and(|parent| !self.may_name(archive, viewer, space, parent)) {
             return page;
         }
@@ -64,7 +64,7 @@ impl State {
         let runs = self.queues_listed(viewer, space, query);
         let mut runs: Vec<_> = runs.map(|no| self.queue(no).items.range(behind, Bound::Unbounded)).collect();
         page.steps = runs.len();
-        // The next item of each queue, the oldest first.
+        // The next item of each queue, oldest first.
         let next = runs.iter_mut().enumerate().filter_map(|(at, run)| Some(Reverse((run.next()?, at))));
         let mut next: BinaryHeap<_> = next.collect();
         let mut examined = 0;
@@ -90,7 +90,7 @@ impl State {
         page
     }
 
-    /// The queues that a list goes through.
+    /// The queues in a list.
     fn queues_listed<'a>(
         &'a self,
         viewer: &'a Caller,
@@ -108,14 +108,14 @@ impl State {
 }
 
 impl Query {
-    /// Whether any item may be passed over: what is asked for may be far from where the list begins.
+    /// Whether the list may skip items, so that the first match may be far from its start.
     #[must_use]
     pub fn is_selective(&self) -> bool {
         let Self { queue: _, state, labels, parent, claim, text, after: _, limit: _ } = self;
         state.is_some() || !labels.is_empty() || parent.is_some() || claim.is_some() || text.is_some()
     }
 
-    /// As [`Query::matches`], before a view is made.
+    /// Like [`Query::matches`], but before a view is built.
     fn matches_item(&self, state: &State, key: ItemKey) -> bool {
         let item = state.item(key);
         let standing = &item.standing;
@@ -127,7 +127,7 @@ impl Query {
         })
     }
 
-    /// Whether a view belongs in the list; the store uses it for archived items, too.
+    /// Whether a view belongs in the list. The store also uses it for archived items.
     #[must_use]
     pub fn matches(&self, view: &ItemView) -> bool {
         let is_of_queue = self.queue.as_ref().is_none_or(|queue| *queue == view.queue);
@@ -151,7 +151,7 @@ impl Query {
     }
 }
 
-/// What decides whether an item belongs in a list.
+/// The facts that decide whether an item belongs in a list.
 struct Examined<'a> {
     id: &'a ItemId,
     state: StateKind,
@@ -159,7 +159,7 @@ struct Examined<'a> {
     content: &'a Content,
 }
 
-/// Without regard to ASCII case.
+/// Whether `text` contains `part`, ignoring ASCII case.
 fn contains(text: &str, part: &str) -> bool {
     let (text, part) = (text.as_bytes(), part.as_bytes());
     part.is_empty() || text.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part))

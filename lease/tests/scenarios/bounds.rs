@@ -20,19 +20,19 @@ scenarios! {
      3s   ada creates last in ops, needs gpu
      4s   ada reopens n999" => expect![[r#"
          0s   created: n1 r1, queued, ... 998 more ..., created: n1000 r1000, queued
-         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
-         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
+         1s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
          1s   created: more r1001, queued
          1s   created: other r1002, queued
          1s   created: mine r1003, queued
-         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
-         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
+         1s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
          1s   now: more r1004; updated: more r1004 needs
          2s   granted: bob holds n999, token 1, until 902s
-         2s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         2s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
          3s   now: n999 complete; completed: bob's n999, token 1
          3s   created: last r1007, queued
-         4s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         4s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
      "#]];
 
     /// Its phase is an operator's word, of which there are few.
@@ -46,9 +46,9 @@ scenarios! {
          0s   created: n1 r1, queued, ... 997 more ..., created: n999 r999, queued
          0s   created: target r1000, queued
          0s   created: source r1001, queued
-         1s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         1s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
          1s   granted: bob holds source, token 1, until 901s; mirrored: target follows source (claimed) to in_progress
-         2s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
+         2s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
      "#]];
 
     local_items_of_however_many_persons_bound_nobody_else:
@@ -132,7 +132,7 @@ scenarios! {
      &    ada@t registers
      &    ada@s10000 creates disk in ops" => expect![[r#"
          0s   policy of the space: version 1 | ... 9998 more ... | policy of the space: version 1; 10000 x space_policy_changed ( to )
-         1s   refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | refused: invalid: space is new, and there are 10000 already | created: disk r2, queued
+         1s   refused: invalid: space cannot be created; the limit of 10000 is reached | refused: invalid: space cannot be created; the limit of 10000 is reached | refused: invalid: space cannot be created; the limit of 10000 is reached | refused: invalid: space cannot be created; the limit of 10000 is reached | refused: invalid: space cannot be created; the limit of 10000 is reached | created: disk r2, queued
      "#]];
 
     a_space_has_ten_thousand_queues_and_no_more:
@@ -143,7 +143,7 @@ scenarios! {
      &    op pauses mob7
      &    ada creates disk in mob7" => expect![[r#"
          0s   created: mob1 r1, queued | ... 9998 more ... | created: mob10000 r10000, queued
-         1s   refused: invalid: queue is new, and there are 10000 already | refused: invalid: queue is new, and there are 10000 already | refused: invalid: queue is new, and there are 10000 already | mob7 is paused | created: disk r10002, queued; paused: mob7
+         1s   refused: invalid: queue cannot be created; the limit of 10000 is reached | refused: invalid: queue cannot be created; the limit of 10000 is reached | refused: invalid: queue cannot be created; the limit of 10000 is reached | mob7 is paused | created: disk r10002, queued; paused: mob7
      "#]];
 
     a_space_has_a_hundred_thousand_workers_and_no_more:
@@ -154,7 +154,7 @@ scenarios! {
      &    bob registers
      &    bob@acme registers" => expect![[r#"
          0s   registered for 60s | ... 99998 more ... | registered for 60s; 100000 x worker_registered ( to )
-         1s   refused: invalid: worker is new, and 100000 are registered already | registered for 60s | worker removed | registered for 60s | registered for 60s; worker_registered: mob7; worker_removed: mob7; worker_registered: bob; worker_registered: bob
+         1s   refused: invalid: worker cannot be registered; the limit of 100000 is reached | registered for 60s | worker removed | registered for 60s | registered for 60s; worker_registered: mob7; worker_removed: mob7; worker_registered: bob; worker_registered: bob
      "#]];
 
     a_long_line_that_is_sent_away_leaves_an_entry_less_to_do:

@@ -61,7 +61,7 @@ scenarios! {
     "0s   ada creates many in ops: a; b
      0s   ada claims all or none: a; b, waiting" => expect![[r#"
          0s   created: a r1, queued, created: b r2, queued
-         0s   refused: invalid: claims[1].on_conflict all_or_none cannot wait
+         0s   refused: invalid: claims[1].on_conflict must not be wait with all_or_none
      "#]];
 
     all_or_none_counts_the_room_that_its_own_entries_take:
@@ -144,7 +144,7 @@ scenarios! {
      0s   ada claims all: a; release a" => expect![[r#"
          0s   refused: invalid: claims must not be empty
          0s   created: a r1, queued, created: b r2, queued
-         0s   refused: invalid: claims[0].item is claimed and released in one batch
+         0s   refused: invalid: claims[0].item must not be claimed and released in one batch
      "#]];
 
     /// taskorch172: a batch reported success for every entry and held one.

@@ -128,8 +128,8 @@ scenarios! {
          3s   granted: ada holds disk, token 336341300674561, until 903s
          4s   refused: restore_refused: the wall clock is not later than the newest time in the backup
          5s   refused: restore_refused: an epoch of this second or a later one has begun already
-         6s   refused: restore_refused: the token counter would not rise: give a higher token floor
-         7s   refused: restore_refused: the token counter would not rise: give a higher token floor
+         6s   refused: restore_refused: the token counter would not rise; pass a higher token floor
+         7s   refused: restore_refused: the token counter would not rise; pass a higher token floor
          8s   epoch 320760061, tokens above 336341300674562; epoch_begun: 320760061 in default, event 320760061.5; voided: ada's disk, token 336341300674561
          9s   active; activated: default
          10s  granted: ada holds disk, token 336341300674563, until 910s, first at 3s
@@ -171,7 +171,7 @@ scenarios! {
          0s   created: disk r1, queued
          1s   epoch 5097601, tokens above 5345222066176; epoch_begun: 5097601 in default, event 5097601.2
          2s   epoch 5097602, tokens above 9000000000000; epoch_begun: 5097602 in default, event 5097602.3
-         3s   refused: restore_refused: the token counter would not rise: give a higher token floor
+         3s   refused: restore_refused: the token counter would not rise; pass a higher token floor
          4s   epoch 5097604, tokens above 9000000000001; epoch_begun: 5097604 in default, event 5097604.4
          5s   refused: restore_refused: the token floor leaves too few tokens
      "#]];
@@ -185,7 +185,7 @@ scenarios! {
          0s   created: disk r1, queued
          1s   refused: restore_refused: the wall clock is not later than the newest time in the backup
          1s   epoch 1, tokens above 3000000; epoch_begun: 1 in default, event 1.2
-         2s   refused: restore_refused: the token counter would not rise: give a higher token floor
+         2s   refused: restore_refused: the token counter would not rise; pass a higher token floor
          3s   epoch 3, tokens above 3145728; epoch_begun: 3 in default, event 3.3
      "#]];
 
@@ -305,7 +305,7 @@ scenarios! {
      0s   root raises rules to 99
      0s   root raises rules to 0" => expect![[r#"
          0s   rules 1
-         0s   refused: invalid: version the rules are at version 1, and this build knows up to 1
-         0s   refused: invalid: version the rules are at version 1, and this build knows up to 1
+         0s   refused: invalid: version the rules are at version 1, and this build supports versions up to 1
+         0s   refused: invalid: version the rules are at version 1, and this build supports versions up to 1
      "#]];
 }

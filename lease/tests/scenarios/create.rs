@@ -90,8 +90,8 @@ scenarios! {
     "0s   ada creates many in ops: a, after b; b, after a
      0s   ada creates a in ops, after a
      0s   ada creates many in ops: a, after b; b" => expect![[r#"
-         0s   refused: invalid: items[0].depends_on is a cycle within this batch
-         0s   refused: invalid: depends_on is a cycle: the item would wait for itself
+         0s   refused: invalid: items[0].depends_on has a cycle within this batch
+         0s   refused: invalid: depends_on must not contain the item itself
          0s   refused: invalid: depends_on b does not exist; create it first, created: b r1, queued
      "#]];
 
@@ -163,7 +163,7 @@ scenarios! {
          0s   policy of ops: version 1; policy_changed: version 1
          0s   created: a r2, queued
          0s   created: b r3, queued
-         0s   refused: invalid: phase is none of the queue's phases
+         0s   refused: invalid: phase is not a phase of the queue
          1s   granted: bob holds a, token 1, until 901s, phase work, granted: bob holds b, token 2, until 901s, phase review
      "#]];
 

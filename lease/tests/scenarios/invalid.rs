@@ -18,8 +18,8 @@ scenarios! {
      0s   ada completes disk with token 1, result x*65537
      0s   ada fails disk with token 1, error x*65537" => expect![[r#"
          0s   refused: invalid: title has 513 bytes, at most 512 are allowed
-         0s   refused: invalid: body 65537 are too many, at most 65536
-         0s   refused: invalid: body 80000 are too many, at most 65536
+         0s   refused: invalid: body 65537 exceeds the limit of 65536
+         0s   refused: invalid: body 80000 exceeds the limit of 65536
          0s   created: disk r1, queued
          0s   refused: invalid: action has 1025 bytes, at most 1024 are allowed
          0s   refused: invalid: field has 1025 bytes, at most 1024 are allowed
@@ -38,11 +38,11 @@ scenarios! {
      0s   ada takes next of ops, able l*33
      0s   ada registers, able l*33
      0s   ada creates disk in ops, labels l*32" => expect![[r#"
-         0s   refused: invalid: labels 33 are too many, at most 32
-         0s   refused: invalid: labels names one twice
-         0s   refused: invalid: needs 33 are too many, at most 32
-         0s   refused: invalid: capabilities 33 are too many, at most 32
-         0s   refused: invalid: capabilities 33 are too many, at most 32
+         0s   refused: invalid: labels 33 exceeds the limit of 32
+         0s   refused: invalid: labels has a duplicate entry
+         0s   refused: invalid: needs 33 exceeds the limit of 32
+         0s   refused: invalid: capabilities 33 exceeds the limit of 32
+         0s   refused: invalid: capabilities 33 exceeds the limit of 32
          0s   created: disk r1, queued
      "#]];
 
@@ -71,13 +71,13 @@ scenarios! {
      0s   ada creates tape in ops, delayed 0s" => expect![[r#"
          0s   created: disk r1, queued
          0s   refused: invalid: lease_for must be more than zero
-         0s   refused: invalid: lease_for is longer than ten years: milliseconds are meant
+         0s   refused: invalid: lease_for must not exceed ten years; the unit is milliseconds
          0s   refused: invalid: wait_for must be more than zero
          0s   granted: ada holds disk, token 1, until 15m
          0s   refused: invalid: lease_for must be more than zero
          0s   refused: invalid: lease_for must be more than zero
          0s   refused: invalid: for must be more than zero
-         0s   refused: invalid: by is longer than ten years: milliseconds are meant
+         0s   refused: invalid: by must not exceed ten years; the unit is milliseconds
          0s   refused: invalid: alive_for must be more than zero
          0s   refused: invalid: delay must be more than zero
      "#]];
@@ -93,14 +93,14 @@ scenarios! {
      0s   op sets ops, backoff 4000d 200 5000d
      0s   op sets ops, backoff 1s 200 4000d" => expect![[r#"
          0s   refused: invalid: lease_for must be more than zero
-         0s   refused: invalid: lease_max is longer than ten years: milliseconds are meant
+         0s   refused: invalid: lease_max must not exceed ten years; the unit is milliseconds
          0s   refused: invalid: lease_min must be more than zero
          0s   refused: invalid: pickup must be more than zero
          0s   refused: invalid: retention must be more than zero
          0s   refused: invalid: reservation_max must be more than zero
-         0s   refused: invalid: lock_delay is longer than ten years: milliseconds are meant
-         0s   refused: invalid: backoff.first is longer than ten years: milliseconds are meant
-         0s   refused: invalid: backoff.max is longer than ten years: milliseconds are meant
+         0s   refused: invalid: lock_delay must not exceed ten years; the unit is milliseconds
+         0s   refused: invalid: backoff.first must not exceed ten years; the unit is milliseconds
+         0s   refused: invalid: backoff.max must not exceed ten years; the unit is milliseconds
      "#]];
 
     tokens_are_numbers_that_json_keeps:
@@ -112,10 +112,10 @@ scenarios! {
      0s   ada completes disk with token 0" => expect![[r#"
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 15m
-         0s   refused: invalid: token is no token
-         0s   refused: invalid: token is no token
-         0s   refused: invalid: token is no token
-         0s   refused: invalid: token is no token
+         0s   refused: invalid: token is not a valid token
+         0s   refused: invalid: token is not a valid token
+         0s   refused: invalid: token is not a valid token
+         0s   refused: invalid: token is not a valid token
      "#]];
 
     counts_are_bounded:
@@ -126,9 +126,9 @@ scenarios! {
      0s   op reorders disk to bob+bob" => expect![[r#"
          0s   refused: invalid: count must be 1 to 100
          0s   refused: invalid: count must be 1 to 100
-         0s   refused: invalid: items 1001 are too many, at most 1000
-         0s   refused: invalid: line_max at most 10000
-         0s   refused: invalid: actors names one twice
+         0s   refused: invalid: items 1001 exceeds the limit of 1000
+         0s   refused: invalid: line_max must not exceed 10000
+         0s   refused: invalid: actors has a duplicate entry
      "#]];
 
     dependencies_are_bounded_and_different:
@@ -137,8 +137,8 @@ scenarios! {
      0s   ada creates disk in ops, after n1+n2+n3+n4+n5+n6+n7+n8+n9+n10+n11+n12+n13+n14+n15+n16+n17+n18+n19+n20+n21+n22+n23+n24+n25+n26+n27+n28+n29+n30+n31+n32+n33+n34+n35+n36+n37+n38+n39+n40+n41+n42+n43+n44+n45+n46+n47+n48+n49+n50+n51+n52+n53+n54+n55+n56+n57+n58+n59+n60+n61+n62+n63+n64+n65
      0s   ada creates disk in ops, after n1+n2+n3+n4+n5+n6+n7+n8+n9+n10+n11+n12+n13+n14+n15+n16+n17+n18+n19+n20+n21+n22+n23+n24+n25+n26+n27+n28+n29+n30+n31+n32+n33+n34+n35+n36+n37+n38+n39+n40+n41+n42+n43+n44+n45+n46+n47+n48+n49+n50+n51+n52+n53+n54+n55+n56+n57+n58+n59+n60+n61+n62+n63+n64" => expect![[r#"
          0s   created: n1 r1, queued, ... 63 more ..., created: n65 r65, queued
-         0s   refused: invalid: depends_on names one twice
-         0s   refused: invalid: depends_on 65 are too many, at most 64
+         0s   refused: invalid: depends_on has a duplicate entry
+         0s   refused: invalid: depends_on 65 exceeds the limit of 64
          0s   created: disk r66, pending
      "#]];
 
@@ -148,7 +148,7 @@ scenarios! {
      0s   ada starts disk with token 1" => expect![[r#"
          0s   created: disk r1, queued
          0s   refused: invalid: edits must not be empty
-         0s   refused: invalid: token a claim mints its own token
+         0s   refused: invalid: token must not be set: the claim mints a new token
      "#]];
 
     ancestors_are_bounded:
@@ -166,6 +166,6 @@ scenarios! {
     "0s   ada registers, alive for 1d
      0s   bob registers, alive for 25h" => expect![[r#"
          0s   registered for 1d; worker_registered: ada
-         0s   refused: invalid: alive_for at most a day
+         0s   refused: invalid: alive_for must not exceed one day
      "#]];
 }

@@ -21,7 +21,7 @@ scenarios! {
      2s   op sets ops, lease_for 20s, version 1
      3s   op sets ops, lease_for 30s" => expect![[r#"
          0s   policy of ops: version 1; policy_changed: version 1
-         1s   refused: invalid: version the policy is at version 1: read it again
+         1s   refused: invalid: version the policy is at version 1; read it again
          2s   policy of ops: version 2; policy_changed: version 2
          3s   policy of ops: version 3; policy_changed: version 3
      "#]];
@@ -45,9 +45,9 @@ scenarios! {
          0s   refused: invalid: line_max must not exceed 10000
          0s   refused: invalid: backoff.factor must not shrink the wait (100 percent or more)
          0s   refused: invalid: backoff.first must not exceed backoff.max
-         0s   refused: invalid: phases names a phase twice
-         0s   refused: invalid: mirrors names a transition twice
-         0s   refused: invalid: retention is longer than ten years: milliseconds are meant
+         0s   refused: invalid: phases has a duplicate phase
+         0s   refused: invalid: mirrors has a duplicate transition
+         0s   refused: invalid: retention must not exceed ten years; the unit is milliseconds
          0s   policy of ops: version 1; policy_changed: version 1
      "#]];
 

@@ -71,11 +71,11 @@ scenarios! {
      1s   op sets dev, lease_for 10s
      1s   hog creates more in more
      1s   hog creates more in ada" => expect![[r#"
-         0s   created: hog/s1 r1, queued | ... 7499 more ... | refused: invalid: queue is new, and the last of 10000 are for actors who made few of them
+         0s   created: hog/s1 r1, queued | ... 7499 more ... | refused: invalid: queue cannot be created; the rest of the limit of 10000 is kept for actors with few
          1s   created: disk r7501, queued
          1s   ops is paused; paused: ops
          1s   policy of dev: version 1; policy_changed: version 1
-         1s   refused: invalid: queue is new, and the last of 10000 are for actors who made few of them
+         1s   refused: invalid: queue cannot be created; the rest of the limit of 10000 is kept for actors with few
          1s   created: more r7504, queued
      "#]];
 
@@ -92,7 +92,7 @@ scenarios! {
      1d   tick
      1d   queues
      2d   hog unpauses more" => expect![[r#"
-         0s   hog/s1 is open | ... 7499 more ... | refused: invalid: queue is new, and the last of 10000 are for actors who made few of them
+         0s   hog/s1 is open | ... 7499 more ... | refused: invalid: queue cannot be created; the rest of the limit of 10000 is kept for actors with few
          1d   nothing
          1d   nothing
          1d   nothing
@@ -113,13 +113,13 @@ scenarios! {
      1s   hog/s7 registers
      1s   hog/s7 removes worker hog/s7
      1s   hog registers" => expect![[r#"
-         0s   registered for 60s | ... 74999 more ... | refused: invalid: worker is new, and the last of 100000 are for actors who registered few of them; 75000 x worker_registered ( to )
+         0s   registered for 60s | ... 74999 more ... | refused: invalid: worker cannot be registered; the rest of the limit of 100000 is kept for actors with few; 75000 x worker_registered ( to )
          1s   registered for 60s; worker_registered: ada
-         1s   registered for 60s | ... 1561 more ... | refused: invalid: worker is new, and the last of 100000 are for actors who registered few of them; 1562 x worker_registered ( to )
-         1s   refused: invalid: worker is new, and the last of 100000 are for actors who registered few of them
+         1s   registered for 60s | ... 1561 more ... | refused: invalid: worker cannot be registered; the rest of the limit of 100000 is kept for actors with few; 1562 x worker_registered ( to )
+         1s   refused: invalid: worker cannot be registered; the rest of the limit of 100000 is kept for actors with few
          1s   registered for 60s; worker_registered: hog/s7
          1s   worker removed; worker_removed: hog/s7
-         1s   refused: invalid: worker is new, and the last of 100000 are for actors who registered few of them
+         1s   refused: invalid: worker cannot be registered; the rest of the limit of 100000 is kept for actors with few
      "#]];
 
     one_actor_cannot_take_all_the_places_of_a_line:

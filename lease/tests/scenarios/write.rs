@@ -229,7 +229,7 @@ scenarios! {
          1s   now: disk active, at r5; activity_recorded: disk ExternalUrlUpdated: http://x
          1s   now: disk active, at r5; activity_recorded: disk PolicyDecision: allowed
          2s   refused: stale_write, now r5, changed: external_url
-         3s   refused: invalid: kind is recorded by the command of that name
+         3s   refused: invalid: kind must be recorded with the command of that name
      "#]];
 
     waiting_for_input_is_a_state_of_its_own_and_its_lapse_is_no_attempt:
@@ -283,7 +283,7 @@ scenarios! {
          0s   policy of ops: version 1; policy_changed: version 1
          0s   created: disk r2, queued
          0s   granted: ada holds disk, token 1, until 15m, phase work
-         1s   refused: invalid: phase is none of the queue's phases
+         1s   refused: invalid: phase is not a phase of the queue
          2s   now: disk queued, at r4; handed_on: ada's disk, token 1 to review
          3s   refused: lease_lost
          4s   empty: nothing eligible, retry after 1s
@@ -326,10 +326,10 @@ scenarios! {
      2s   ada updates disk with token 1, context, prompt x
      3s   ada completes disk with token 1, result y" => expect![[r#"
          0s   created: disk r1, queued
-         0s   refused: invalid: body has more than 65536 bytes in all
+         0s   refused: invalid: body has more than 65536 bytes in total
          0s   now: disk r2; updated: disk r2 context
          0s   granted: ada holds disk, token 1, until 15m, at r2
-         1s   refused: invalid: body has more than 65536 bytes in all
+         1s   refused: invalid: body has more than 65536 bytes in total
          2s   now: disk r4; updated: disk r4 prompt+context
          3s   now: disk complete, at r5; completed: ada's disk, token 1
      "#]];

@@ -21,7 +21,7 @@ use lease::disclose::ContentView;
 use lease::item::Content;
 use lease::names::{ActorId, ItemId};
 use lease::numbers::{ItemNo, Revision};
-use lease::outcome::{Grant as CoreGrant, Snapshot};
+use lease::outcome::{Grant as CoreGrant, ItemSnapshot};
 use lease::views::IfClaimed;
 use lease::{Archive, Attempt, Command, Outcome, Refusal, Request, State};
 use raft_store::types::OnTokio;
@@ -394,7 +394,7 @@ impl Call {
             let _ = self.edge.node.read(CALL_WITHIN, |_, _| ()).await;
         }
         let calendar = self.calendar();
-        let mut show = |snapshot: &Snapshot| {
+        let mut show = |snapshot: &ItemSnapshot| {
             let content = self.content(snapshot)?;
             let body = self.body(snapshot.no, &content).ok().flatten();
             Some((content, body))
@@ -402,9 +402,9 @@ impl Call {
         grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut show)).collect()
     }
 
-    /// The item's content in a grant. None: this node does not know the item's queue yet, or the disk failed.
-    fn content(&self, snapshot: &Snapshot) -> Option<ContentView> {
-        let Snapshot { queue, content, .. } = snapshot;
+    /// What a grant shows of its item. None: this node does not know the item's queue yet, or the disk fails.
+    fn content(&self, snapshot: &ItemSnapshot) -> Option<ContentView> {
+        let ItemSnapshot { queue, content, .. } = snapshot;
         let look = |state: &State, archive: &dyn Archive| {
             state.view_content(archive, &self.caller, &self.asking.space, queue, content)
         };
