@@ -135,7 +135,7 @@ impl Story {
 }
 
 #[test]
-fn the_largest_grant_is_within_what_was_said_and_near_to_it() {
+fn the_largest_grant_is_within_its_size_bound_and_near_to_it() {
     let mut story = Story::new();
     let ids = story.create("a", 3);
     let granted = story.ask("ada", Command::Claim(claim(ids[0].clone())));
@@ -153,7 +153,7 @@ fn the_largest_grant_is_within_what_was_said_and_near_to_it() {
 }
 
 #[test]
-fn many_grants_and_many_refusals_are_within_what_was_said() {
+fn many_grants_and_many_refusals_are_within_their_size_bound() {
     let mut story = Story::new();
     let ids = story.create("a", 400);
     for (who, count) in [("ada", NEXT_COUNT), ("bob", 1), ("bob", 99)] {
@@ -192,7 +192,7 @@ fn many_grants_and_many_refusals_are_within_what_was_said() {
 }
 
 #[test]
-fn a_heartbeat_that_has_lost_everything_is_within_what_was_said() {
+fn a_heartbeat_that_has_lost_everything_is_within_its_size_bound() {
     let mut story = Story::new();
     let ids = story.create("a", 64);
     story.next("ada", 64);
@@ -206,7 +206,7 @@ fn a_heartbeat_that_has_lost_everything_is_within_what_was_said() {
 }
 
 #[test]
-fn every_other_answer_is_within_what_was_said() {
+fn every_other_answer_is_within_its_size_bound() {
     let mut story = Story::new();
     let ids = story.create("a", 6);
     let held = ids[0].clone();

@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 const GOLDEN: &str = include_str!("golden/v1.txt");
 
 #[test]
-fn todays_bytes_are_the_golden_ones() {
+fn encoded_bytes_equal_the_golden_file() {
     let mut lines = String::new();
     for entry in history() {
         let _ = writeln!(lines, "entry {}", hex(&encode(&entry)));
@@ -50,7 +50,7 @@ fn todays_bytes_are_the_golden_ones() {
 }
 
 #[test]
-fn golden_bytes_are_read_and_written_alike() {
+fn golden_bytes_decode_and_encode_to_themselves() {
     let mut records = Records::default();
     let mut entries = Vec::new();
     let mut outcomes = 0;
@@ -88,7 +88,7 @@ fn golden_bytes_are_read_and_written_alike() {
 
 /// Of stores in which queues had no record of what they are used for.
 #[test]
-fn records_of_before_are_read() {
+fn records_of_an_earlier_version_are_read() {
     let mut records = Records::default();
     for line in include_str!("golden/v1-without-usage.txt").lines() {
         let [_, key, value] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
@@ -129,7 +129,7 @@ fn the_golden_history_has_every_command_and_every_kind_of_record() {
 }
 
 #[test]
-fn no_cut_or_lengthened_or_newer_bytes_are_taken() {
+fn cut_lengthened_or_newer_bytes_do_not_decode() {
     for line in GOLDEN.lines().filter(|line| line.starts_with("entry")) {
         let bytes = unhex(line.split(' ').nth(1).unwrap());
         for end in 0..bytes.len() {

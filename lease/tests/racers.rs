@@ -105,7 +105,7 @@ fn visit_orders(race: Race, waiting: &mut Vec<usize>, finished: &mut dyn FnMut(&
 }
 
 #[test]
-fn it_does_not_matter_how_eight_racers_are_gathered_into_entries() {
+fn the_grouping_of_eight_racers_into_entries_does_not_matter() {
     for items in [1, 3, 8] {
         for cuts in 0_u32..1 << 7 {
             let mut race = Race::new(items);
@@ -125,7 +125,7 @@ fn it_does_not_matter_how_eight_racers_are_gathered_into_entries() {
 /// Seven racers each ask, then complete what they won. Racers are alike, so that it is enough to let them begin in
 /// order: 13!! = 135,135 interleavings are all there are.
 #[test]
-fn completing_between_the_asking_of_others_lets_nobody_win_twice() {
+fn completing_while_others_ask_lets_nobody_win_twice() {
     let mut interleavings = 0;
     visit_interleavings(Race::new(4), 7, 0, &mut Vec::new(), &mut |race| {
         race.check(7, 4);

@@ -98,7 +98,7 @@ fn everything() -> Query {
 }
 
 #[test]
-fn the_next_deadline_is_that_of_what_happens_next() {
+fn next_deadlines_name_the_moment_of_the_next_change() {
     let mut story = Story::new();
     let next = |story: &Story| story.state.next_deadlines(&story.records);
     assert_eq!(next(&story), NextDeadlines::default());
@@ -180,7 +180,7 @@ fn a_list_is_filtered_and_paged_and_survives_changes() {
 }
 
 #[test]
-fn one_look_of_a_list_examines_a_bounded_number_and_all_looks_find_everything_in_order() {
+fn one_list_call_examines_a_bounded_number_and_all_calls_find_everything_in_order() {
     let mut story = Story::new();
     let ids: Vec<_> = (0..2_500).map(|n| format!("item-{n}")).collect();
     for (n, id) in ids.iter().enumerate() {
@@ -280,7 +280,7 @@ fn a_state_says_where_the_events_of_a_space_end_and_which_rules_it_knows() {
 }
 
 #[test]
-fn only_who_may_see_holders_sees_all_of_a_queue() {
+fn a_viewer_sees_all_of_a_queue_only_if_it_may_see_holders() {
     for (policy, workers_see) in [(Disclosure::Open, true), (Disclosure::Fleet, false), (Disclosure::CrossOrg, false)] {
         let (story, _) = canaries(policy);
         let sees = |viewer: &Caller, name: &str| story.state.sees_all_of(viewer, &space(), &queue(name));
@@ -290,7 +290,7 @@ fn only_who_may_see_holders_sees_all_of_a_queue() {
 }
 
 #[test]
-fn an_item_in_the_archive_is_still_seen() {
+fn archived_items_are_still_visible() {
     let mut story = Story::new();
     story.create("done", |_| {});
     let cancel = lease::command::Cancel { item: item("done"), reason: String::new(), force: false };
@@ -300,7 +300,7 @@ fn an_item_in_the_archive_is_still_seen() {
 }
 
 #[test]
-fn who_may_not_see_an_item_hears_that_there_is_none() {
+fn an_item_that_the_viewer_may_not_see_is_not_found() {
     let mut story = Story::new();
     story.create("public", |_| {});
     story.create("mine", |new| new.mode = Mode::Local { owner: actor("dee") });
@@ -350,7 +350,7 @@ fn a_view_says_what_an_item_waits_for_and_what_blocks_it() {
 }
 
 #[test]
-fn a_reader_may_ask_to_fail_when_somebody_works_on_it() {
+fn a_reader_may_ask_to_fail_when_the_item_is_claimed() {
     let mut story = Story::new();
     story.create("disk", |_| {});
     let read = |story: &Story| story.state.view_item(&story.records, &dee(), &space(), &item("disk"), IfClaimed::Fail);
@@ -362,7 +362,7 @@ fn a_reader_may_ask_to_fail_when_somebody_works_on_it() {
 }
 
 #[test]
-fn a_person_sees_what_it_carries() {
+fn carrying_lists_assigned_leased_and_reserved_items() {
     let mut story = Story::new();
     for id in ["held", "kept", "given", "others"] {
         story.create(id, |_| {});
@@ -414,7 +414,7 @@ fn stats_count_by_state_and_by_claim() {
 }
 
 #[test]
-fn one_who_watches_the_whole_store_sees_every_queue_and_every_line_bit_by_bit() {
+fn all_queues_and_all_lines_can_be_walked_in_parts() {
     let mut story = Story::new();
     for id in ["a", "b", "c"] {
         story.create(id, |_| {});
@@ -461,7 +461,7 @@ fn workers_are_alive_then_quiet_then_gone() {
 }
 
 #[test]
-fn an_auditor_learns_who_held_it_when() {
+fn events_tell_who_held_an_item_at_a_time() {
     let mut story = Story::new();
     story.create("disk", |_| {});
     let token = story.claim(1_000, &worker("ada"), "disk");
@@ -558,7 +558,7 @@ fn links_are_looked_up_in_bounded_parts() {
 }
 
 #[test]
-fn across_organizations_nobody_learns_who_created_an_item_nor_when_it_was_claimed() {
+fn cross_org_hides_who_created_an_item_and_when_it_was_claimed() {
     for (policy, sees_creator, sees_since) in
         [(Disclosure::Open, true, true), (Disclosure::Fleet, true, false), (Disclosure::CrossOrg, false, false)]
     {
@@ -586,7 +586,7 @@ fn across_organizations_nobody_learns_who_created_an_item_nor_when_it_was_claime
 
 /// I15. Holders and waiters are called canaries; nothing an outsider can get from this crate sings.
 #[test]
-fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
+fn no_view_answer_or_event_names_a_holder_to_an_outsider() {
     for policy in [Disclosure::Fleet, Disclosure::CrossOrg, Disclosure::Open] {
         let (mut story, canary) = canaries(policy);
         let eve = worker("eve");

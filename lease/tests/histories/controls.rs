@@ -670,7 +670,7 @@ fn grant_a_right(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
 }
 
 #[test]
-fn a_right_that_is_asked_for_in_one_place_only_is_found_out() {
+fn a_right_that_is_checked_in_one_place_only_is_caught() {
     assert_caught_once(RIGHTS_ALONE, "rights: not foreseen", deny_a_right);
     assert_caught_once(RIGHTS_ALONE, "rights: not as foreseen", grant_a_right);
 }

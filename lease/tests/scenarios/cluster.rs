@@ -96,7 +96,7 @@ scenarios! {
      "#]];
 
     /// As do the leaders of one cluster.
-    clocks_may_differ_a_little:
+    clocks_of_leaders_may_differ_by_less_than_an_hour:
     "0s   wall 12:00 ada creates disk in ops
      1s   wall 11:01 ada creates tape in ops
      2s   wall 11:59 root begins an epoch
@@ -176,7 +176,7 @@ scenarios! {
          5s   refused: restore_refused: the token floor leaves too few tokens
      "#]];
 
-    the_epoch_must_lie_above_the_backups_counter:
+    the_tokens_of_an_epoch_must_lie_above_the_backups_counter:
     "0s   wall 2026-01-01T00:00 ada creates disk in ops
      1s   wall 2026-01-01T00:00 root begins an epoch
      1s   wall 2026-01-01T00:00:01 root begins an epoch, tokens above 3000000
@@ -212,7 +212,7 @@ scenarios! {
          7s   granted: ada holds c, token 5345225211905, until 907s, first at 0s
      "#]];
 
-    an_end_by_restore_is_no_attempt_and_no_unclean_end:
+    a_lease_voided_by_a_restore_is_not_an_attempt_and_starts_no_lock_delay:
     "0s   op sets ops, attempts_max 1, lock_delay 60s
      0s   ada creates disk in ops
      0s   ada claims disk for 60s
@@ -227,7 +227,7 @@ scenarios! {
          3s   granted: bob holds disk, token 5345222066177, until 903s
      "#]];
 
-    what_was_due_before_the_restore_lapses_and_the_rest_is_voided:
+    leases_that_were_due_before_the_restore_lapse_and_the_rest_are_voided:
     "0s   ada creates many in ops: a; b
      0s   ada claims all: a for 10s; b for 60s
      20s  root begins an epoch" => expect![[r#"
@@ -263,7 +263,7 @@ scenarios! {
          4s   active; activated: default
      "#]];
 
-    a_repeat_of_what_the_backup_knows_is_answered_before_activation_too:
+    a_repeat_of_a_remembered_request_is_answered_before_activation:
     "0s   ada creates disk in ops as r1
      1s   root begins an epoch
      2s   ada creates disk in ops as r1 again

@@ -103,7 +103,7 @@ scenarios! {
          2s   refused: invalid: depends_on a does not exist; create it first
      "#]];
 
-    a_failing_attempt_is_no_end_for_dependents:
+    a_blocked_dependency_keeps_its_dependents_waiting:
     "0s   op sets ops, attempts_max 1
      0s   ada creates many in ops: a; disk, after a
      0s   ada claims a for 10s

@@ -52,7 +52,7 @@ scenarios! {
          1s   refused: lease_lost
      "#]];
 
-    a_lost_lease_tells_of_the_new_holder_as_disclosure_allows:
+    lease_lost_names_the_new_holder_as_disclosure_allows:
     "0s   ada creates many in open: a
      0s   ada creates many in fleet: b
      0s   ada creates many in cross: c
@@ -75,7 +75,7 @@ scenarios! {
          11s  refused: lease_lost
      "#]];
 
-    an_operator_sees_all_and_ones_own_is_always_seen:
+    operators_see_every_holder_and_actors_see_themselves:
     "roles opal operator + worker
      0s   op sets ops, disclosure cross_org
      0s   ada creates disk in ops
@@ -133,7 +133,7 @@ scenarios! {
      "#]];
 
     /// Nobody is named in the event itself, but who knows what its words say.
-    the_words_of_others_are_not_shown:
+    free_text_of_others_is_not_shown:
     "roles dee reader
      0s   ada creates disk in ops
      1s   ada cancels disk, because bob is slow

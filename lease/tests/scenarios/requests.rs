@@ -23,7 +23,7 @@ scenarios! {
          7s   again granted: ada holds disk, token 1, until 62s, 0s left
      "#]];
 
-    what_is_left_is_reckoned_for_the_repeat:
+    a_repeat_answers_the_time_that_is_left_now:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s as r1
      10s  ada claims disk for 60s as r1 again
@@ -62,7 +62,7 @@ scenarios! {
          2s   again granted: ada holds a, token 1, until 15m, 0s left, again granted: ada holds b, token 2, until 15m, 898s left
      "#]];
 
-    a_repeated_batch_answers_every_entry_as_then:
+    a_repeated_batch_answers_every_entry_as_before:
     "0s   ada creates many in ops: a; b
      0s   bob claims b
      0s   ada claims all: a for 60s; b as r1
@@ -223,7 +223,7 @@ scenarios! {
          122s renewed: ada holds disk, token 1, until 722s
      "#]];
 
-    one_who_fills_the_memory_is_told_to_come_back_and_pushes_out_nobody:
+    an_actor_that_fills_the_memory_is_rate_limited_and_pushes_out_nobody:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10m as r1
      1s   hog@nowhere fills 3000 batches
@@ -271,7 +271,7 @@ scenarios! {
          123s granted: bob holds b, token 2, until 1023s
      "#]];
 
-    a_late_repeat_of_a_renewal_is_as_good_as_any:
+    a_late_repeat_of_a_renewal_runs:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10m
      5m   ada renews disk with token 1 as r1 again after 4m
