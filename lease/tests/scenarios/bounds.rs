@@ -1,4 +1,4 @@
-//! What there may be at most, and what happens then.
+//! What happens at each bound: docs/RULES.md section 20.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Cancelling: at once when nobody holds the item, else as soon as its holder has wound down.
+//! Cancelling held items and items that nobody holds: docs/RULES.md section 13.2.
 
 use super::check::scenarios;
 use expect_test::expect;

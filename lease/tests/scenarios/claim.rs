@@ -1,4 +1,4 @@
-//! Claiming one item: rules.md section 3, in the order of its checks.
+//! Claiming one item, in the order of the checks: docs/RULES.md section 6.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Several claims in one command: each entry is answered with what happened to it.
+//! Several claims and releases in one command: docs/RULES.md section 7.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! The cluster's own life: epochs, activation, rules. rules.md section 1.
+//! Epochs, activation and the version of the rules: docs/RULES.md section 17.
 
 use super::check::scenarios;
 use expect_test::expect;

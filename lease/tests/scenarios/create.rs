@@ -1,4 +1,4 @@
-//! Creating items: rules.md sections 1 and 2.
+//! Creating items: docs/RULES.md section 5.1.
 
 use super::check::scenarios;
 use expect_test::expect;

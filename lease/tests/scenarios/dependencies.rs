@@ -1,4 +1,4 @@
-//! Dependencies: who waits for whom, and what becomes of those who wait.
+//! Dependencies, and what happens to the items that wait for them: docs/RULES.md section 5.2.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Who may see whom: rules.md section 10.
+//! What each viewer sees of the holders of items: docs/RULES.md section 19.
 
 use super::check::scenarios;
 use expect_test::expect;

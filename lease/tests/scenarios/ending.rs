@@ -1,4 +1,4 @@
-//! How an item ends and comes back: complete, fail, late words, reopen, retry, retention.
+//! Complete, fail, late completion, reopen, retry and retention: docs/RULES.md section 13.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Holding: renew, extend, release, reserve, revoke, assign. rules.md section 4.
+//! Renew, extend, release, reserve, revoke and assign: docs/RULES.md sections 9 and 11.
 
 use super::check::scenarios;
 use expect_test::expect;

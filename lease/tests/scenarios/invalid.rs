@@ -1,4 +1,5 @@
-//! What is wrong whatever the state, and the bounds of rules.md section 12: found at the edge by the same function.
+//! Requests that are malformed whatever the state: docs/RULES.md sections 4 and 20. The edge finds them with the same
+//! function.
 
 use super::check::scenarios;
 use expect_test::expect;

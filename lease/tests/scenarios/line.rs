@@ -1,4 +1,4 @@
-//! The wait line: rules.md section 5.
+//! The wait line: docs/RULES.md section 10.
 
 use super::check::scenarios;
 use expect_test::expect;

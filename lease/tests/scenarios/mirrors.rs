@@ -1,4 +1,4 @@
-//! Mirrors: a step of an item moves the phase of its target. rules.md section 9.
+//! Mirrors, where a step of an item sets the phase of its target: docs/RULES.md section 14.4.
 
 use super::check::scenarios;
 use expect_test::expect;

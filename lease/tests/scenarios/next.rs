@@ -1,4 +1,4 @@
-//! `next`: find and grant in one command.
+//! `next` finds and grants items in one command: docs/RULES.md section 8.
 
 use super::check::scenarios;
 use expect_test::expect;

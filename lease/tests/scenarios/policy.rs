@@ -1,4 +1,4 @@
-//! Queue policy, pause and drain: rules.md section 8.
+//! Queue policy, pause and drain: docs/RULES.md section 14.
 
 use super::check::scenarios;
 use expect_test::expect;

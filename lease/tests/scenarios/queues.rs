@@ -1,4 +1,4 @@
-//! Queues that nobody uses go away, and give their place back.
+//! The removal of unused queues: docs/RULES.md section 2.2.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! One request id, one effect, one answer: rules.md section 7.
+//! One request id has one effect and one answer: docs/RULES.md section 16.
 
 use super::check::scenarios;
 use expect_test::expect;

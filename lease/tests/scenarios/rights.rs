@@ -1,4 +1,4 @@
-//! Who may do what: roles, scoped to spaces and queue prefixes. rules.md section 10.
+//! Roles and the queues that they cover: docs/RULES.md section 18.
 
 use super::check::scenarios;
 use expect_test::expect;

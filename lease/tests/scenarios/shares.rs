@@ -1,4 +1,4 @@
-//! What many share is not one actor's to use up: the last quarter of a bound is for those who have little of it.
+//! The last quarter of a shared bound is for actors that use little of it: docs/RULES.md section 20.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! The traps and the bugs of others in safety.md section 4, as far as the pure core decides them.
+//! Bugs that other systems had, and the corners where they had them, as far as this crate decides them.
 
 use super::check::scenarios;
 use expect_test::expect;

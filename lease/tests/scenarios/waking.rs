@@ -1,4 +1,4 @@
-//! Which callers who wait in `next` are told to look again, and how many: one for each item.
+//! Which callers that wait in `next` are woken, and how many: docs/RULES.md section 2.3.
 
 use super::check::scenarios;
 use expect_test::expect;

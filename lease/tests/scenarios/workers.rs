@@ -1,4 +1,4 @@
-//! The registry of workers: rules.md section 9.
+//! The registry of workers: docs/RULES.md section 15.
 
 use super::check::scenarios;
 use expect_test::expect;

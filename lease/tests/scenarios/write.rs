@@ -1,4 +1,4 @@
-//! Writing: rules.md section 6, in the order of its checks, and activities.
+//! Writing, in the order of the checks, and activities: docs/RULES.md section 12.
 
 use super::check::scenarios;
 use expect_test::expect;
