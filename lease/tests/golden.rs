@@ -1,4 +1,4 @@
-//! Bytes of every version stay readable for ever, and today's are the same on every machine.
+//! Bytes of every version stay readable forever, and today's bytes are the same on every machine.
 //!
 //! `golden/v1.txt` holds one line per encoded value: its type, and its bytes in hex. A line is never changed or
 //! removed; a new shape is a new type with a line of its own. `v1-without-usage.txt` holds records of before there were
@@ -86,7 +86,7 @@ fn golden_bytes_decode_and_encode_to_themselves() {
     assert!(dumped.live().eq(records.live()));
 }
 
-/// Of stores in which queues had no record of what they are used for.
+/// Reads records of stores in which queues had no usage record.
 #[test]
 fn records_of_an_earlier_version_are_read() {
     let mut records = Records::default();
@@ -99,7 +99,7 @@ fn records_of_an_earlier_version_are_read() {
     let mut dumped = Records::default();
     dumped.write(&state.dump());
     assert!(dumped.live().eq(records.live()));
-    // Nobody knows what is in the archive of such a queue, so it stays.
+    // Nothing says what is in the archive of such a queue, so it stays.
     let later = Entry { at: Time(1 << 40), wall: Wall(1_790_000_000_000), commands: Vec::new() };
     let queues = |state: &State| state.spaces()[0].counts.queues;
     let before = queues(&state);
@@ -184,7 +184,7 @@ fn play(entries: &[Entry]) -> (Records, Vec<Outcome>) {
     (records, outcomes)
 }
 
-/// Every command once, and a state in which every kind of record stands.
+/// Every command once, and a state with every kind of record.
 fn history() -> Vec<Entry> {
     let mut book = Book::default();
     let mut first = NewItem::new(item("disk"), queue("ops"));
@@ -317,7 +317,7 @@ fn history() -> Vec<Entry> {
     let mut wait = Claim::new(item("d"));
     wait.on_conflict = OnConflict::Wait { wait_for: None, line_max: None };
     book.together(1_902, vec![("bob", Command::Claim(Claim::new(item("d")))), ("cy", Command::Claim(wait))]);
-    // What came later leaves no trace in the records: it is refused before anything is looked at.
+    // Later commands leave no trace in the records: they are refused before any state is read.
     let mut late = book.request("root", Command::BeginEpochAcceptingClock { token_floor: Some(Token(1 << 60)) });
     late.attempt = Attempt::LateRepeat;
     book.entries.push(Entry { at: Time(1_903), wall: book.wall(1_902), commands: vec![late] });

@@ -1,4 +1,4 @@
-//! The views, and what they show to whom.
+//! The views, and what each viewer sees in them: docs/RULES.md section 19.
 
 #[path = "support/names.rs"]
 mod names;
@@ -115,7 +115,7 @@ fn next_deadlines_name_the_moment_of_the_next_change() {
         Command::Release(Release { item: item("disk"), token: Some(token), keep_assignment: false }),
     );
     assert!(!story.state.has_leases());
-    // Never too late, but perhaps too early: the lease that has ended may still stand there.
+    // Never too late, but perhaps too early: the deadline of the ended lease may still be listed.
     assert!(next(&story).time.is_none_or(|time| time == Time(900_001)));
 }
 
@@ -262,7 +262,7 @@ fn a_state_says_its_epoch_its_newest_date_and_the_numbers_of_its_spaces() {
     story.at(later, &caller("root", &[Role::Admin]), Command::BeginEpoch { token_floor: None });
     story.at(later - 5, &dee(), Command::Activate);
     assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(7), Wall(later)));
-    // By so much a clock is only ever set back.
+    // A clock that is this much earlier was set back.
     story.at(5, &dee(), Command::Activate);
     assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(7), Wall(5)));
 }
@@ -488,7 +488,7 @@ fn of_prefix(name: &str, prefix: &str, roles: &[Role]) -> Caller {
     narrow
 }
 
-/// `shown` refers to an item of another queue, to a local one and to one that is finished there, each way an item can.
+/// `shown` refers in every possible way to an item of another queue, to a local one and to a finished one there.
 fn links() -> Story {
     let mut story = Story::new();
     let secret = |new: &mut NewItem| new.queue = queue("secret");
@@ -523,7 +523,7 @@ fn an_item_names_no_other_item_that_is_hidden() {
     let below = |viewer: &Caller| story.list(viewer, &Query { parent: Some(item("canary-parent")), ..everything() });
     assert_eq!((below(&eve), below(&dee())), (vec![], vec![item("shown")]));
 
-    // Whoever sees them sees the links, and so does one who runs the space, also to what is gone.
+    // A viewer that sees the items sees the links. An operator of the space also sees links to purged items.
     for viewer in [dee(), op()] {
         let seen = story.view(&viewer, "shown").unwrap();
         assert_eq!(seen.content.parent(), Some(&item("canary-parent")));
@@ -584,7 +584,7 @@ fn cross_org_hides_who_created_an_item_and_when_it_was_claimed() {
     }
 }
 
-/// I15. Holders and waiters are called canaries; nothing an outsider can get from this crate sings.
+/// I15. Holders and waiters are called canaries; nothing that this crate shows an outsider contains that name.
 #[test]
 fn no_view_answer_or_event_names_a_holder_to_an_outsider() {
     for policy in [Disclosure::Fleet, Disclosure::CrossOrg, Disclosure::Open] {
@@ -623,7 +623,7 @@ fn no_view_answer_or_event_names_a_holder_to_an_outsider() {
             let singer = seen.iter().find(|text| text.contains("canary"));
             assert_eq!(singer, None, "under {policy:?}");
         }
-        // The holder itself and the operator see all of it.
+        // The holder and the operator see everything.
         assert!(format!("{:?}", story.view(&canary, "disk")).contains("canary"));
         assert!(format!("{:?}", story.view(&op(), "disk")).contains("canary"));
         assert!(format!("{:?}", story.state.line(&op(), &space(), &item("disk"))).contains("canary-2"));
@@ -633,7 +633,7 @@ fn no_view_answer_or_event_names_a_holder_to_an_outsider() {
     }
 }
 
-/// A queue in which canaries hold, wait, lapsed, reserved, and did everything that makes events.
+/// A queue in which canaries hold, wait, let a lease lapse, reserve, and cause every kind of event.
 fn canaries(policy: Disclosure) -> (Story, Caller) {
     let mut story = Story::new();
     let settings = vec![Setting::Disclosure(policy)];

@@ -35,7 +35,7 @@ scenarios! {
          4s   refused: invalid: needs and phase make a class of their own, and the queue has 1000 already
      "#]];
 
-    /// Its phase is an operator's word, of which there are few.
+    /// The phase comes from the policy, which names at most 32.
     a_mirror_may_exceed_the_bound_on_classes:
     "0s   ada creates many in ops: n1..n999, needs itself
      0s   ada creates target in ops

@@ -129,7 +129,7 @@ scenarios! {
          2s   revoked: e, cancelled; revoked: ada's e, token 5, by op: stuck; cancelled: e, by op: moot
      "#]];
 
-    /// The rules name the renewal alone: an extension neither shows the cancel nor starts its thirty seconds.
+    /// Like a renewal, an extension answers that a cancel was requested, so the thirty seconds begin.
     an_extension_shows_the_cancel_too:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s

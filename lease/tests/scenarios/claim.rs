@@ -122,7 +122,7 @@ scenarios! {
          0s   granted: bot holds disk, token 1, until 15m
      "#]];
 
-    /// An operator sees the item, but it is not the operator's to claim.
+    /// An operator sees the item but may not claim it.
     a_local_item_is_not_found_even_by_an_operator_who_claims:
     "roles opal operator + worker
      0s   ada creates disk in ops, local to ada

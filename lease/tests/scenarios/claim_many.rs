@@ -234,7 +234,7 @@ scenarios! {
          3s   [granted: ada holds y, token 3, until 903s, refused: too_many_leases, max 1] [released: a, unassigned, queued]; picked_up: ada's y, token 3
      "#]];
 
-    /// A batch is no poll: the request that waits is still the one that hears.
+    /// A claim in a batch is not a poll of the waiting request, which still gets the answer.
     a_batch_does_not_take_over_the_answer_of_a_waiting_claim:
     "0s   ada creates disk in ops
      0s   ada claims disk

@@ -63,7 +63,7 @@ scenarios! {
          3s   epoch 5140860, tokens above 5390582415360; epoch_begun: 5140860 in default, event 5140860.2
      "#]];
 
-    /// A leader whose clock was ten years ahead until somebody set it.
+    /// A leader's clock was ten years ahead until somebody set it.
     one_entry_with_a_wrong_date_does_not_keep_later_backups_from_being_restored:
     "0s   wall 12:00 ada creates disk in ops
      1s   wall 2036-03-01T12:00 ada creates tape in ops
@@ -75,7 +75,7 @@ scenarios! {
          3s   epoch 5140920, tokens above 5390645329920; epoch_begun: 5140920 in default, event 5140920.4
      "#]];
 
-    /// What the last leader said is all there is to go by.
+    /// The newest time in the backup is what its last leader wrote; no later entry corrected it.
     a_backup_whose_newest_time_is_wrong_is_restored_when_an_operator_accepts_the_clock:
     "0s   wall 12:00 ada creates disk in ops
      0s   wall 2036-03-01T12:00 ada claims disk
@@ -95,7 +95,7 @@ scenarios! {
          5s   epoch 5141100, tokens above 5390834073600; epoch_begun: 5141100 in default, event 5141100.8; voided: ada's disk, token 5390645329921
      "#]];
 
-    /// As do the leaders of one cluster.
+    /// The clocks of the leaders of one cluster differ a little; that does not replace the newest time.
     clocks_of_leaders_may_differ_by_less_than_an_hour:
     "0s   wall 12:00 ada creates disk in ops
      1s   wall 11:01 ada creates tape in ops
@@ -109,7 +109,7 @@ scenarios! {
          4s   epoch 5137200, tokens above 5386744627200; epoch_begun: 5137200 in default, event 5137200.4
      "#]];
 
-    /// An epoch that began by a clock ten years ahead: its tokens are ahead as well.
+    /// An epoch began while the clock was ten years ahead, so its tokens are ahead too.
     an_epoch_and_tokens_rise_above_the_backups_also_when_the_clock_is_accepted:
     "0s   wall 2036-03-01T12:00 ada creates disk in ops
      1s   wall 2036-03-01T12:01 root begins an epoch

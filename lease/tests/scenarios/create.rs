@@ -48,7 +48,7 @@ scenarios! {
          2s   refused: already_exists
      "#]];
 
-    /// The words it was created with count, not what became of them.
+    /// The content at creation is compared, not the content after updates.
     creating_again_is_compared_with_the_original_content:
     "0s   ada creates disk in ops, title old
      1s   ada updates disk, reading r1, title new
@@ -177,7 +177,7 @@ scenarios! {
          0s   created: disk r1, queued
      "#]];
 
-    /// What bob may not see must look as if it were not there.
+    /// An item that bob may not see must look as if it did not exist.
     creating_again_does_not_reveal_a_local_item_of_another_actor:
     "0s   ada creates disk in ops, local to ada
      0s   bob creates disk in ops, local to ada" => expect![[r#"

@@ -145,7 +145,7 @@ scenarios! {
          2s   800 x queued (m101 to m900)
      "#]];
 
-    /// Three thousand are told over several entries; who came after the reopening is not among them.
+    /// Waking 2,700 dependents takes several entries; a dependent that was created after the reopen is not among them.
     a_dependent_of_a_reopened_item_is_not_woken_by_its_former_end:
     "0s   ada creates many in ops: a; b; c
      0s   ada creates many in ops: n1..n900, after a

@@ -132,7 +132,7 @@ scenarios! {
          3s   created: disk by ada; granted: ada holds disk, token 1, until 60s by ada; joined: bob at place 0 by bob; cancelled: ada's disk, token 1, by ada: bob is slow by ada; left_line: bob (terminal_item) by ada
      "#]];
 
-    /// Nobody is named in the event itself, but who knows what its words say.
+    /// The event names nobody, but its free text may.
     free_text_of_others_is_not_shown:
     "roles dee reader
      0s   ada creates disk in ops
@@ -174,7 +174,7 @@ scenarios! {
          1s   worker_registered: ada/s1 by ada; worker_registered: bob/s1 by bob
      "#]];
 
-    /// The first claims make the token of disk one that nobody guesses. Below, at and above it cid hears the same.
+    /// The token of disk is 3. With a token below, equal to or above it cid gets the same answer.
     no_answer_tells_a_stranger_whether_a_token_is_older_or_newer:
     "0s   op sets ops, disclosure cross_org
      0s   ada creates many in ops: a; b; disk
@@ -261,7 +261,7 @@ scenarios! {
          2s   created: goal by ?; created: secret by ?; granted of secret; mirrored: goal follows secret (claimed) to in_progress by ?
      "#]];
 
-    /// That an id is taken cannot be hidden where ids are unique; everything else is.
+    /// Ids are unique in a space, so it cannot be hidden that an id is taken. Everything else is hidden.
     an_id_that_is_taken_by_a_hidden_item_tells_nothing_of_it:
     "roles zoe dispatcher open
      roles bot worker + dispatcher

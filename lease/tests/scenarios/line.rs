@@ -421,7 +421,7 @@ scenarios! {
          8s   granted: bob holds disk, token 2, until 68s; picked_up: bob's disk, token 2
      "#]];
 
-    /// Asking again keeps the place, whatever keeps the item from being granted.
+    /// Asking again keeps the place, whatever bars the item.
     a_poll_during_a_backoff_keeps_the_place:
     "0s   op sets ops, backoff 20s 200 1h
      0s   ada creates disk in ops
@@ -533,7 +533,7 @@ scenarios! {
          4s   refused: not_found
      "#]];
 
-    /// Decision 0002: the cap holds at every moment that anyone can see, so the oldest goes at the grant.
+    /// Decision 0002: the oldest lease is released when the new one is picked up, not when it is granted.
     taskorch151_release_oldest_applies_to_the_head_of_a_line_at_pickup:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
@@ -630,7 +630,7 @@ scenarios! {
          4s   released: disk, unassigned, queued; drained: ops
      "#]];
 
-    /// The place is given up for a grant that came in another way.
+    /// A grant that did not come from the line removes the place.
     a_takeover_removes_the_callers_own_place:
     "0s   ada creates disk in ops
      0s   bob claims disk for 20s
@@ -652,7 +652,7 @@ scenarios! {
          6s   released: disk, unassigned, queued
      "#]];
 
-    /// Rule 5: not picked up, it is as it was, its lock_delay included.
+    /// A grant that is not picked up leaves the item as it was, with its lock delay.
     lock_delay_outlives_a_grant_that_was_not_picked_up:
     "0s   op sets ops, lock_delay 60s
      0s   ada creates disk in ops
@@ -674,7 +674,7 @@ scenarios! {
          22s  not_picked_up: ada's disk, token 2
      "#]];
 
-    /// The room that a release has just given is the head's own.
+    /// The room that the release has just freed is for the head of the line.
     the_head_of_a_line_may_also_claim_without_waiting:
     "0s   op sets ops, concurrency 1
      0s   ada creates many in ops: a; b

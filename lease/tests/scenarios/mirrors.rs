@@ -128,7 +128,7 @@ scenarios! {
          0s   granted: ada holds disk, token 1, until 15m
      "#]];
 
-    /// Who has narrowed it under the lease has narrowed it also for the late word.
+    /// Mirrors that the claim left out stay out for a late completion.
     a_late_completion_does_not_widen_the_mirrors:
     "0s   ada creates many in ops: goal; disk, target goal
      0s   ada claims disk for 10s, mirroring nothing

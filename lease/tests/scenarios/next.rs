@@ -145,7 +145,7 @@ scenarios! {
          1s   granted: ada/s2 holds leaf, token 2, until 901s
      "#]];
 
-    /// The parent between has ended and is archived; the family goes on.
+    /// The parent in between is complete and archived; its own parent still counts.
     a_held_ancestor_counts_also_above_a_finished_parent:
     "0s   ada creates many in ops: top; mid, parent top; leaf, parent mid
      0s   ada claims mid

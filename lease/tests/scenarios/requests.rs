@@ -138,7 +138,7 @@ scenarios! {
          5s   again granted: bob holds disk, token 2, until 64s, 59s left
      "#]];
 
-    /// The answer to the waiting claim is the grant, however it was picked up.
+    /// The waiting claim is answered with the grant, whichever command picked it up.
     a_waiting_claims_id_answers_its_grant_after_a_renewal_picked_it_up:
     "0s   ada creates disk in ops
      0s   ada claims disk
@@ -253,7 +253,7 @@ scenarios! {
          122s exists: tape r3, queued
      "#]];
 
-    /// A sender that slept sends its request again: it must not be handed a second item.
+    /// A sender that slept sends its request again and must not get a second item.
     a_repeat_of_an_id_that_is_forgotten_by_age_is_refused_and_never_run_again:
     "0s   ada creates many in ops: a; b
      1s   bob takes next of ops as r1
@@ -282,7 +282,7 @@ scenarios! {
          6m   renewed all: 1, 10m left, renew after 200s
      "#]];
 
-    /// Each poll is remembered anew, so one who waits for longer than that is still known.
+    /// Each poll renews the memory, so a claim that waits longer than two minutes is still known.
     a_late_repeat_of_a_claim_that_still_waits_is_a_poll:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10m

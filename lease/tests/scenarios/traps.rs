@@ -4,7 +4,7 @@ use super::check::scenarios;
 use expect_test::expect;
 
 scenarios! {
-    /// A leader stuck on its disk must not revoke every lease when it comes back: only what is due lapses.
+    /// A leader that hung on its disk must not end every lease when it comes back: only leases that are due lapse.
     etcd15247_a_long_silence_ends_only_the_leases_that_are_due:
     "0s   ada creates many in ops: a; b
      0s   ada claims all: a for 30s; b for 10m
@@ -16,7 +16,7 @@ scenarios! {
          5m   renewed: b until 15m, renew after 200s
      "#]];
 
-    /// The entry of a deposed leader carries an older time: nothing lapses by it.
+    /// The entry of a deposed leader carries an older time and ends nothing.
     etcd12528_an_entry_stamped_by_an_old_leader_ends_nothing:
     "100s ada creates disk in ops
      100s ada claims disk for 30s
@@ -30,7 +30,7 @@ scenarios! {
          129s renewed: disk until 159s, renew after 10s
      "#]];
 
-    /// Expiry is in the log: a new leader's first entry changes nothing about it. (Every step here is reloaded.)
+    /// Expiry is in the log, so a new leader's first entry does not change it. (Every step here is reloaded.)
     etcd9395_leases_do_not_restart_at_full_length:
     "0s   ada creates disk in ops
      0s   ada claims disk for 30s

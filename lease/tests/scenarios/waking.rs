@@ -33,7 +33,7 @@ scenarios! {
          9s   1 of ops
      "#]];
 
-    /// Until then it is free for the actor whose lease lapsed.
+    /// Until then only the actor whose lease lapsed may take it.
     the_end_of_a_lock_delay_wakes_one:
     "0s   op sets ops, lock_delay 3s
      0s   ada creates disk in ops
@@ -103,7 +103,7 @@ scenarios! {
          1s   1 of ops
      "#]];
 
-    /// Nobody counts them while everybody waits.
+    /// Counting very many descendants would keep others waiting.
     the_end_of_a_lease_on_an_item_with_very_many_descendants_wakes_all_callers_in_its_space:
     "0s   ada@acme creates elsewhere in home
      0s   ada creates epic in plans
@@ -127,7 +127,7 @@ scenarios! {
          3s   all of plans, all of ops, all of more
      "#]];
 
-    /// The item is gone, and there was room for another before.
+    /// The item has ended, and the queue had room for another one before.
     the_end_of_an_item_wakes_nobody_when_the_queue_had_room:
     "0s   ada creates many in ops: a; b
      0s   ada claims a
@@ -185,7 +185,7 @@ scenarios! {
          1s   granted: ada holds b, token 2, until 901s
      "#]];
 
-    /// Whoever has fewer leases than it may was kept from nothing.
+    /// An actor below its maximum could have taken more before.
     the_end_of_an_item_wakes_nobody_when_its_actor_was_below_max_leases:
     "0s   op sets ops, max_leases 2
      0s   ada creates many in ops: a; b; c
