@@ -115,7 +115,7 @@ fn the_golden_history_has_every_command_and_every_kind_of_record() {
     assert_eq!(
         String::from_utf8(kinds.into_iter().collect()).unwrap(),
         "ABCEILMQRSTUWXZ",
-        "all but the wake, which is pinned beside it"
+        "all but the wake, which is pinned next to its definition"
     );
     let mut variants: Vec<String> = history()
         .iter()

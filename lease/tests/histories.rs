@@ -37,7 +37,7 @@ use world::World;
 /// The histories are split into parts that run in parallel.
 const PARTS: u64 = 8;
 
-#[expect(clippy::disallowed_methods, reason = "a test may be told what to run")]
+#[expect(clippy::disallowed_methods, reason = "settings choose what a test runs")]
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")),
@@ -87,7 +87,7 @@ fn play_part(part: u64) {
     }
     if (to - from) * commands >= 100_000 {
         let missing = reach.missing();
-        assert!(missing.is_empty(), "the histories of part {part} never came to this: {missing:#?}\n{reach:#?}");
+        assert!(missing.is_empty(), "the histories of part {part} never reached this: {missing:#?}\n{reach:#?}");
     }
     if setting("SHOW_REACH", 0) > 0 {
         eprintln!("{reach:#?}");

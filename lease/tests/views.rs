@@ -229,16 +229,16 @@ fn a_list_stays_in_its_space_and_queue() {
     let mut story = Story::new();
     let elsewhere = SpaceName::new("elsewhere").unwrap();
     story.create("here", |_| {});
-    story.create("beside", |new| new.queue = queue("other"));
+    story.create("other", |new| new.queue = queue("other"));
     let there = Command::Create(Box::new(NewItem::new(item("there"), queue("ops"))));
     story.at_in(0, &elsewhere, &dee(), there);
-    assert_eq!(story.list(&dee(), &everything()), [item("here"), item("beside")]);
-    assert_eq!(story.list(&dee(), &Query { queue: Some(queue("other")), ..everything() }), [item("beside")]);
+    assert_eq!(story.list(&dee(), &everything()), [item("here"), item("other")]);
+    assert_eq!(story.list(&dee(), &Query { queue: Some(queue("other")), ..everything() }), [item("other")]);
     let listed = story.state.list(&story.records, &dee(), &elsewhere, &everything()).items;
     assert_eq!(listed.iter().map(|view| view.id.as_str()).collect::<Vec<_>>(), ["there"]);
     let mut narrow = dee();
     narrow.rights[0].queues = QueueScope::prefix("oth");
-    assert_eq!(story.list(&narrow, &everything()), [item("beside")]);
+    assert_eq!(story.list(&narrow, &everything()), [item("other")]);
     let queues = |viewer: &Caller| {
         story.state.queues(viewer, &space()).into_iter().map(|stats| stats.queue.to_string()).collect::<Vec<_>>()
     };

@@ -553,7 +553,7 @@ impl Oracle {
                 self.promise(request, item, *token, *expires_at, *expires_in, "I14")?;
                 let Command::Extend(extend) = &request.command else { return Ok(()) };
                 must(is_excepted || capped_to.is_some() || *expires_in >= extend.by, "I12", || {
-                    format!("a cut that nobody is told of: {extend:?} {outcome:?}")
+                    format!("a cut that no answer names: {extend:?} {outcome:?}")
                 })?;
             }
             _ => {}
@@ -574,10 +574,12 @@ impl Oracle {
         let holder = request.caller.holder();
         let minted = self.tokens.get_mut(&token).filter(|minted| minted.place == place && minted.holder == holder);
         let Some(minted) = minted else {
-            return Err((which, format!("{holder:?} is told token {token} of {place:?}, which it was never granted")));
+            return Err((which, format!("{holder:?} gets token {token} of {place:?}, which it was never granted")));
         };
         if expires_in == Span(0) {
-            return must(minted.ended.is_some(), "I3", || format!("{token} of {place:?} is told gone, but is not"));
+            return must(minted.ended.is_some(), "I3", || {
+                format!("{token} of {place:?} is answered as lost, but is not")
+            });
         }
         if let Some(end) = minted.ended {
             // Commands of this step may have ended it after the answer; a lapse comes before all of them.

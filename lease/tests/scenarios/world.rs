@@ -77,7 +77,7 @@ impl World {
         let happened_by_itself = requests.is_empty() && !applied.events.is_empty();
         let was_due = deadlines.time.is_some_and(|time| time <= self.now())
             || deadlines.wall.is_some_and(|wall| wall <= step.wall);
-        assert!(!happened_by_itself || was_due, "no deadline told of what happened here: {line}");
+        assert!(!happened_by_itself || was_due, "no deadline named the time of what happened here: {line}");
 
         assert_eq!(applied.outcomes.len(), requests.len(), "one outcome per command: {line}");
         for (request, outcome) in requests.iter().zip(&applied.outcomes) {
