@@ -1,4 +1,4 @@
-//! No answer takes more bytes than its command says.
+//! No answer has more bytes than the bound that its command computes.
 
 #[path = "support/names.rs"]
 mod names;
@@ -20,7 +20,7 @@ use lease::numbers::{Span, Time, Token, Wall};
 use lease::policy::{AtMaxLeases, Setting};
 use lease::{Command, Entry, Outcome, Records, Refusal, Salt, State};
 
-/// Everything in it is as long as it may be.
+/// Every field is as long as it may be.
 struct Story {
     state: State,
     records: Records,
@@ -43,7 +43,7 @@ fn phase() -> Phase {
     names::phase(&long("phase", PHASE_BYTES))
 }
 
-/// One who works for ada, or ada.
+/// Ada, or an agent that works for ada.
 fn caller(name: &str) -> Caller {
     let roles = [Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator, Role::Admin];
     let mut caller = names::caller(&long(name, ACTOR_ID_BYTES), &roles);
@@ -77,12 +77,12 @@ impl Story {
         story
     }
 
-    /// Asks, and looks at how long the answer is.
+    /// Sends the command and checks the length of its answer.
     fn ask(&mut self, who: &str, command: Command) -> Outcome {
         self.requests += 1;
         let request = names::request(caller(who), self.requests, command);
         let mut outcome = None;
-        // The second time it is a repeat.
+        // The second request is a repeat.
         for _ in 0..2 {
             let entry = Entry {
                 at: Time(TIME_MAX.0 - 1_000_000_000),
@@ -135,7 +135,7 @@ impl Story {
 }
 
 #[test]
-fn the_largest_grant_is_within_what_was_said_and_near_to_it() {
+fn the_largest_grant_is_within_its_size_bound_and_near_to_it() {
     let mut story = Story::new();
     let ids = story.create("a", 3);
     let granted = story.ask("ada", Command::Claim(claim(ids[0].clone())));
@@ -145,7 +145,7 @@ fn the_largest_grant_is_within_what_was_said_and_near_to_it() {
     let started =
         story.ask("ada", Command::Update(Update { write: write(ids[1].clone(), None), edits: vec![], start: true }));
     assert_eq!(started.grants().len(), 1, "{started:?}");
-    // The lease of the one makes room for the other.
+    // Releasing one lease makes room for the other.
     let settings = vec![Setting::MaxLeases(2), Setting::AtMaxLeases(AtMaxLeases::ReleaseOldest)];
     story.ask("ada", Command::SetPolicy(SetPolicy { queue: queue("work"), settings, version: None }));
     let granted = story.ask("ada", Command::Claim(claim(ids[2].clone())));
@@ -153,7 +153,7 @@ fn the_largest_grant_is_within_what_was_said_and_near_to_it() {
 }
 
 #[test]
-fn many_grants_and_many_refusals_are_within_what_was_said() {
+fn many_grants_and_many_refusals_are_within_their_size_bound() {
     let mut story = Story::new();
     let ids = story.create("a", 400);
     for (who, count) in [("ada", NEXT_COUNT), ("bob", 1), ("bob", 99)] {
@@ -173,7 +173,7 @@ fn many_grants_and_many_refusals_are_within_what_was_said() {
     let Outcome::ClaimedMany { claims, releases } = claimed else { panic!("{claimed:?}") };
     assert_eq!(claims.iter().filter(|claim| claim.grant().is_some()).count(), 200);
     assert_eq!(releases.len(), 100);
-    // Each names its holder.
+    // Each refusal names the holder.
     let refused = story.ask("bob", many(&ids[200..400], &ids[100..200], true));
     let Outcome::ClaimedMany { claims, .. } = refused else { panic!("{refused:?}") };
     let is_named = |claim: &&Outcome| {
@@ -192,7 +192,7 @@ fn many_grants_and_many_refusals_are_within_what_was_said() {
 }
 
 #[test]
-fn a_heartbeat_that_has_lost_everything_is_within_what_was_said() {
+fn a_heartbeat_that_has_lost_everything_is_within_its_size_bound() {
     let mut story = Story::new();
     let ids = story.create("a", 64);
     story.next("ada", 64);
@@ -206,7 +206,7 @@ fn a_heartbeat_that_has_lost_everything_is_within_what_was_said() {
 }
 
 #[test]
-fn every_other_answer_is_within_what_was_said() {
+fn every_other_answer_is_within_its_size_bound() {
     let mut story = Story::new();
     let ids = story.create("a", 6);
     let held = ids[0].clone();

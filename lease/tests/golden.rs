@@ -1,4 +1,4 @@
-//! Bytes of every version stay readable for ever, and today's are the same on every machine.
+//! Bytes of every version stay readable forever, and today's bytes are the same on every machine.
 //!
 //! `golden/v1.txt` holds one line per encoded value: its type, and its bytes in hex. A line is never changed or
 //! removed; a new shape is a new type with a line of its own. `v1-without-usage.txt` holds records of before there were
@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 const GOLDEN: &str = include_str!("golden/v1.txt");
 
 #[test]
-fn todays_bytes_are_the_golden_ones() {
+fn encoded_bytes_equal_the_golden_file() {
     let mut lines = String::new();
     for entry in history() {
         let _ = writeln!(lines, "entry {}", hex(&encode(&entry)));
@@ -50,7 +50,7 @@ fn todays_bytes_are_the_golden_ones() {
 }
 
 #[test]
-fn golden_bytes_are_read_and_written_alike() {
+fn golden_bytes_decode_and_encode_to_themselves() {
     let mut records = Records::default();
     let mut entries = Vec::new();
     let mut outcomes = 0;
@@ -86,9 +86,9 @@ fn golden_bytes_are_read_and_written_alike() {
     assert!(dumped.live().eq(records.live()));
 }
 
-/// Of stores in which queues had no record of what they are used for.
+/// Reads records of stores in which queues had no usage record.
 #[test]
-fn records_of_before_are_read() {
+fn records_of_an_earlier_version_are_read() {
     let mut records = Records::default();
     for line in include_str!("golden/v1-without-usage.txt").lines() {
         let [_, key, value] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
@@ -99,7 +99,7 @@ fn records_of_before_are_read() {
     let mut dumped = Records::default();
     dumped.write(&state.dump());
     assert!(dumped.live().eq(records.live()));
-    // Nobody knows what is in the archive of such a queue, so it stays.
+    // Nothing says what is in the archive of such a queue, so it stays.
     let later = Entry { at: Time(1 << 40), wall: Wall(1_790_000_000_000), commands: Vec::new() };
     let queues = |state: &State| state.spaces()[0].counts.queues;
     let before = queues(&state);
@@ -115,7 +115,7 @@ fn the_golden_history_has_every_command_and_every_kind_of_record() {
     assert_eq!(
         String::from_utf8(kinds.into_iter().collect()).unwrap(),
         "ABCEILMQRSTUWXZ",
-        "all but the wake, which is pinned beside it"
+        "all but the wake, which is pinned next to its definition"
     );
     let mut variants: Vec<String> = history()
         .iter()
@@ -129,7 +129,7 @@ fn the_golden_history_has_every_command_and_every_kind_of_record() {
 }
 
 #[test]
-fn no_cut_or_lengthened_or_newer_bytes_are_taken() {
+fn cut_lengthened_or_newer_bytes_do_not_decode() {
     for line in GOLDEN.lines().filter(|line| line.starts_with("entry")) {
         let bytes = unhex(line.split(' ').nth(1).unwrap());
         for end in 0..bytes.len() {
@@ -184,7 +184,7 @@ fn play(entries: &[Entry]) -> (Records, Vec<Outcome>) {
     (records, outcomes)
 }
 
-/// Every command once, and a state in which every kind of record stands.
+/// Every command once, and a state with every kind of record.
 fn history() -> Vec<Entry> {
     let mut book = Book::default();
     let mut first = NewItem::new(item("disk"), queue("ops"));
@@ -317,7 +317,7 @@ fn history() -> Vec<Entry> {
     let mut wait = Claim::new(item("d"));
     wait.on_conflict = OnConflict::Wait { wait_for: None, line_max: None };
     book.together(1_902, vec![("bob", Command::Claim(Claim::new(item("d")))), ("cy", Command::Claim(wait))]);
-    // What came later leaves no trace in the records: it is refused before anything is looked at.
+    // Later commands leave no trace in the records: they are refused before any state is read.
     let mut late = book.request("root", Command::BeginEpochAcceptingClock { token_floor: Some(Token(1 << 60)) });
     late.attempt = Attempt::LateRepeat;
     book.entries.push(Entry { at: Time(1_903), wall: book.wall(1_902), commands: vec![late] });

@@ -1,10 +1,10 @@
 //! Random histories: many callers on few items, two replicas, every invariant after every step.
 //!
-//! `HISTORIES`, `HISTORY_COMMANDS` and `SEED` override how many, how long, and the first seed; `SHOW_REACH=1` tells
-//! what they came to, and `SHRINK=0` leaves a failure as long as it was. After every entry the replicas are compared
-//! and the witness and the oracle look on; `State::violations`, which costs as much as loading a state, looks after
-//! every entry of every third history and after every fifth entry of the others. Every 100 commands the states are
-//! rebuilt from their records.
+//! `HISTORIES`, `HISTORY_COMMANDS` and `SEED` set the number of histories, their length and the first seed.
+//! `SHOW_REACH=1` prints what the histories reached, and `SHRINK=0` turns shrinking off. After every entry the replicas
+//! are compared and the witness and the oracle check it. `State::violations` costs as much as loading a state, so it
+//! runs after every entry of every third history and after every fifth entry of the others. Every 100 commands the
+//! states are rebuilt from their records.
 
 #[path = "histories/controls.rs"]
 mod controls;
@@ -34,10 +34,10 @@ use reach::Reach;
 use run::{Failure, Honest, Liar, Run, Watch};
 use world::World;
 
-/// The histories are split, so that they run beside one another.
+/// The histories are split into parts that run in parallel.
 const PARTS: u64 = 8;
 
-#[expect(clippy::disallowed_methods, reason = "a test may be told what to run")]
+#[expect(clippy::disallowed_methods, reason = "settings choose what a test runs")]
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")),
@@ -45,7 +45,7 @@ fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Lets the callers of this seed loose. What they said is written down in `history`.
+/// Plays the callers of this seed and appends their entries to `history`.
 fn play(
     seed: u64,
     commands: usize,
@@ -75,7 +75,7 @@ fn play_part(part: u64) {
     let first = setting("SEED", 1);
     let mut reach = Reach::default();
     let (from, to) = (part * histories / PARTS, (part + 1) * histories / PARTS);
-    // One history alone belongs to the first part.
+    // A single history belongs to the first part.
     let (from, to) = if histories < PARTS { (0, if part == 0 { histories } else { 0 }) } else { (from, to) };
     for seed in first + from..first + to {
         let mut history = Vec::new();
@@ -87,7 +87,7 @@ fn play_part(part: u64) {
     }
     if (to - from) * commands >= 100_000 {
         let missing = reach.missing();
-        assert!(missing.is_empty(), "the histories of part {part} never came to this: {missing:#?}\n{reach:#?}");
+        assert!(missing.is_empty(), "the histories of part {part} never reached this: {missing:#?}\n{reach:#?}");
     }
     if setting("SHOW_REACH", 0) > 0 {
         eprintln!("{reach:#?}");

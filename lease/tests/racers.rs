@@ -1,5 +1,5 @@
-//! beads4657: eight racers asked for the next item, and two to seven of them won the same one. Here every
-//! interleaving of a small model is played, and exactly one wins each item.
+//! beads4657: eight racers asked for the next item, and two to seven of them won the same one. These tests play every
+//! interleaving of a small model and check that exactly one racer wins each item.
 
 #[path = "support/names.rs"]
 mod names;
@@ -12,12 +12,12 @@ use lease::numbers::{Time, Token, Wall};
 use lease::{Command, Entry, Outcome, Records, Request, Salt, State};
 use std::collections::BTreeMap;
 
-/// One way the race has gone so far.
+/// One course of the race so far.
 #[derive(Clone)]
 struct Race {
     state: State,
     records: Records,
-    /// Who was given which item with which token, in order.
+    /// Racer, item and token of each win, in order.
     won: Vec<(usize, ItemId, Token)>,
     requests: u32,
 }
@@ -90,7 +90,7 @@ fn eight_racers_in_every_order_win_each_item_once() {
     }
 }
 
-/// Plays every order of the racers that have yet to ask.
+/// Plays every order of the racers that have not asked yet.
 fn visit_orders(race: Race, waiting: &mut Vec<usize>, finished: &mut dyn FnMut(&Race)) {
     if waiting.is_empty() {
         return finished(&race);
@@ -105,7 +105,7 @@ fn visit_orders(race: Race, waiting: &mut Vec<usize>, finished: &mut dyn FnMut(&
 }
 
 #[test]
-fn it_does_not_matter_how_eight_racers_are_gathered_into_entries() {
+fn the_grouping_of_eight_racers_into_entries_does_not_matter() {
     for items in [1, 3, 8] {
         for cuts in 0_u32..1 << 7 {
             let mut race = Race::new(items);
@@ -122,10 +122,10 @@ fn it_does_not_matter_how_eight_racers_are_gathered_into_entries() {
     }
 }
 
-/// Seven racers each ask, then complete what they won. Racers are alike, so that it is enough to let them begin in
-/// order: 13!! = 135,135 interleavings are all there are.
+/// Seven racers each ask, then complete what they won. Racers are alike, so it is enough to let them begin in order:
+/// that leaves 13!! = 135,135 interleavings.
 #[test]
-fn completing_between_the_asking_of_others_lets_nobody_win_twice() {
+fn completing_while_others_ask_lets_nobody_win_twice() {
     let mut interleavings = 0;
     visit_interleavings(Race::new(4), 7, 0, &mut Vec::new(), &mut |race| {
         race.check(7, 4);
@@ -154,7 +154,7 @@ fn visit_interleavings(
     for index in 0..running.len() {
         let racer = running.remove(index);
         let mut after = race.clone();
-        // One that won nothing has nothing to complete: its second step is to go home.
+        // A racer that won nothing has nothing to complete.
         if after.won.iter().any(|(winner, _, _)| *winner == racer) {
             after.complete(racer);
         }

@@ -1,5 +1,5 @@
-//! Every rule of the store as a short story. `scenarios/check.rs` tells how a story is written and what is checked
-//! under its surface.
+//! Every rule of the store as a short story. `scenarios/check.rs` says how to write a story and what each one checks;
+//! docs/RULES.md lists the rules.
 
 mod scenarios {
     pub(crate) mod check;

@@ -1,4 +1,4 @@
-//! The views, and what they show to whom.
+//! The views, and what each viewer sees in them: docs/RULES.md section 19.
 
 #[path = "support/names.rs"]
 mod names;
@@ -98,7 +98,7 @@ fn everything() -> Query {
 }
 
 #[test]
-fn the_next_deadline_is_that_of_what_happens_next() {
+fn next_deadlines_name_the_moment_of_the_next_change() {
     let mut story = Story::new();
     let next = |story: &Story| story.state.next_deadlines(&story.records);
     assert_eq!(next(&story), NextDeadlines::default());
@@ -115,7 +115,7 @@ fn the_next_deadline_is_that_of_what_happens_next() {
         Command::Release(Release { item: item("disk"), token: Some(token), keep_assignment: false }),
     );
     assert!(!story.state.has_leases());
-    // Never too late, but perhaps too early: the lease that has ended may still stand there.
+    // Never too late, but perhaps too early: the deadline of the ended lease may still be listed.
     assert!(next(&story).time.is_none_or(|time| time == Time(900_001)));
 }
 
@@ -180,7 +180,7 @@ fn a_list_is_filtered_and_paged_and_survives_changes() {
 }
 
 #[test]
-fn one_look_of_a_list_examines_a_bounded_number_and_all_looks_find_everything_in_order() {
+fn one_list_call_examines_a_bounded_number_and_all_calls_find_everything_in_order() {
     let mut story = Story::new();
     let ids: Vec<_> = (0..2_500).map(|n| format!("item-{n}")).collect();
     for (n, id) in ids.iter().enumerate() {
@@ -229,16 +229,16 @@ fn a_list_stays_in_its_space_and_queue() {
     let mut story = Story::new();
     let elsewhere = SpaceName::new("elsewhere").unwrap();
     story.create("here", |_| {});
-    story.create("beside", |new| new.queue = queue("other"));
+    story.create("other", |new| new.queue = queue("other"));
     let there = Command::Create(Box::new(NewItem::new(item("there"), queue("ops"))));
     story.at_in(0, &elsewhere, &dee(), there);
-    assert_eq!(story.list(&dee(), &everything()), [item("here"), item("beside")]);
-    assert_eq!(story.list(&dee(), &Query { queue: Some(queue("other")), ..everything() }), [item("beside")]);
+    assert_eq!(story.list(&dee(), &everything()), [item("here"), item("other")]);
+    assert_eq!(story.list(&dee(), &Query { queue: Some(queue("other")), ..everything() }), [item("other")]);
     let listed = story.state.list(&story.records, &dee(), &elsewhere, &everything()).items;
     assert_eq!(listed.iter().map(|view| view.id.as_str()).collect::<Vec<_>>(), ["there"]);
     let mut narrow = dee();
     narrow.rights[0].queues = QueueScope::prefix("oth");
-    assert_eq!(story.list(&narrow, &everything()), [item("beside")]);
+    assert_eq!(story.list(&narrow, &everything()), [item("other")]);
     let queues = |viewer: &Caller| {
         story.state.queues(viewer, &space()).into_iter().map(|stats| stats.queue.to_string()).collect::<Vec<_>>()
     };
@@ -262,7 +262,7 @@ fn a_state_says_its_epoch_its_newest_date_and_the_numbers_of_its_spaces() {
     story.at(later, &caller("root", &[Role::Admin]), Command::BeginEpoch { token_floor: None });
     story.at(later - 5, &dee(), Command::Activate);
     assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(7), Wall(later)));
-    // By so much a clock is only ever set back.
+    // A clock that is this much earlier was set back.
     story.at(5, &dee(), Command::Activate);
     assert_eq!((story.state.epoch(), story.state.newest_wall()), (Epoch(7), Wall(5)));
 }
@@ -280,7 +280,7 @@ fn a_state_says_where_the_events_of_a_space_end_and_which_rules_it_knows() {
 }
 
 #[test]
-fn only_who_may_see_holders_sees_all_of_a_queue() {
+fn a_viewer_sees_all_of_a_queue_only_if_it_may_see_holders() {
     for (policy, workers_see) in [(Disclosure::Open, true), (Disclosure::Fleet, false), (Disclosure::CrossOrg, false)] {
         let (story, _) = canaries(policy);
         let sees = |viewer: &Caller, name: &str| story.state.sees_all_of(viewer, &space(), &queue(name));
@@ -290,7 +290,7 @@ fn only_who_may_see_holders_sees_all_of_a_queue() {
 }
 
 #[test]
-fn an_item_in_the_archive_is_still_seen() {
+fn archived_items_are_still_visible() {
     let mut story = Story::new();
     story.create("done", |_| {});
     let cancel = lease::command::Cancel { item: item("done"), reason: String::new(), force: false };
@@ -300,7 +300,7 @@ fn an_item_in_the_archive_is_still_seen() {
 }
 
 #[test]
-fn who_may_not_see_an_item_hears_that_there_is_none() {
+fn an_item_that_the_viewer_may_not_see_is_not_found() {
     let mut story = Story::new();
     story.create("public", |_| {});
     story.create("mine", |new| new.mode = Mode::Local { owner: actor("dee") });
@@ -350,7 +350,7 @@ fn a_view_says_what_an_item_waits_for_and_what_blocks_it() {
 }
 
 #[test]
-fn a_reader_may_ask_to_fail_when_somebody_works_on_it() {
+fn a_reader_may_ask_to_fail_when_the_item_is_claimed() {
     let mut story = Story::new();
     story.create("disk", |_| {});
     let read = |story: &Story| story.state.view_item(&story.records, &dee(), &space(), &item("disk"), IfClaimed::Fail);
@@ -362,7 +362,7 @@ fn a_reader_may_ask_to_fail_when_somebody_works_on_it() {
 }
 
 #[test]
-fn a_person_sees_what_it_carries() {
+fn carrying_lists_assigned_leased_and_reserved_items() {
     let mut story = Story::new();
     for id in ["held", "kept", "given", "others"] {
         story.create(id, |_| {});
@@ -414,7 +414,7 @@ fn stats_count_by_state_and_by_claim() {
 }
 
 #[test]
-fn one_who_watches_the_whole_store_sees_every_queue_and_every_line_bit_by_bit() {
+fn all_queues_and_all_lines_can_be_walked_in_parts() {
     let mut story = Story::new();
     for id in ["a", "b", "c"] {
         story.create(id, |_| {});
@@ -461,7 +461,7 @@ fn workers_are_alive_then_quiet_then_gone() {
 }
 
 #[test]
-fn an_auditor_learns_who_held_it_when() {
+fn events_tell_who_held_an_item_at_a_time() {
     let mut story = Story::new();
     story.create("disk", |_| {});
     let token = story.claim(1_000, &worker("ada"), "disk");
@@ -488,7 +488,7 @@ fn of_prefix(name: &str, prefix: &str, roles: &[Role]) -> Caller {
     narrow
 }
 
-/// `shown` refers to an item of another queue, to a local one and to one that is finished there, each way an item can.
+/// `shown` refers in every possible way to an item of another queue, to a local one and to a finished one there.
 fn links() -> Story {
     let mut story = Story::new();
     let secret = |new: &mut NewItem| new.queue = queue("secret");
@@ -523,7 +523,7 @@ fn an_item_names_no_other_item_that_is_hidden() {
     let below = |viewer: &Caller| story.list(viewer, &Query { parent: Some(item("canary-parent")), ..everything() });
     assert_eq!((below(&eve), below(&dee())), (vec![], vec![item("shown")]));
 
-    // Whoever sees them sees the links, and so does one who runs the space, also to what is gone.
+    // A viewer that sees the items sees the links. An operator of the space also sees links to purged items.
     for viewer in [dee(), op()] {
         let seen = story.view(&viewer, "shown").unwrap();
         assert_eq!(seen.content.parent(), Some(&item("canary-parent")));
@@ -558,7 +558,7 @@ fn links_are_looked_up_in_bounded_parts() {
 }
 
 #[test]
-fn across_organizations_nobody_learns_who_created_an_item_nor_when_it_was_claimed() {
+fn cross_org_hides_who_created_an_item_and_when_it_was_claimed() {
     for (policy, sees_creator, sees_since) in
         [(Disclosure::Open, true, true), (Disclosure::Fleet, true, false), (Disclosure::CrossOrg, false, false)]
     {
@@ -584,9 +584,9 @@ fn across_organizations_nobody_learns_who_created_an_item_nor_when_it_was_claime
     }
 }
 
-/// I15. Holders and waiters are called canaries; nothing an outsider can get from this crate sings.
+/// I15. Holders and waiters are called canaries; nothing that this crate shows an outsider contains that name.
 #[test]
-fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
+fn no_view_answer_or_event_names_a_holder_to_an_outsider() {
     for policy in [Disclosure::Fleet, Disclosure::CrossOrg, Disclosure::Open] {
         let (mut story, canary) = canaries(policy);
         let eve = worker("eve");
@@ -623,7 +623,7 @@ fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
             let singer = seen.iter().find(|text| text.contains("canary"));
             assert_eq!(singer, None, "under {policy:?}");
         }
-        // The holder itself and the operator see all of it.
+        // The holder and the operator see everything.
         assert!(format!("{:?}", story.view(&canary, "disk")).contains("canary"));
         assert!(format!("{:?}", story.view(&op(), "disk")).contains("canary"));
         assert!(format!("{:?}", story.state.line(&op(), &space(), &item("disk"))).contains("canary-2"));
@@ -633,7 +633,7 @@ fn no_view_answer_or_event_shows_an_outsider_who_holds_what() {
     }
 }
 
-/// A queue in which canaries hold, wait, lapsed, reserved, and did everything that makes events.
+/// A queue in which canaries hold, wait, let a lease lapse, reserve, and cause every kind of event.
 fn canaries(policy: Disclosure) -> (Story, Caller) {
     let mut story = Story::new();
     let settings = vec![Setting::Disclosure(policy)];

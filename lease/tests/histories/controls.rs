@@ -1,4 +1,4 @@
-//! A check that was never seen to fail checks nothing: each of them is shown a lie.
+//! A check that was never seen to fail checks nothing, so each check gets a falsified answer here.
 
 use crate::play;
 use crate::run::{Failure, Honest, Liar, Name, Watch};
@@ -24,11 +24,11 @@ const TRACE_ALONE: Watch = Watch { witness: false, oracle: false, ..ALL };
 const PARKED_ALONE: Watch = Watch { witness: false, oracle: false, trace: false, parked: true, ..ALL };
 const RIGHTS_ALONE: Watch = Watch { witness: false, oracle: false, trace: false, rights: true, ..ALL };
 
-/// What a lie may need to know of the history.
+/// What a lie needs to know of the history.
 #[derive(Debug, Default)]
 struct Memory {
     now: Time,
-    /// By item: who holds it, by which token, until when.
+    /// Holder, token and expiry of each held item.
     held: BTreeMap<(SpaceName, ItemId), (Holder, Token, Time)>,
     dispatched: Vec<(Request, Grant)>,
     answered: BTreeMap<String, Request>,
@@ -99,7 +99,7 @@ fn name_of(request: &Request) -> String {
     format!("{} {:?} {}", request.space, request.caller.holder(), request.request_id)
 }
 
-/// Plays histories until the lie was told, and says what was made of it.
+/// Plays histories until the lie was told, and returns the failure.
 fn caught(watch: Watch, on_both: bool, lie: Lie) -> Failure {
     for seed in 0..400 {
         let mut liar = Teller::new(lie, on_both);
@@ -119,7 +119,7 @@ fn assert_caught(watch: Watch, kind: &str, lie: Lie) {
     assert_eq!(failure.kind, kind, "{}", failure.why);
 }
 
-/// Of lies that are not always found out: some history finds it out, and for this.
+/// For lies that not every history catches: some history catches it, with this kind of failure.
 fn assert_caught_once(watch: Watch, kind: &str, lie: Lie) {
     let mut kinds = Vec::new();
     for seed in 0..300 {
@@ -133,7 +133,7 @@ fn assert_caught_once(watch: Watch, kind: &str, lie: Lie) {
     panic!("no history was caught with {kind:?}, but with {kinds:?}");
 }
 
-/// Puts one more event behind the others.
+/// Adds one more event after the others.
 fn add_event(applied: &mut Applied, like: &Event, what: What, by: Option<Who>) {
     let last = applied.events.iter().rev().find(|event| event.space == like.space).expect("one like it");
     let mut number = last.number;
@@ -142,7 +142,7 @@ fn add_event(applied: &mut Applied, like: &Event, what: What, by: Option<Who>) {
     applied.events.push(Event { space, number, at: like.at, wall: like.wall, by, queue, item, local_to: None, what });
 }
 
-/// Somebody else.
+/// Another actor.
 fn stranger() -> Holder {
     Holder::new(ActorId::new("mallory").expect("a name"), None)
 }
@@ -194,7 +194,7 @@ fn a_lost_record_is_caught_on_either_replica() {
         fn loses(&mut self, replica: Name, key: &[u8]) -> bool {
             let is_mine = replica == self.0 && key[0] == self.1;
             self.2 += u32::from(is_mine);
-            // All from the fifth on, so that no later write makes it good.
+            // All from the fifth on, so that no later write restores it.
             is_mine && self.2 > 5
         }
     }
@@ -326,7 +326,7 @@ fn a_used_request_id_that_is_taken_is_caught() {
     });
 }
 
-/// An event of somebody who was refused at the door.
+/// An event of an actor whose request was refused before its verb.
 fn break_in(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
     let [request] = entry.commands.as_slice() else { return false };
     let Some(like) = applied.events.last().cloned() else { return false };
@@ -344,7 +344,7 @@ fn an_event_of_a_refused_command_is_caught() {
 
 #[test]
 fn a_trace_of_a_refused_command_is_caught() {
-    // What was done is said to have been refused.
+    // A command that was carried out is answered as refused.
     fn deny(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
         let [request] = entry.commands.as_slice() else { return false };
         let by_itself = applied.events.iter().any(|event| event.by.is_none());
@@ -362,7 +362,7 @@ fn a_trace_of_a_refused_command_is_caught() {
 fn revive(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
     let now = entry.at;
     if entry.commands.len() > 1 {
-        // An earlier command may have ended it in this very entry.
+        // An earlier command of this entry may have ended it.
         return false;
     }
     for (request, outcome) in entry.commands.iter().zip(&mut applied.outcomes) {
@@ -420,7 +420,7 @@ fn a_gap_in_the_events_is_caught() {
     assert_caught(WITNESS_ALONE, "witness I16", lose_an_event);
 }
 
-/// A creation that never was.
+/// A creation that never happened.
 fn create_again(_: &Memory, _: &Entry, applied: &mut Applied) -> bool {
     let Some(like) = applied.events.last().filter(|event| event.item.is_some()).cloned() else { return false };
     add_event(applied, &like, What::Created, like.by.clone());
@@ -444,7 +444,7 @@ fn an_item_purged_while_it_lives_is_caught() {
     });
 }
 
-/// The grant goes to another than the head of the line.
+/// The grant goes to a waiter that is not the head of the line.
 fn jump_the_line(_: &Memory, _: &Entry, applied: &mut Applied) -> bool {
     for event in &mut applied.events {
         if let What::Granted { holder, from_line: true, .. } = &mut event.what {
@@ -565,7 +565,7 @@ fn a_late_repeat_that_runs_is_caught() {
 #[test]
 fn growing_over_a_cap_is_caught() {
     assert_caught_once(ORACLE_ALONE, "oracle I21", |_, entry, applied| {
-        // The oracle is told of a cap that nobody set: the next grants break it.
+        // The oracle gets a cap that nobody set, and the next grants break it.
         for (request, outcome) in entry.commands.iter().zip(&mut applied.outcomes) {
             let Command::SetPolicy(set) = &request.command else { continue };
             let is_tight = |setting: &Setting| matches!(setting, Setting::Concurrency(1) | Setting::MaxLeases(1));
@@ -594,7 +594,7 @@ fn a_dependent_that_does_not_wait_is_caught() {
             {
                 let like = applied.events[index].clone();
                 if index + 1 < applied.events.len() {
-                    // What it waits for may have ended in this very entry.
+                    // Its dependency may have ended in this entry.
                     return false;
                 }
                 add_event(applied, &like, What::Queued, None);
@@ -643,12 +643,12 @@ fn a_shrunk_history_still_fails_and_is_small() {
     let shrunk = crate::shrink::shrink_while(history, fails);
     assert_eq!(shrunk.len(), 1);
     assert_eq!(shrunk[0].commands.len(), 1);
-    // And a good history is no failure of any kind.
+    // A correct history fails no check.
     assert_eq!(replay(2, ALL, &shrunk, &mut Honest), Ok(()));
     assert!(!shrink(2, shrunk, "nothing").is_empty());
 }
 
-/// Says that somebody lacked a right who did not, or the other way round.
+/// Claims that a caller lacked a right that it had, or the other way round.
 fn deny_a_right(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
     let (Some(request), Some(outcome)) = (entry.commands.first(), applied.outcomes.first_mut()) else { return false };
     let is_new = request.attempt == Attempt::First && matches!(request.command, Command::Pause { .. });
@@ -670,7 +670,7 @@ fn grant_a_right(_: &Memory, entry: &Entry, applied: &mut Applied) -> bool {
 }
 
 #[test]
-fn a_right_that_is_asked_for_in_one_place_only_is_found_out() {
+fn a_right_that_is_checked_in_one_place_only_is_caught() {
     assert_caught_once(RIGHTS_ALONE, "rights: not foreseen", deny_a_right);
     assert_caught_once(RIGHTS_ALONE, "rights: not as foreseen", grant_a_right);
 }

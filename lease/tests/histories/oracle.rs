@@ -1,5 +1,5 @@
-//! What a careful outsider knows: the requests, the answers and the events, and nothing of the machine. It believes
-//! what it was told and says when the machine contradicts itself.
+//! The oracle knows what an outsider knows: the requests, the answers and the events, and nothing of the machine. It
+//! believes them and fails when the machine contradicts itself.
 
 use lease::bounds::{CANCEL_GRACE, PLACE_LIFE, REQUEST_MEMORY};
 use lease::caller::Holder;
@@ -14,7 +14,7 @@ use lease::standing::BlockedBy;
 use lease::{Applied, Code, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Which invariant, and why.
+/// The invariant that is broken, and why.
 pub(crate) type Found = Result<(), (&'static str, String)>;
 
 type Place = (SpaceName, ItemId);
@@ -51,7 +51,7 @@ struct Item {
     lease: Option<(Token, Holder)>,
     /// Its lease came from the line and is not picked up yet.
     is_offer: bool,
-    /// Until when an answer has said the item is its holder's.
+    /// The latest time until which an answer promised the item to its holder.
     promise: Option<(Holder, Time)>,
     cancel_shown: Option<Time>,
     lapsed: Option<Token>,
@@ -86,13 +86,13 @@ struct End {
 struct Remembered {
     command: Command,
     at: Time,
-    /// None: it waits, and a repeat is a poll.
+    /// None while the claim waits: a repeat is a poll.
     answer: Option<Essence>,
-    /// Whether the machine began to remember it at `at`, and not some time after.
+    /// Whether the machine remembered it exactly at `at`, and not later.
     is_exact: bool,
 }
 
-/// What a repeat has to say again.
+/// What a repeat must answer again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Essence {
     kind: std::mem::Discriminant<Outcome>,
@@ -100,7 +100,7 @@ struct Essence {
     tokens: Vec<(ItemId, Token)>,
 }
 
-/// 0: none.
+/// 0: no cap.
 #[derive(Clone, Copy, Debug, Default)]
 struct Caps {
     concurrency: u32,
@@ -114,7 +114,7 @@ enum Asked {
     Anew,
     Again,
     Polled,
-    /// Never got as far as the request memory.
+    /// Refused before the request memory was asked.
     Unheard,
 }
 
@@ -184,7 +184,7 @@ impl Oracle {
         self.check_caps(&widest)
     }
 
-    /// I10: classifies a request by what was answered to its name before.
+    /// I10: classifies a request by what was answered to its id before.
     fn remember(&mut self, request: &Request, outcome: &Outcome) -> Result<Asked, (&'static str, String)> {
         let code = code_of(outcome);
         if matches!(code, Some(Code::Invalid | Code::RejectedByPolicy | Code::NotActivated)) {
@@ -198,7 +198,8 @@ impl Oracle {
             request.request_id.clone(),
         );
         let known = self.requests.get(&name).filter(|known| known.at.after(REQUEST_MEMORY) > self.now);
-        // One that waited was answered later than it was last heard of, and so is remembered longer: nobody knows how long.
+        // A claim that waited was answered some time after its last poll, so it is remembered longer, for an unknown
+        // time.
         let is_gone =
             known.is_none() && self.requests.get(&name).is_none_or(|known| known.is_exact && known.answer.is_some());
         let is_renewal = matches!(request.command, Command::Renew(_) | Command::RenewAll(_));
@@ -229,13 +230,13 @@ impl Oracle {
             self.polls += 1;
             how = Asked::Polled;
             if !matches!(outcome, Outcome::Waiting { .. }) {
-                // It was answered when it happened, some time between the last poll and this one.
+                // It was answered at some time between the last poll and this one.
                 at = known.at;
             }
         } else if !self.requests.contains_key(&name) {
             must(code != Some(Code::RequestIdReused), "I10", || "a new name was taken for a used one".into())?;
         } else if self.requests.get(&name).is_some_and(|known| known.answer.is_none() || !known.is_exact) {
-            // Answered later than it was last heard of, and so remembered longer: nobody knows how long.
+            // Answered some time after its last poll, so it is remembered longer, for an unknown time.
             return Ok(Asked::Anew);
         }
         let is_exact = at == self.now;
@@ -329,7 +330,7 @@ impl Oracle {
             counts.terminal -= 1;
             counts.live += 1;
         }
-        // What follows from an end is told after it.
+        // Events that follow from an end come after it.
         let follows = matches!(event.what, What::MirrorSkipped { .. } | What::LeftLine { .. });
         must(!item.is_terminal || follows, "I7", || format!("the item is terminal: {event:?}"))?;
         if let Some(ended) = event.what.ended_lease() {
@@ -484,7 +485,7 @@ impl Oracle {
         for dependency in new.depends_on {
             match self.items.get(&(place.0.clone(), dependency.clone())) {
                 None => return Err(("dependencies", format!("on {dependency}, which does not exist: {event:?}"))),
-                // Whether it completed or failed is its own history's to say.
+                // Its own events say whether it completed or failed.
                 Some(other) if other.is_terminal => item.waits_in_vain = true,
                 Some(_) => item.waits_for.push(dependency),
             }
@@ -552,7 +553,7 @@ impl Oracle {
                 self.promise(request, item, *token, *expires_at, *expires_in, "I14")?;
                 let Command::Extend(extend) = &request.command else { return Ok(()) };
                 must(is_excepted || capped_to.is_some() || *expires_in >= extend.by, "I12", || {
-                    format!("a cut that nobody is told of: {extend:?} {outcome:?}")
+                    format!("a cut that no answer names: {extend:?} {outcome:?}")
                 })?;
             }
             _ => {}
@@ -573,10 +574,12 @@ impl Oracle {
         let holder = request.caller.holder();
         let minted = self.tokens.get_mut(&token).filter(|minted| minted.place == place && minted.holder == holder);
         let Some(minted) = minted else {
-            return Err((which, format!("{holder:?} is told token {token} of {place:?}, which it was never granted")));
+            return Err((which, format!("{holder:?} gets token {token} of {place:?}, which it was never granted")));
         };
         if expires_in == Span(0) {
-            return must(minted.ended.is_some(), "I3", || format!("{token} of {place:?} is told gone, but is not"));
+            return must(minted.ended.is_some(), "I3", || {
+                format!("{token} of {place:?} is answered as lost, but is not")
+            });
         }
         if let Some(end) = minted.ended {
             // Commands of this step may have ended it after the answer; a lapse comes before all of them.
@@ -606,7 +609,7 @@ impl Oracle {
         let mut held = Vec::new();
         for (place, item) in &self.items {
             let Some((token, of)) = &item.lease else { continue };
-            // One that this very step granted may have come after the answer.
+            // A lease that this step granted may be later than the answer.
             if place.0 == request.space && *of == holder && self.tokens[token].entry < self.entries {
                 held.push(place.clone());
             }
@@ -640,7 +643,7 @@ impl Oracle {
                 format!("released, although no claim was granted: {releases:?}")
             });
         }
-        // A repeat tells of the past.
+        // A repeat answers what happened in the past.
         let is_fresh = applied.events.iter().any(|event| event.by.is_some());
         for grant in claims.iter().filter_map(Outcome::grant).filter(|_| is_fresh) {
             let place = (request.space.clone(), grant.item.clone());
@@ -652,13 +655,13 @@ impl Oracle {
         Ok(())
     }
 
-    /// I21: nobody grows over the widest cap that stood during the step.
+    /// I21: no actor grows over the widest cap that applied during the step.
     fn check_caps(&mut self, widest: &BTreeMap<(SpaceName, QueueName), Caps>) -> Found {
         let mut leases = BTreeMap::new();
         for ((space, _), item) in &self.items {
             if let Some((_, holder)) = &item.lease {
                 *leases.entry((space.clone(), item.queue.clone(), None)).or_insert(0) += 1;
-                // What is offered from a line counts when it is picked up.
+                // A grant from a line counts when it is picked up.
                 let taken = u32::from(!item.is_offer);
                 *leases.entry((space.clone(), item.queue.clone(), Some(holder.actor.clone()))).or_insert(0) += taken;
             }
@@ -680,8 +683,8 @@ fn code_of(outcome: &Outcome) -> Option<Code> {
     outcome.refusal().map(Refusal::code)
 }
 
-/// Whether a refused claim joined a line and left it in the same step: those before it left, and then a bar of its own
-/// answered it.
+/// Whether a refused claim joined a line and left it in the same step: the waiters before it left, and then it could
+/// not be granted either.
 fn passed_through_a_line(request: &Request, outcome: &Outcome, events: &[Event]) -> bool {
     let holder = request.caller.holder();
     let has = |is_it: &dyn Fn(&What) -> bool| events.iter().any(|event| is_it(&event.what));

@@ -1,4 +1,4 @@
-//! Callers who wait in `next`: whoever found nothing before an entry and would find something after it is told to look again.
+//! Callers that wait in `next`: a caller that found nothing before an entry and would find something after it is woken.
 
 use crate::run::Failure;
 use crate::store::Store;
@@ -17,15 +17,15 @@ pub(crate) struct Parked {
     callers: BTreeMap<ActorId, Caller>,
     queues: BTreeSet<(SpaceName, QueueName)>,
     needs: BTreeSet<Label>,
-    /// Callers who were told, and found something.
+    /// Callers that were woken and found something.
     pub(crate) woken: u64,
 }
 
-/// A state, and what it looks up.
+/// A state and its archive.
 pub(crate) type World<'a> = (&'a State, &'a Store);
 
 impl Parked {
-    /// One of the callers, in each of the queues.
+    /// Checks one of the callers, in each of the queues.
     pub(crate) fn observe(
         &mut self,
         before: World<'_>,
@@ -36,7 +36,7 @@ impl Parked {
         self.learn(entry, applied);
         let deadlines = after.0.next_deadlines(after.1);
         if self.callers.is_empty() || deadlines.time.is_some_and(|time| time <= after.0.now()) {
-            // What is left over is told when it happens.
+            // Work that is left over wakes its callers when it is done.
             return Ok(());
         }
         let nth = usize::try_from(entry.at.0 % self.callers.len() as u64).expect("small");
@@ -73,7 +73,7 @@ impl Parked {
         self.queues.extend(queues);
     }
 
-    /// In a session that is no worker's, and able to do anything.
+    /// In a session without a registered worker, with every capability.
     fn request(&self, caller: &Caller, space: &SpaceName, queue: &QueueName) -> Request {
         let mut next = Next::new(queue.clone());
         next.filter.capabilities = Some(self.needs.iter().cloned().collect());
@@ -94,7 +94,7 @@ fn finds((state, store): World<'_>, request: &Request) -> Option<ItemId> {
     }
 }
 
-/// Whether one of its ancestors is terminal or gone: nobody is woken by what happens behind one.
+/// Whether one of its ancestors is terminal or gone: what happens above it wakes nobody.
 fn hangs_on_the_archive((state, store): World<'_>, space: &SpaceName, item: &ItemId) -> bool {
     let viewer = Caller {
         actor: ActorId::new("viewer").expect("a name"),

@@ -1,4 +1,4 @@
-//! What the histories have been through. A history in which nothing lapses checks nothing of lapsing.
+//! What the histories reached. A history in which no lease lapses does not check lapsing.
 
 use lease::changes::Change;
 use lease::command::{Command, Entry};
@@ -19,18 +19,18 @@ pub(crate) struct Reach {
     pub(crate) events: BTreeMap<&'static str, u64>,
     pub(crate) evictions: u64,
     pub(crate) wakes: u64,
-    /// Queues that nobody used and that went away.
+    /// Unused queues that were removed.
     pub(crate) queues_gone: u64,
     pub(crate) settled: u64,
     pub(crate) all_granted: u64,
     pub(crate) late_ends: u64,
     pub(crate) repeats: u64,
     pub(crate) polls: u64,
-    /// Callers who waited in `next` and were told of something.
+    /// Callers that waited in `next` and were woken.
     pub(crate) woken: u64,
-    /// Commands of which it was foreseen that they lack a right.
+    /// Commands that were refused for lack of a right before they were applied.
     pub(crate) foreseen: u64,
-    /// Items that stand in a settle list.
+    /// Items in a settle list.
     settling: BTreeSet<Vec<u8>>,
 }
 
@@ -117,7 +117,7 @@ fn name(command: &Command) -> &'static str {
     }
 }
 
-/// Whether it did something: not refused, not empty, not refused in all its parts.
+/// Whether it had an effect: not empty, and not refused as a whole or in all its parts.
 fn was_accepted(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Refused(_) | Outcome::Empty { .. } => false,
@@ -199,7 +199,7 @@ impl Reach {
         self.foreseen += other.foreseen;
     }
 
-    /// What no history has come to.
+    /// What no history reached.
     pub(crate) fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         let commands = COMMANDS.into_iter().filter(|name| !self.accepted.contains_key(name));

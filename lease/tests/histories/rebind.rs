@@ -1,5 +1,5 @@
-//! A history that lost some of its commands mints other tokens. Those that are left mean the same leases still: each
-//! token a command carries is put in anew, as the newest that its holder was granted for that item.
+//! A history that lost some of its commands mints other tokens. The commands that are left must still name the same
+//! leases, so each token in a command is replaced by the newest one that its holder was granted for that item.
 
 use lease::caller::Holder;
 use lease::command::Command;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 
 type Whose = (SpaceName, ItemId, Holder);
 
-/// Whose each token of the whole history was.
+/// The holder of each token of the whole history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origins(BTreeMap<Token, Whose>);
 
-/// The history with its tokens as they would be, and whose they are.
+/// The history with its new tokens, and their holders.
 fn play(history: &[Entry], origins: &Origins) -> (Vec<Entry>, Origins) {
     let mut state = State::new(Salt([7, 11]));
     let mut store = Records::default();

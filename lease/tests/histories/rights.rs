@@ -1,5 +1,5 @@
-//! What a node foresees of a command that lacks a right is what applying it comes to; and what it lets through is not
-//! refused for lack of one.
+//! When a node refuses a command for lack of a right before it is applied, applying it has the same outcome; and a
+//! command that the node admits is not refused for lack of a right.
 
 use crate::run::Failure;
 use crate::store::Store;
@@ -19,7 +19,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Before the entry is applied.
+    /// Called before the entry is applied.
     pub(crate) fn foresee(&mut self, state: &State, store: &Store, entry: &Entry) {
         self.foreseen = None;
         let Some(request) = entry.commands.first().filter(|request| lease::validate(request).is_ok()) else { return };
@@ -64,7 +64,7 @@ fn name_of(request: &Request) -> String {
 fn is_alike(foreseen: &Outcome, outcome: &Outcome) -> bool {
     let each = |foreseen: &[Outcome], outcomes: &[Outcome]| {
         let is_alike = |(foreseen, outcome): (&Outcome, &Outcome)| {
-            // Another entry of the batch has no right: this one is refused for that, or for a reason of its own.
+            // Another entry of the batch lacks a right: this one is refused for that, or for its own reason.
             let is_none = matches!(foreseen, Outcome::Refused(Refusal::AllOrNone));
             foreseen == outcome || is_none && outcome.refusal().is_some()
         };
@@ -78,7 +78,7 @@ fn is_alike(foreseen: &Outcome, outcome: &Outcome) -> bool {
     }
 }
 
-/// In whole or in part.
+/// As a whole or in part.
 fn is_forbidden(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::CreatedMany(outcomes) => outcomes.iter().any(is_forbidden),
@@ -87,12 +87,12 @@ fn is_forbidden(outcome: &Outcome) -> bool {
     }
 }
 
-/// Of a command that is no batch: a batch is let through if one of its entries may be.
+/// For a command that is not a batch: a batch is admitted if one of its entries is.
 fn lacks_a_right(request: &Request, outcome: &Outcome) -> bool {
     let edits_target = |edits: &[Edit]| edits.iter().any(|edit| matches!(edit, Edit::Target(Some(_))));
     let is_operator = request.caller.rights.iter().any(|right| right.role == Role::Operator);
     match (outcome.refusal().map(Refusal::code), &request.command) {
-        // The item that it points at is in a queue of others.
+        // Its target is in a queue that the caller has no role in.
         (Some(Code::Forbidden), Command::Create(item)) => item.target.is_none(),
         (Some(Code::Forbidden), Command::Update(update)) => !edits_target(&update.edits),
         // An operator sees the local items of others, and cannot claim them.

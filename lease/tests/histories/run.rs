@@ -1,4 +1,4 @@
-//! Two replicas and everybody who watches them.
+//! Two replicas and everything that checks them.
 
 use crate::oracle::Oracle;
 use crate::parked::Parked;
@@ -14,7 +14,7 @@ use lease::space::Space;
 use lease::{Applied, Code, Entry, Outcome, Records, Refusal, Salt, State, StateHash};
 use std::collections::BTreeMap;
 
-/// A step that broke something.
+/// A step that broke an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// Two failures of one kind have, in all likelihood, one cause.
@@ -34,7 +34,7 @@ pub(crate) enum Name {
     B,
 }
 
-/// Falsifies what a replica says: how the checks show that they can fail.
+/// Falsifies the answers of a replica, to show that the checks can fail.
 pub(crate) trait Liar {
     fn falsify(&mut self, _replica: Name, _entry: &Entry, _applied: &mut Applied) {}
 
@@ -52,20 +52,20 @@ pub(crate) struct Honest;
 
 impl Liar for Honest {}
 
-/// Who watches.
+/// Which checks run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
-    /// `State::violations` after each so many entries.
+    /// `State::violations` runs once in this many entries.
     pub(crate) violations_every: usize,
     pub(crate) witness: bool,
     pub(crate) oracle: bool,
-    /// Compares with the entry without what was refused at the door.
+    /// Compares with the entry without the commands that were refused before their verb.
     pub(crate) trace: bool,
     /// Whether callers who wait in `next` are woken.
     pub(crate) parked: bool,
     /// Whether a lack of rights is foreseen.
     pub(crate) rights: bool,
-    /// Entries per chunk of replica B: at most so many.
+    /// The most entries per chunk of replica B.
     pub(crate) chunk: u64,
 }
 
@@ -128,7 +128,7 @@ impl<'l> Run<'l> {
         }
     }
 
-    /// Applies the entry on both replicas and looks at it from all sides.
+    /// Applies the entry on both replicas and runs all checks.
     pub(crate) fn step(&mut self, entry: &Entry) -> Result<Applied, Failure> {
         self.entries += 1;
         self.commands += entry.commands.len();
@@ -186,7 +186,7 @@ impl<'l> Run<'l> {
         Ok(applied)
     }
 
-    /// The last look.
+    /// The last checks.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.check_violations()?;
         self.check_records()?;
@@ -219,13 +219,13 @@ impl<'l> Run<'l> {
         Ok(())
     }
 
-    /// I13, and more: what was refused at the door leaves no trace. Compares with the entry without it.
+    /// I13, and more: a command that was refused before its verb leaves no trace. Compares with the entry without it.
     fn leave_no_trace(&self, entry: &Entry, applied: &Applied) -> Result<(), Failure> {
         let at_the_door = |outcome: &Outcome| {
             let code = outcome.refusal().map(Refusal::code);
             matches!(code, Some(Code::RejectedByPolicy | Code::NotActivated | Code::Invalid))
         };
-        // What is due on the items that a command names happens first, also when the command is refused.
+        // What is due on the items that a command names happens first, even if the command is refused.
         let now = self.b.state.now().max(entry.at);
         let is_due = self.b.state.next_deadlines(&self.b.store).time.is_some_and(|time| time <= now);
         if is_due || !applied.outcomes.iter().any(at_the_door) {
@@ -297,7 +297,7 @@ impl<'l> Run<'l> {
     }
 }
 
-/// What each record is in the end.
+/// The final value of each record.
 fn final_records(changes: &Changes) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
     changes
         .iter()
@@ -321,7 +321,7 @@ fn difference<T: std::fmt::Debug + PartialEq>(one: &[T], other: &[T]) -> String 
     }
 }
 
-/// No answer is longer than its command said it could be.
+/// No answer is longer than the bound of its command.
 fn check_lengths(entry: &Entry, applied: &Applied) -> Result<(), Failure> {
     for (request, outcome) in entry.commands.iter().zip(&applied.outcomes) {
         let (bytes, max) = (encoded_len(outcome), request.command.answer_bytes_max());

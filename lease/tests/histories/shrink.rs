@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-/// Commands that shrinking may apply in all: a minute at most.
+/// How many commands shrinking may apply in total: about a minute of work.
 const BUDGET: usize = 1_000_000;
 
 thread_local! {
@@ -40,7 +40,7 @@ pub(crate) fn catch<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Fa
     })
 }
 
-/// Plays a history that was written down.
+/// Plays a recorded history.
 pub(crate) fn replay(seed: u64, watch: Watch, history: &[Entry], liar: &mut dyn Liar) -> Result<(), Failure> {
     catch(|| {
         let mut run = Run::new(seed, watch, liar);
@@ -53,10 +53,10 @@ pub(crate) fn replay(seed: u64, watch: Watch, history: &[Entry], liar: &mut dyn 
 
 /// The smallest history that fails in the same way, as far as the budget reaches.
 pub(crate) fn shrink(seed: u64, history: Vec<Entry>, kind: &str) -> Vec<Entry> {
-    // Looks as often as it can, so that the failure comes where its cause is.
+    // Checks after every entry, so that the failure appears at its cause.
     let watch = Watch { violations_every: 1, ..Watch::of(seed) };
     let watch = if fails(seed, watch, &history, kind) { watch } else { Watch::of(seed) };
-    // A panic on the way leaves the tokens as they are.
+    // If rebinding panics, the tokens stay as they are.
     let origins = catch(|| Ok(Origins::of(&history))).unwrap_or_default();
     let rebind = |history: &[Entry]| catch(|| Ok(origins.rebind(history))).unwrap_or_else(|_| history.to_vec());
     let shrunk = shrink_while(history, |smaller| fails(seed, watch, &rebind(smaller), kind));
@@ -136,7 +136,7 @@ fn fails(seed: u64, watch: Watch, history: &[Entry], kind: &str) -> bool {
     replay(seed, watch, history, &mut Honest).is_err_and(|failure| failure.kind == kind)
 }
 
-/// Delta debugging: ever smaller parts are left out, from the end.
+/// Delta debugging: leaves out smaller and smaller parts, from the end.
 fn leave_out<T: Clone>(parts: &mut Vec<T>, mut still_fails: impl FnMut(&[T]) -> bool) {
     let mut size = parts.len().div_ceil(2).max(1);
     loop {

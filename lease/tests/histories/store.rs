@@ -1,4 +1,4 @@
-//! A store whose writes come in chunks: what was committed, and the pending changes of the chunk over it.
+//! A store that writes in chunks: the committed records, and over them the pending changes of the chunk.
 
 use lease::changes::{Change, Changes};
 use lease::encoding::decode;
@@ -17,7 +17,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Takes a step's changes into the chunk. What `loses` says yes to is lost on the way: only liars use it.
+    /// Adds a step's changes to the chunk. Changes for which `loses` returns true are dropped; only liars use it.
     pub(crate) fn take(&mut self, changes: &Changes, mut loses: impl FnMut(&[u8]) -> bool) {
         for change in changes.iter() {
             match change {
@@ -42,7 +42,7 @@ impl Store {
         }
     }
 
-    /// The chunk ends here.
+    /// Ends the chunk and commits it.
     pub(crate) fn flush(&mut self) {
         for (key, value) in std::mem::take(&mut self.pending) {
             match value {

@@ -1,5 +1,5 @@
-//! The callers: a few actors in a few sessions who quarrel over a few items. They remember what they were answered, so
-//! that most of what they say makes sense, and much of it comes too late.
+//! The callers: a few actors in a few sessions that compete for a few items. They remember their answers, so most of
+//! their commands make sense, and many come too late.
 
 use crate::random::Random;
 use lease::caller::{ActorKind, Caller, Holder, QueueScope, Right, Role, Verified};
@@ -40,13 +40,13 @@ pub(crate) struct World {
     spaces: Vec<SpaceName>,
     queues: Vec<QueueName>,
     items: Vec<ItemId>,
-    /// Of the second space, so that all of them together are at most 50.
+    /// Items of the second space: at most 50 in both spaces together.
     items_elsewhere: Vec<ItemId>,
     at: u64,
     wall: u64,
     requests: u64,
     entries: u64,
-    /// How much time passes between entries, on the whole.
+    /// About how much time passes between entries.
     pace: u64,
     held: BTreeMap<Place, Known>,
     gone: Vec<Known>,
@@ -55,11 +55,11 @@ pub(crate) struct World {
     recent: Vec<Request>,
     closed: Vec<(SpaceName, QueueName)>,
     is_activated: bool,
-    /// Items that are there, and whether they are terminal.
+    /// Items that exist, and whether they are terminal.
     there: BTreeMap<Place, bool>,
-    /// What an entry's commands are mostly about.
+    /// The items that an entry's commands mostly name.
     focus: Option<Place>,
-    /// Whose dispute this is: so many of the actors take part.
+    /// How many of the actors take part.
     crowd: usize,
     weights: Vec<(u64, Verb)>,
 }
@@ -168,7 +168,7 @@ impl World {
         let item = |number: u64| ItemId::new(&format!("i{number}")).expect("a name");
         let count = *random.pick(&[4, 8, 15, 38]);
         let mut weights = WEIGHTS.to_vec();
-        // Each history has a temper of its own.
+        // Each history has its own mix of commands.
         for weight in &mut weights {
             weight.0 = weight.0 * *random.pick(&[1, 2, 2, 4]) + u64::from(weight.0 > 0);
         }
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// The next entry, of at most so many commands.
+    /// The next entry, with at most this many commands.
     pub(crate) fn entry(&mut self, most: usize) -> Entry {
         self.entries += 1;
         self.pass_time();
@@ -240,7 +240,7 @@ impl World {
                 _ => None,
             };
             commands.push(request);
-            // What ends may come back at once, and be waited for again.
+            // An item that ends may be reopened at once and waited for again.
             if let Some((space, item)) = ended
                 && commands.len() + 2 <= count
                 && self.random.percent(25)
@@ -255,7 +255,7 @@ impl World {
         Entry { at: Time(self.at), wall: Wall(self.wall), commands }
     }
 
-    /// Time is skewed, repeated, backward and sometimes far ahead; the wall clock goes its own way.
+    /// Time is skewed, repeated, backward and sometimes far ahead; the wall clock is independent of it.
     fn pass_time(&mut self) {
         let pace = self.pace;
         self.at = match self.random.below(100) {
@@ -275,7 +275,7 @@ impl World {
         };
     }
 
-    /// What a new world is told first: tight policies and something to do.
+    /// The first commands of a new world: tight policies and some items.
     fn first_request(&mut self) -> Request {
         let space = self.spaces[usize::from(self.random.percent(30))].clone();
         let caller = self.operator();
@@ -289,7 +289,7 @@ impl World {
         Request { space, caller, request_id, attempt: self.attempt(3), command }
     }
 
-    /// A repeat, in so many of a hundred cases.
+    /// A repeat, in this many of a hundred cases.
     fn attempt(&mut self, percent: u64) -> Attempt {
         if !self.random.percent(percent) {
             return Attempt::First;
@@ -309,7 +309,7 @@ impl World {
                 let mut repeat = self.random.pick(of).clone();
                 repeat.attempt = self.attempt(50);
                 if self.random.percent(10) {
-                    // Another session's request of the same name is another request.
+                    // The same request id in another session is another request.
                     repeat.caller.session = self.random.pick(&self.sessions).clone();
                 }
                 return repeat;
@@ -372,7 +372,7 @@ impl World {
                 Command::Claim(claim)
             }
             Verb::ClaimMany => {
-                // Whose releases ride along is whose claims these are.
+                // The caller of the claims also sends the releases.
                 let known = self.held_in(&space).filter(|_| self.random.percent(70));
                 if let Some(known) = &known {
                     caller = self.caller_of(&known.holder);
@@ -474,12 +474,12 @@ impl World {
         self.fresh(space, caller, command)
     }
 
-    /// What a holder says of its lease; or of one it lost, or of somebody else's.
+    /// A command about the holder's lease, one that it lost, or another actor's.
     fn holders_request(&mut self, verb: Verb, space: SpaceName, stranger: Caller) -> Request {
         let known = match self.random.below(100) {
             0..78 => self.some_held(),
             78..92 => self.random.maybe(100, |random| random.index(self.gone.len())).and_then(|index| {
-                // What was lost last is asked for most.
+                // The lease that was lost last is named most often.
                 let index = if index % 2 == 0 { self.gone.len().checked_sub(1)? } else { index };
                 self.gone.get(index).cloned()
             }),
@@ -579,7 +579,7 @@ impl World {
         self.random.pick(&self.queues).clone()
     }
 
-    /// One in which nothing is ever created.
+    /// A queue in which nothing is ever created.
     fn unused_queue(&mut self) -> QueueName {
         QueueName::new(&format!("unused{}", self.random.below(3))).expect("a name")
     }
@@ -599,7 +599,7 @@ impl World {
         self.any_item(space)
     }
 
-    /// An item that is there: a terminal one, or one that is not.
+    /// An existing item, terminal or not.
     fn item_there(&mut self, space: &SpaceName, terminal: bool) -> Option<ItemId> {
         let there = self.there.iter().filter(|((of, _), is_terminal)| of == space && **is_terminal == terminal);
         let there: Vec<_> = there.map(|((_, item), _)| item).collect();
@@ -632,7 +632,7 @@ impl World {
         }
     }
 
-    /// A token of another item, or one that nobody ever had.
+    /// A token of another item, or one that was never minted.
     fn stray_token(&mut self) -> Token {
         match self.some_held() {
             Some(known) if self.random.percent(70) => known.token,
@@ -740,7 +740,7 @@ impl World {
     fn new_item(&mut self, space: &SpaceName, caller: &Caller) -> NewItem {
         let id = self.any_item(space);
         let mut item = NewItem::new(id.clone(), self.queue());
-        // Most creations of one id say the same, so that some find their item there already.
+        // Most creations of one id have the same content, so some find that their item exists.
         if self.random.percent(25) {
             item.queue = self.queues[0].clone();
             return item;
@@ -876,7 +876,7 @@ impl World {
         }
     }
 
-    /// Something that is wrong whatever the state.
+    /// A request that is invalid whatever the state.
     fn invalid(&mut self, space: &SpaceName, caller: &Caller) -> Command {
         let item = self.item(space);
         match self.random.below(12) {
@@ -919,7 +919,7 @@ impl World {
         }
     }
 
-    /// Hears the answers, and what happened.
+    /// Learns from the answers and the events.
     pub(crate) fn learn(&mut self, entry: &Entry, applied: &Applied) {
         for event in &applied.events {
             match &event.what {

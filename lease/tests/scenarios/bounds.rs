@@ -1,4 +1,4 @@
-//! What there may be at most, and what happens then.
+//! What happens at each bound: docs/RULES.md section 20.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -35,8 +35,8 @@ scenarios! {
          4s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
      "#]];
 
-    /// Its phase is an operator's word, of which there are few.
-    a_mirror_may_make_one_class_more:
+    /// The phase comes from the policy, which names at most 32.
+    a_mirror_may_exceed_the_bound_on_classes:
     "0s   ada creates many in ops: n1..n999, needs itself
      0s   ada creates target in ops
      0s   ada creates source in dev, target target
@@ -51,7 +51,7 @@ scenarios! {
          2s   refused: invalid: needs the queue already has 1000 combinations of mode, needs and phase
      "#]];
 
-    local_items_of_however_many_persons_bound_nobody_else:
+    local_items_of_many_persons_do_not_use_up_the_classes_of_others:
     "0s   mob*1001 creates %-own in ops, local to %
      1s   mob1001 takes next of ops
      1s   mob1002 takes next of ops
@@ -97,7 +97,7 @@ scenarios! {
          3s   released: a7, unassigned, queued | granted: ada holds y, token 10003, until 903s, first at 1s; taken_over: ada/two's y, token 10002
      "#]];
 
-    an_actor_has_ten_thousand_leases_in_a_queue_unless_an_operator_says_otherwise:
+    an_actor_has_ten_thousand_leases_in_a_queue_by_default:
     "0s   ada creates many in ops: a1..a1000
      &    ada creates many in ops: b1..b1000
      &    ada creates many in ops: c1..c1000
@@ -157,7 +157,7 @@ scenarios! {
          1s   refused: invalid: worker cannot be registered; the limit of 100000 is reached | registered for 60s | worker removed | registered for 60s | registered for 60s; worker_registered: mob7; worker_removed: mob7; worker_registered: bob; worker_registered: bob
      "#]];
 
-    a_long_line_that_is_sent_away_leaves_an_entry_less_to_do:
+    answering_a_long_line_uses_up_the_steps_of_an_entry:
     "0s   op sets ops, attempts_max 1
      0s   ada creates many in ops: a; b; c
      0s   ada claims a for 10s

@@ -1,10 +1,10 @@
-//! Cancelling: at once when nobody holds the item, else as soon as its holder has wound down.
+//! Cancelling held items and items that nobody holds: docs/RULES.md section 13.2.
 
 use super::check::scenarios;
 use expect_test::expect;
 
 scenarios! {
-    what_nobody_holds_is_cancelled_at_once:
+    an_item_that_nobody_holds_is_cancelled_at_once:
     "0s   ada creates many in ops: queued; pending, delayed 60s; stale; reserved; blocked
      0s   op sets ops, attempts_max 1
      0s   ada claims blocked for 5s
@@ -33,7 +33,7 @@ scenarios! {
          12s  refused: terminal_item
      "#]];
 
-    what_is_held_ends_thirty_seconds_after_the_renewal_that_showed_it:
+    a_held_item_is_cancelled_thirty_seconds_after_the_renewal_that_showed_it:
     "0s   ada creates disk in ops
      0s   ada claims disk for 5m
      10s  dee cancels disk, because moot
@@ -52,7 +52,7 @@ scenarios! {
          81s  refused: lease_lost
      "#]];
 
-    what_is_held_ends_at_its_expiry_at_the_latest:
+    a_held_item_is_cancelled_at_its_expiry_at_the_latest:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      10s  dee cancels disk, because moot
@@ -69,7 +69,7 @@ scenarios! {
          60s  expired: ada's disk, token 1, an attempt; cancelled: disk, by time: moot; left_line: bob (terminal_item)
      "#]];
 
-    force_ends_it_at_once:
+    force_cancels_a_held_item_at_once:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      10s  dee cancels disk, because moot, by force
@@ -82,7 +82,7 @@ scenarios! {
          12s  refused: terminal_item
      "#]];
 
-    asking_twice_is_asking_once_but_force_may_follow:
+    a_second_cancel_changes_nothing_but_force_may_follow:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      10s  dee cancels disk, because moot
@@ -106,7 +106,7 @@ scenarios! {
          11s  now: disk complete; completed: ada's disk, token 1
      "#]];
 
-    however_the_lease_ends_the_item_is_cancelled:
+    after_a_cancel_request_every_end_of_the_lease_cancels_the_item:
     "0s   ada creates many in ops: a; b; c; d; e
      0s   ada claims all: a; b; c; d; e
      1s   dee cancels a, because moot
@@ -129,7 +129,7 @@ scenarios! {
          2s   revoked: e, cancelled; revoked: ada's e, token 5, by op: stuck; cancelled: e, by op: moot
      "#]];
 
-    /// The rules name the renewal alone: an extension neither shows the cancel nor starts its thirty seconds.
+    /// Like a renewal, an extension answers that a cancel was requested, so the thirty seconds begin.
     an_extension_shows_the_cancel_too:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s

@@ -1,24 +1,25 @@
-//! The scenario form: a short story in the domain's words, with time as data, and what it must come to.
+//! The form of a scenario: a short story in the words of the domain, with time as data, and the expected result.
 //!
-//! A script has one step a line: `TIME actor verb ...`, or `TIME tick`. `TIME` is cluster time (`0s`, `1m30s`,
-//! `1500ms`); `TIME wall 12:00 ...` also stamps a wall clock (of 2026-03-01, or a whole date; without it the wall clock
-//! goes with cluster time from midnight). Each step is one entry of the log; a line that begins with `&` adds a command
-//! to the entry before it. `# ...` is a remark.
+//! A script has one step per line: `TIME actor verb ...`, or `TIME tick`. `TIME` is cluster time (`0s`, `1m30s`,
+//! `1500ms`). `TIME wall 12:00 ...` also sets the wall clock, to a time of 2026-03-01 or to a whole date; by default
+//! the wall clock is midnight plus cluster time. Each step is one entry of the log; a line that begins with `&` adds a
+//! command to the entry of the line before. `# ...` is a remark.
 //!
-//! An actor is `ada`, with a session `ada/s1`, in another space `ada@acme`; `mob*100` are a hundred of them, and `100*ada`
-//! is ada saying the same a hundred times. Everybody is a user, verified, a worker and
-//! a dispatcher of every queue; `op` is an operator, `root` an admin. Lines without a time say otherwise, from there on:
-//! `roles dee reader ops/ + worker dev/`, `roles eve none`, `kind bot agent of ada`, `verified eve cached`.
+//! An actor is `ada`, with a session `ada/s1`, in another space `ada@acme`. `mob*100` is a hundred actors, and
+//! `100*ada` is ada sending the same command a hundred times. By default every actor is a verified user with the roles
+//! worker and dispatcher for every queue; `op` is an operator and `root` an admin. Lines without a time change that for
+//! the steps after them: `roles dee reader ops/ + worker dev/`, `roles eve none`, `kind bot agent of ada`,
+//! `verified eve cached`.
 //!
-//! Commands read like sentences, options follow after commas (`verbs.rs` has every verb). `... as r1` names the request
-//! id, `... as r1 again` marks a repeat, `... as r1 again after 90s` one that says how long ago it was first sent; without
-//! it every line has an id of its own. `TIME eve watches` is no entry: it shows all events so far, as eve may see them. Nor
-//! is `TIME wakes`: it shows how many callers who wait in `next` the entry before it tells to look again, by queue. `TIME
-//! queues` shows which queues there are.
+//! Commands read like sentences, with options after commas (`verbs.rs` has every verb). `... as r1` sets the request
+//! id, `... as r1 again` marks a repeat, and `... as r1 again after 90s` a repeat that says how long ago it was first
+//! sent. By default every line has its own request id. Three lines are not entries: `TIME eve watches` shows all events
+//! so far as eve may see them, `TIME wakes` shows how many callers that wait in `next` the last entry wakes, by queue,
+//! and `TIME queues` shows which queues exist.
 //!
-//! The rendering has one line a step: the outcomes, then the events. The event that an outcome promises anyway (created,
-//! granted, joined, released) must be there and is not repeated. Under the surface each step runs on two replicas, one
-//! of which is loaded from records anew before every step; see `world.rs` for what is compared.
+//! The rendering has one line per step: the outcomes, then the events. An event that an outcome implies (created,
+//! granted, joined, released) must exist and is not shown again. Each step also runs on two replicas, one of which is
+//! loaded from records before every step; `world.rs` compares them.
 
 use super::script::{Script, StepKind};
 use super::world::World;
@@ -30,14 +31,14 @@ pub(crate) fn check(script: &str, expected: &Expect) {
     expected.assert_eq(&tell(script).0);
 }
 
-/// What any of the scripts came to: refusal codes and event kinds.
+/// The refusal codes and event kinds that occurred in a script.
 #[derive(Default)]
 pub(crate) struct Covered {
     pub(crate) codes: BTreeSet<Code>,
     pub(crate) kinds: BTreeSet<&'static str>,
 }
 
-/// Runs a script; answers its rendering and what it covers.
+/// Runs a script and returns its rendering and what it covers.
 pub(crate) fn tell(script: &str) -> (String, Covered) {
     let mut world = World::new();
     let mut text = String::new();
@@ -55,7 +56,7 @@ pub(crate) fn tell(script: &str) -> (String, Covered) {
     (text, world.covered)
 }
 
-/// Makes a test of every scenario, and a table of them all for the test of coverage.
+/// Makes a test of every scenario, and a table of all of them for the test of coverage.
 macro_rules! scenarios {
     ($($(#[doc = $doc:literal])* $name:ident: $script:literal => $expected:expr;)*) => {
         $($(#[doc = $doc])* #[test]

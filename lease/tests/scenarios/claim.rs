@@ -1,4 +1,4 @@
-//! Claiming one item: rules.md section 3, in the order of its checks.
+//! Claiming one item, in the order of the checks: docs/RULES.md section 6.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -26,7 +26,7 @@ scenarios! {
          0s   refused: not_found
      "#]];
 
-    a_terminal_item_is_refused_whoever_asks:
+    every_claim_on_a_terminal_item_is_refused:
     "0s   ada creates disk in ops
      0s   ada claims disk
      0s   ada completes disk with token 1
@@ -82,7 +82,7 @@ scenarios! {
          10s  refused: not_ready, dependencies: 1, not before 12:00
      "#]];
 
-    a_blocked_item_is_refused_also_to_those_who_would_wait:
+    a_blocked_item_also_refuses_waiting_claims:
     "0s   op sets ops, attempts_max 1
      0s   ada creates disk in ops
      0s   ada claims disk for 30s
@@ -122,7 +122,7 @@ scenarios! {
          0s   granted: bot holds disk, token 1, until 15m
      "#]];
 
-    /// An operator sees the item, but it is not the operator's to claim.
+    /// An operator sees the item but may not claim it.
     a_local_item_is_not_found_even_by_an_operator_who_claims:
     "roles opal operator + worker
      0s   ada creates disk in ops, local to ada
@@ -153,7 +153,7 @@ scenarios! {
          1s   refused: queue_paused
      "#]];
 
-    a_paused_queue_refuses_a_claim_that_fails_and_lines_up_one_that_waits:
+    a_paused_queue_refuses_a_claim_or_adds_it_to_the_line:
     "0s   ada creates disk in ops
      0s   op pauses ops
      1s   ada claims disk
@@ -214,7 +214,7 @@ scenarios! {
          5s   refused: already_claimed, retry after 25s, held by a user
      "#]];
 
-    a_takeover_passes_the_line_by_and_leaves_it_as_it_is:
+    a_takeover_skips_the_line_and_leaves_it_unchanged:
     "0s   ada creates disk in ops
      0s   ada/s1 claims disk for 30s
      1s   bob claims disk for 30s, waiting
@@ -290,7 +290,7 @@ scenarios! {
          6s   granted: bob holds disk, token 2, until 36s
      "#]];
 
-    a_full_queue_refuses_or_lines_up:
+    a_full_queue_refuses_a_claim_or_adds_it_to_the_line:
     "0s   op sets ops, concurrency 1
      0s   ada creates many in ops: disk; tape
      0s   ada claims disk for 30s
@@ -335,7 +335,7 @@ scenarios! {
          1s   refused: queue_full, retry after 1s
      "#]];
 
-    release_oldest_gives_the_oldest_of_the_same_session_for_the_new_one:
+    release_oldest_releases_the_oldest_lease_of_the_same_session:
     "0s   op sets ops, max_leases 2, at_max_leases release_oldest
      0s   ada creates many in ops: a; b; c; d
      0s   ada/s1 claims a
@@ -354,7 +354,7 @@ scenarios! {
          4s   granted: ada/s2 holds d, token 5, until 904s, released b; released: ada/s2's b, token 4
      "#]];
 
-    release_oldest_spares_other_sessions:
+    release_oldest_does_not_touch_other_sessions:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada/s1 claims a
@@ -367,7 +367,7 @@ scenarios! {
          2s   granted: ada/s1 holds b, token 2, until 902s, released a; released: ada/s1's a, token 1
      "#]];
 
-    release_oldest_gives_nothing_for_a_claim_that_is_refused:
+    release_oldest_releases_nothing_when_the_claim_is_refused:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada claims a
@@ -382,7 +382,7 @@ scenarios! {
          2s   renewed: a until 902s, renew after 5m
      "#]];
 
-    a_lapsed_assignment_is_not_defended_and_the_event_says_whose_it_was:
+    anyone_may_claim_after_a_lapse_and_the_event_names_the_assignee:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10s
      10s  tick
@@ -395,7 +395,7 @@ scenarios! {
          11s  created: disk by ada; granted: ada holds disk, token 1, until 10s by ada; expired: ada's disk, token 1, an attempt by ?; granted: bob holds disk, token 2, until 21s, was ada's by bob
      "#]];
 
-    origin_is_kept_for_the_same_actor_and_reset_by_another:
+    the_first_claim_time_is_kept_for_the_same_actor_and_reset_by_another:
     "0s   ada creates disk in ops
      0s   ada/s1 claims disk for 10s
      10s  tick
@@ -477,7 +477,7 @@ scenarios! {
          1s   now: disk r4, granted: bob holds disk, token 1, until 901s, at r4; updated: disk r4 plan
      "#]];
 
-    deadlines_are_reckoned_from_the_latest_time_and_not_from_the_entrys_own:
+    deadlines_count_from_the_latest_time_not_from_the_time_of_the_entry:
     "10s  ada creates disk in ops
      5s   ada claims disk for 30s
      39s  ada renews disk with token 1 for 30s" => expect![[r#"

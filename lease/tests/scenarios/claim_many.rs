@@ -1,4 +1,4 @@
-//! Several claims in one command: each entry is answered with what happened to it.
+//! Several claims and releases in one command: docs/RULES.md section 7.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -75,7 +75,7 @@ scenarios! {
          1s   [granted: ada holds a, token 1, until 901s, refused: queue_full, retry after 1s]
      "#]];
 
-    releases_ride_along_and_their_room_is_used:
+    claims_may_use_the_room_that_releases_of_the_batch_free:
     "0s   op sets ops, max_leases 1, concurrency 1
      0s   ada creates many in ops: a; b
      0s   ada claims a
@@ -86,7 +86,7 @@ scenarios! {
          1s   [granted: ada holds b, token 2, until 31s] [released: a, unassigned, queued]
      "#]];
 
-    releases_ride_along_with_all_or_none:
+    all_or_none_counts_the_room_that_its_releases_free:
     "0s   op sets ops, max_leases 2
      0s   ada creates many in ops: a; b; c; d
      0s   ada claims all: a; b
@@ -99,7 +99,7 @@ scenarios! {
          2s   [granted: ada holds c, token 3, until 902s, granted: ada holds d, token 4, until 902s] [released: a, unassigned, queued, released: b, unassigned, queued]
      "#]];
 
-    a_release_of_what_one_does_not_hold_gives_no_room:
+    releasing_an_item_that_the_caller_does_not_hold_frees_no_room:
     "0s   op sets ops, concurrency 1
      0s   ada creates many in ops: a; b
      0s   bob claims a
@@ -110,7 +110,7 @@ scenarios! {
          1s   [refused: queue_full, retry after 1s] [refused: not_holder]
      "#]];
 
-    a_line_that_a_riding_release_frees_is_settled_in_the_same_step:
+    a_release_in_a_batch_serves_the_line_in_the_same_step:
     "0s   ada creates many in ops: a; b
      0s   ada claims a
      1s   bob claims a for 30s, waiting
@@ -172,7 +172,7 @@ scenarios! {
          2s   renewed: a until 32s, renew after 10s
      "#]];
 
-    taskorch172_all_or_none_does_not_give_away_what_it_renews:
+    taskorch172_all_or_none_does_not_release_what_it_renews:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada claims a for 30s
@@ -196,7 +196,7 @@ scenarios! {
          2s   renewed: disk until 32s, renew after 10s
      "#]];
 
-    all_or_none_does_not_take_up_an_offer_for_what_it_also_wants:
+    all_or_none_does_not_release_an_item_that_it_also_claims:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; y
      0s   ada claims a for 10m
@@ -217,7 +217,7 @@ scenarios! {
          5s   renewed all: 1, 10m left, renew after 200s; picked_up: ada's y, token 3; released: ada's a, token 1
      "#]];
 
-    an_offer_is_taken_up_with_the_room_that_a_riding_release_gives:
+    an_offer_may_be_picked_up_with_the_room_that_a_release_of_the_batch_frees:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; y; z
      0s   ada claims a for 10m
@@ -234,8 +234,8 @@ scenarios! {
          3s   [granted: ada holds y, token 3, until 903s, refused: too_many_leases, max 1] [released: a, unassigned, queued]; picked_up: ada's y, token 3
      "#]];
 
-    /// A batch is no poll: the request that waits is still the one that hears.
-    a_batch_takes_no_answer_from_the_claim_that_waits:
+    /// A claim in a batch is not a poll of the waiting request, which still gets the answer.
+    a_batch_does_not_take_over_the_answer_of_a_waiting_claim:
     "0s   ada creates disk in ops
      0s   ada claims disk
      1s   bob claims disk, waiting as r1

@@ -1,4 +1,4 @@
-//! The cluster's own life: epochs, activation, rules. rules.md section 1.
+//! Epochs, activation and the version of the rules: docs/RULES.md section 17.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -63,7 +63,7 @@ scenarios! {
          3s   epoch 5140860, tokens above 5390582415360; epoch_begun: 5140860 in default, event 5140860.2
      "#]];
 
-    /// A leader whose clock was ten years ahead until somebody set it.
+    /// A leader's clock was ten years ahead until somebody set it.
     one_entry_with_a_wrong_date_does_not_keep_later_backups_from_being_restored:
     "0s   wall 12:00 ada creates disk in ops
      1s   wall 2036-03-01T12:00 ada creates tape in ops
@@ -75,7 +75,7 @@ scenarios! {
          3s   epoch 5140920, tokens above 5390645329920; epoch_begun: 5140920 in default, event 5140920.4
      "#]];
 
-    /// What the last leader said is all there is to go by.
+    /// The newest time in the backup is what its last leader wrote; no later entry corrected it.
     a_backup_whose_newest_time_is_wrong_is_restored_when_an_operator_accepts_the_clock:
     "0s   wall 12:00 ada creates disk in ops
      0s   wall 2036-03-01T12:00 ada claims disk
@@ -95,8 +95,8 @@ scenarios! {
          5s   epoch 5141100, tokens above 5390834073600; epoch_begun: 5141100 in default, event 5141100.8; voided: ada's disk, token 5390645329921
      "#]];
 
-    /// As do the leaders of one cluster.
-    clocks_may_differ_a_little:
+    /// The clocks of the leaders of one cluster differ a little; that does not replace the newest time.
+    clocks_of_leaders_may_differ_by_less_than_an_hour:
     "0s   wall 12:00 ada creates disk in ops
      1s   wall 11:01 ada creates tape in ops
      2s   wall 11:59 root begins an epoch
@@ -109,7 +109,7 @@ scenarios! {
          4s   epoch 5137200, tokens above 5386744627200; epoch_begun: 5137200 in default, event 5137200.4
      "#]];
 
-    /// An epoch that began by a clock ten years ahead: its tokens are ahead as well.
+    /// An epoch began while the clock was ten years ahead, so its tokens are ahead too.
     an_epoch_and_tokens_rise_above_the_backups_also_when_the_clock_is_accepted:
     "0s   wall 2036-03-01T12:00 ada creates disk in ops
      1s   wall 2036-03-01T12:01 root begins an epoch
@@ -176,7 +176,7 @@ scenarios! {
          5s   refused: restore_refused: the token floor leaves too few tokens
      "#]];
 
-    the_epoch_must_lie_above_the_backups_counter:
+    the_tokens_of_an_epoch_must_lie_above_the_backups_counter:
     "0s   wall 2026-01-01T00:00 ada creates disk in ops
      1s   wall 2026-01-01T00:00 root begins an epoch
      1s   wall 2026-01-01T00:00:01 root begins an epoch, tokens above 3000000
@@ -212,7 +212,7 @@ scenarios! {
          7s   granted: ada holds c, token 5345225211905, until 907s, first at 0s
      "#]];
 
-    an_end_by_restore_is_no_attempt_and_no_unclean_end:
+    a_lease_voided_by_a_restore_is_not_an_attempt_and_starts_no_lock_delay:
     "0s   op sets ops, attempts_max 1, lock_delay 60s
      0s   ada creates disk in ops
      0s   ada claims disk for 60s
@@ -227,7 +227,7 @@ scenarios! {
          3s   granted: bob holds disk, token 5345222066177, until 903s
      "#]];
 
-    what_was_due_before_the_restore_lapses_and_the_rest_is_voided:
+    leases_that_were_due_before_the_restore_lapse_and_the_rest_are_voided:
     "0s   ada creates many in ops: a; b
      0s   ada claims all: a for 10s; b for 60s
      20s  root begins an epoch" => expect![[r#"
@@ -263,7 +263,7 @@ scenarios! {
          4s   active; activated: default
      "#]];
 
-    a_repeat_of_what_the_backup_knows_is_answered_before_activation_too:
+    a_repeat_of_a_remembered_request_is_answered_before_activation:
     "0s   ada creates disk in ops as r1
      1s   root begins an epoch
      2s   ada creates disk in ops as r1 again

@@ -1,4 +1,4 @@
-//! Creating items: rules.md sections 1 and 2.
+//! Creating items: docs/RULES.md section 5.1.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -13,7 +13,7 @@ scenarios! {
          0s   refused: lease_required
      "#]];
 
-    the_same_words_again_are_the_existing_item:
+    creating_an_id_again_with_the_same_content_answers_the_existing_item:
     "0s   ada creates disk in ops, title big, labels red
      1s   ada creates disk in ops, title big, labels red
      2s   bob creates disk in ops, title big, labels red
@@ -26,7 +26,7 @@ scenarios! {
          4s   exists: disk r1, active
      "#]];
 
-    other_words_for_an_id_that_exists_are_refused:
+    creating_an_existing_id_with_other_content_is_refused:
     "0s   ada creates disk in ops, title big
      1s   ada creates disk in ops, title small
      2s   ada creates disk in dev, title big
@@ -48,8 +48,8 @@ scenarios! {
          2s   refused: already_exists
      "#]];
 
-    /// The words it was created with count, not what became of them.
-    an_updated_item_is_still_the_one_that_was_created:
+    /// The content at creation is compared, not the content after updates.
+    creating_again_is_compared_with_the_original_content:
     "0s   ada creates disk in ops, title old
      1s   ada updates disk, reading r1, title new
      2s   ada creates disk in ops, title old
@@ -130,7 +130,7 @@ scenarios! {
          101s queued: disk
      "#]];
 
-    not_before_fires_once_and_never_back:
+    not_before_fires_once_even_if_the_wall_clock_goes_back:
     "0s   wall 12:00 ada creates many in ops: past, not before 11:00; soon, not before 12:30
      1s   wall 10:00 bob claims past
      2s   wall 12:30 tick
@@ -141,7 +141,7 @@ scenarios! {
          3s   granted: bob holds soon, token 2, until 903s
      "#]];
 
-    an_item_waits_for_everything_it_was_told_to:
+    an_item_is_pending_until_all_its_waits_are_over:
     "0s   wall 11:00 ada creates many in ops: a; disk, after a, delayed 10s, not before 12:00
      1s   wall 11:00 ada claims a
      2s   wall 11:00 ada completes a with token 1
@@ -177,15 +177,15 @@ scenarios! {
          0s   created: disk r1, queued
      "#]];
 
-    /// What bob may not see must look as if it were not there.
-    anothers_local_item_is_not_betrayed_by_creating_it_again:
+    /// An item that bob may not see must look as if it did not exist.
+    creating_again_does_not_reveal_a_local_item_of_another_actor:
     "0s   ada creates disk in ops, local to ada
      0s   bob creates disk in ops, local to ada" => expect![[r#"
          0s   created: disk r1, queued
          0s   refused: invalid: mode only its owner may make an item local
      "#]];
 
-    a_space_takes_only_so_many_live_items_and_bytes:
+    live_items_and_body_bytes_of_a_space_are_bounded:
     "0s   op sets the space, items_max 2, body_bytes_max 10
      0s   ada creates a in ops, prompt 123456
      0s   ada creates b in ops, prompt 12345

@@ -1,4 +1,4 @@
-//! Dependencies: who waits for whom, and what becomes of those who wait.
+//! Dependencies, and what happens to the items that wait for them: docs/RULES.md section 5.2.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -103,7 +103,7 @@ scenarios! {
          2s   refused: invalid: depends_on a does not exist; create it first
      "#]];
 
-    a_failing_attempt_is_no_end_for_dependents:
+    a_blocked_dependency_keeps_its_dependents_waiting:
     "0s   op sets ops, attempts_max 1
      0s   ada creates many in ops: a; disk, after a
      0s   ada claims a for 10s
@@ -145,7 +145,7 @@ scenarios! {
          2s   800 x queued (m101 to m900)
      "#]];
 
-    /// Three thousand are told over several entries; who came after the reopening is not among them.
+    /// Waking 2,700 dependents takes several entries; a dependent that was created after the reopen is not among them.
     a_dependent_of_a_reopened_item_is_not_woken_by_its_former_end:
     "0s   ada creates many in ops: a; b; c
      0s   ada creates many in ops: n1..n900, after a

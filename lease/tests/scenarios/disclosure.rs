@@ -1,4 +1,4 @@
-//! Who may see whom: rules.md section 10.
+//! What each viewer sees of the holders of items: docs/RULES.md section 19.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -52,7 +52,7 @@ scenarios! {
          1s   refused: lease_lost
      "#]];
 
-    a_lost_lease_tells_of_the_new_holder_as_disclosure_allows:
+    lease_lost_names_the_new_holder_as_disclosure_allows:
     "0s   ada creates many in open: a
      0s   ada creates many in fleet: b
      0s   ada creates many in cross: c
@@ -75,7 +75,7 @@ scenarios! {
          11s  refused: lease_lost
      "#]];
 
-    an_operator_sees_all_and_ones_own_is_always_seen:
+    operators_see_every_holder_and_actors_see_themselves:
     "roles opal operator + worker
      0s   op sets ops, disclosure cross_org
      0s   ada creates disk in ops
@@ -132,8 +132,8 @@ scenarios! {
          3s   created: disk by ada; granted: ada holds disk, token 1, until 60s by ada; joined: bob at place 0 by bob; cancelled: ada's disk, token 1, by ada: bob is slow by ada; left_line: bob (terminal_item) by ada
      "#]];
 
-    /// Nobody is named in the event itself, but who knows what its words say.
-    the_words_of_others_are_not_shown:
+    /// The event names nobody, but its free text may.
+    free_text_of_others_is_not_shown:
     "roles dee reader
      0s   ada creates disk in ops
      1s   ada cancels disk, because bob is slow
@@ -174,7 +174,7 @@ scenarios! {
          1s   worker_registered: ada/s1 by ada; worker_registered: bob/s1 by bob
      "#]];
 
-    /// The first claims make the token of disk one that nobody guesses. Below, at and above it cid hears the same.
+    /// The token of disk is 3. With a token below, equal to or above it cid gets the same answer.
     no_answer_tells_a_stranger_whether_a_token_is_older_or_newer:
     "0s   op sets ops, disclosure cross_org
      0s   ada creates many in ops: a; b; disk
@@ -261,7 +261,7 @@ scenarios! {
          2s   created: goal by ?; created: secret by ?; granted of secret; mirrored: goal follows secret (claimed) to in_progress by ?
      "#]];
 
-    /// That an id is taken cannot be hidden where ids are unique; everything else is.
+    /// Ids are unique in a space, so it cannot be hidden that an id is taken. Everything else is hidden.
     an_id_that_is_taken_by_a_hidden_item_tells_nothing_of_it:
     "roles zoe dispatcher open
      roles bot worker + dispatcher

@@ -1,4 +1,4 @@
-//! How an item ends and comes back: complete, fail, late words, reopen, retry, retention.
+//! Complete, fail, late completion, reopen, retry and retention: docs/RULES.md section 13.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -42,7 +42,7 @@ scenarios! {
          40s  granted: ada holds disk, token 4, until 940s, first at 0s, at r4; queued: disk
      "#]];
 
-    a_backoff_of_nothing_queues_at_once:
+    a_backoff_of_zero_queues_at_once:
     "0s   op sets ops, backoff 0s 100 0s
      0s   ada creates disk in ops
      0s   ada claims disk
@@ -53,7 +53,7 @@ scenarios! {
          0s   now: disk queued; failed: ada's disk, token 1
      "#]];
 
-    the_last_attempt_blocks:
+    the_last_attempt_blocks_the_item:
     "0s   op sets ops, attempts_max 2, backoff 1s 100 1s
      0s   ada creates disk in ops
      0s   ada claims disk for 10s
@@ -87,7 +87,7 @@ scenarios! {
          22s  granted: bob holds disk, token 4, until 922s, first at 10s
      "#]];
 
-    releases_and_hand_ons_are_no_attempts:
+    releases_and_hand_ons_are_not_attempts:
     "0s   op sets ops, attempts_max 1
      0s   ada creates disk in ops
      0s   ada claims disk
@@ -150,7 +150,7 @@ scenarios! {
          11s  now: disk complete; completed: ada's disk, token 1, late
      "#]];
 
-    a_late_failure_is_no_second_attempt:
+    a_late_failure_is_not_a_second_attempt:
     "0s   op sets ops, attempts_max 2, backoff 5s 100 5s
      0s   ada creates disk in ops
      0s   ada claims disk for 10s
@@ -187,7 +187,7 @@ scenarios! {
          11s  now: disk error; expired: ada's disk, token 1, an attempt; failed: ada's disk, token 1, finally, late
      "#]];
 
-    a_late_word_needs_the_same_actor_session_and_token:
+    a_late_completion_needs_the_same_actor_session_and_token:
     "0s   ada creates disk in ops
      0s   ada/s1 claims disk for 10s
      10s  tick
@@ -210,7 +210,7 @@ scenarios! {
          12s  now: disk complete; completed: ada/s1's disk, token 1, late
      "#]];
 
-    a_late_word_is_checked_against_the_revision_it_read:
+    a_late_completion_is_checked_against_the_revision_it_read:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10s
      10s  tick
@@ -225,7 +225,7 @@ scenarios! {
          13s  now: disk complete, at r4; completed: ada's disk, token 1, late
      "#]];
 
-    a_late_word_is_refused_after_anything_else_happened:
+    a_late_completion_is_refused_after_anything_else_happened:
     "0s   ada creates many in ops: granted; released; revoked; assigned; cancelled
      1s   ada claims all: granted for 10s; released for 10s; revoked for 10s; assigned for 10s; cancelled for 10s
      20s  tick
@@ -247,7 +247,7 @@ scenarios! {
          22s  refused: stale_token | refused: lease_required | refused: lease_required | refused: lease_required | refused: terminal_item
      "#]];
 
-    a_late_word_is_refused_after_a_retry:
+    a_late_completion_is_refused_after_a_retry:
     "0s   op sets ops, attempts_max 1
      0s   ada creates disk in ops
      0s   ada claims disk for 10s

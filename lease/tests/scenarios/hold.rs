@@ -1,4 +1,4 @@
-//! Holding: renew, extend, release, reserve, revoke, assign. rules.md section 4.
+//! Renew, extend, release, reserve, revoke and assign: docs/RULES.md sections 9 and 11.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -17,7 +17,7 @@ scenarios! {
          30s  renewed: disk until 150s, renew after 40s
      "#]];
 
-    a_renewal_reaches_at_most_the_ceiling_but_may_be_repeated_for_ever:
+    a_renewal_is_limited_by_lease_max_but_may_be_repeated_forever:
     "0s   op sets ops, lease_for 10s, lease_max 60s
      0s   ada creates disk in ops
      0s   ada claims disk
@@ -45,7 +45,7 @@ scenarios! {
          32s  refused: lease_lost
      "#]];
 
-    a_renewal_tells_of_the_line_of_a_cancel_and_of_draining:
+    a_renewal_answers_line_length_cancel_and_drain:
     "0s   ada creates disk in ops
      0s   ada/s1 registers
      0s   ada/s1 claims disk for 60s
@@ -64,7 +64,7 @@ scenarios! {
          5s   renewed: disk until 35s, renew after 10s, 1 in line, cancel requested, drain
      "#]];
 
-    a_lower_token_is_lease_lost_whoever_asks:
+    a_lower_token_is_lease_lost_for_every_caller:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10s
      10s  bob claims disk for 60s
@@ -83,7 +83,7 @@ scenarios! {
          11s  held nothing: disk, active
      "#]];
 
-    the_right_token_is_not_holder_in_another_session_and_lost_for_another_actor:
+    the_right_token_is_not_holder_from_another_session_and_lease_lost_from_another_actor:
     "0s   ada creates disk in ops
      0s   ada/s1 claims disk for 60s
      1s   bob renews disk with token 1
@@ -193,7 +193,7 @@ scenarios! {
          5s   extended: disk until 65s, capped to 60s; extended: ada's disk, token 1 until 65s
      "#]];
 
-    extend_by_nothing_is_invalid:
+    extend_by_zero_is_invalid:
     "0s   ada creates disk in ops
      0s   ada claims disk
      0s   ada extends disk with token 1 by 0s" => expect![[r#"
@@ -226,7 +226,7 @@ scenarios! {
          2s   granted: ada holds disk, token 2, until 902s, first at 0s
      "#]];
 
-    release_is_idempotent_and_takes_a_left_over_assignment_away:
+    release_is_idempotent_and_removes_a_leftover_assignment:
     "0s   ada creates disk in ops
      0s   ada releases disk
      0s   ada claims disk for 10s
@@ -303,7 +303,7 @@ scenarios! {
          4s   renewed: disk until 64s, renew after 20s
      "#]];
 
-    a_reservation_holds_the_line_back_until_it_ends:
+    a_line_waits_for_the_end_of_a_reservation:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      1s   bob claims disk for 60s, waiting
@@ -316,7 +316,7 @@ scenarios! {
          22s  reservation_ended: ada's disk; granted from the line: bob holds disk, token 2, until 32s, was ada's
      "#]];
 
-    a_reservation_goes_with_its_assignment:
+    a_reservation_ends_with_its_assignment:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      1s   ada reserves disk with token 1 for 60s
@@ -390,7 +390,7 @@ scenarios! {
          3s   granted: bob holds disk, token 2, until 63s; picked_up: bob's disk, token 2
      "#]];
 
-    revoke_ends_a_reservation_and_finds_nothing_on_a_free_item:
+    revoke_ends_a_reservation_and_answers_that_a_free_item_was_not_held:
     "0s   ada creates disk in ops
      0s   op revokes disk, because why not
      0s   ada claims disk for 60s

@@ -1,4 +1,5 @@
-//! What is wrong whatever the state, and the bounds of rules.md section 12: found at the edge by the same function.
+//! Requests that are malformed whatever the state: docs/RULES.md sections 4 and 20. The edge finds them with the same
+//! function.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -31,7 +32,7 @@ scenarios! {
          0s   refused: invalid: error has 65537 bytes, at most 65536 are allowed
      "#]];
 
-    labels_are_bounded_and_different:
+    labels_are_bounded_and_unique:
     "0s   ada creates disk in ops, labels l*33
      0s   ada creates disk in ops, labels a+a
      0s   ada creates disk in ops, needs l*33
@@ -46,7 +47,7 @@ scenarios! {
          0s   created: disk r1, queued
      "#]];
 
-    priorities_are_digits:
+    priorities_are_zero_to_nine:
     "0s   ada creates disk in ops, priority 10
      0s   ada creates disk in ops, priority 9
      0s   ada updates disk, reading r1, priority 10
@@ -57,7 +58,7 @@ scenarios! {
          0s   refused: invalid: priority_min must be 0 to 9
      "#]];
 
-    durations_are_neither_nothing_nor_a_mistake_of_units:
+    durations_must_be_positive_and_at_most_ten_years:
     "0s   ada creates disk in ops
      0s   ada claims disk for 0s
      0s   ada claims disk for 4000d
@@ -82,7 +83,7 @@ scenarios! {
          0s   refused: invalid: delay must be more than zero
      "#]];
 
-    settings_are_durations_like_any_other:
+    durations_in_a_policy_are_checked_like_all_others:
     "0s   op sets ops, lease_for 0s
      0s   op sets ops, lease_max 4000d
      0s   op sets ops, lease_min 0s
@@ -103,7 +104,7 @@ scenarios! {
          0s   refused: invalid: backoff.max must not exceed ten years; the unit is milliseconds
      "#]];
 
-    tokens_are_numbers_that_json_keeps:
+    tokens_must_be_exact_in_json:
     "0s   ada creates disk in ops
      0s   ada claims disk
      0s   ada renews disk with token 0
@@ -131,7 +132,7 @@ scenarios! {
          0s   refused: invalid: actors has a duplicate entry
      "#]];
 
-    dependencies_are_bounded_and_different:
+    dependencies_are_bounded_and_unique:
     "0s   ada creates many in ops: n1..n65
      0s   ada creates disk in ops, after n1+n1
      0s   ada creates disk in ops, after n1+n2+n3+n4+n5+n6+n7+n8+n9+n10+n11+n12+n13+n14+n15+n16+n17+n18+n19+n20+n21+n22+n23+n24+n25+n26+n27+n28+n29+n30+n31+n32+n33+n34+n35+n36+n37+n38+n39+n40+n41+n42+n43+n44+n45+n46+n47+n48+n49+n50+n51+n52+n53+n54+n55+n56+n57+n58+n59+n60+n61+n62+n63+n64+n65
@@ -142,7 +143,7 @@ scenarios! {
          0s   created: disk r66, pending
      "#]];
 
-    an_update_says_something:
+    an_update_must_have_edits:
     "0s   ada creates disk in ops
      0s   ada updates disk, reading r1
      0s   ada starts disk with token 1" => expect![[r#"
@@ -162,7 +163,7 @@ scenarios! {
          0s   refused: invalid: parent does not exist
      "#]];
 
-    a_worker_is_believed_alive_for_a_day_at_most:
+    alive_for_is_at_most_a_day:
     "0s   ada registers, alive for 1d
      0s   bob registers, alive for 25h" => expect![[r#"
          0s   registered for 1d; worker_registered: ada

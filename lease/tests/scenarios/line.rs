@@ -1,4 +1,4 @@
-//! The wait line: rules.md section 5.
+//! The wait line: docs/RULES.md section 10.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -100,7 +100,7 @@ scenarios! {
          3s   released: disk, unassigned, active; granted from the line: bob holds disk, token 3, until 13s
      "#]];
 
-    a_grant_from_the_line_runs_for_pickup_until_its_holder_speaks:
+    a_grant_from_the_line_runs_for_pickup_until_its_holder_sends_a_command:
     "0s   op sets ops, pickup 5s
      0s   ada creates disk in ops
      0s   ada claims disk for 60s
@@ -117,7 +117,7 @@ scenarios! {
          5s   again granted: bob holds disk, token 2, until 64s, 59s left
      "#]];
 
-    a_renewal_picks_up_for_the_whole_length_asked_for:
+    a_renewal_that_picks_up_keeps_the_length_that_the_claim_asked_for:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      1s   bob claims disk for 2m, waiting
@@ -130,7 +130,7 @@ scenarios! {
          5s   renewed: disk until 125s, renew after 40s; picked_up: bob's disk, token 2
      "#]];
 
-    what_is_not_picked_up_is_as_it_was_and_the_line_moves_on:
+    a_grant_that_is_not_picked_up_leaves_the_item_unchanged_and_serves_the_next:
     "0s   op sets ops, attempts_max 2
      0s   ada creates disk in ops
      0s   ada claims disk for 10s
@@ -217,7 +217,7 @@ scenarios! {
          3s   reserved: c for 60s, until 63s, reserved; picked_up: bob's c, token 6; reserved: bob's c, token 6 until 63s
      "#]];
 
-    a_release_before_pickup_lets_the_line_move_on:
+    a_release_before_pickup_serves_the_next_waiter:
     "0s   ada creates disk in ops
      0s   ada claims disk
      1s   bob claims disk for 60s, waiting as r1
@@ -234,7 +234,7 @@ scenarios! {
          4s   refused: lease_lost
      "#]];
 
-    a_line_already_that_long_is_not_joined:
+    a_claim_does_not_join_a_line_that_is_too_long:
     "0s   op sets ops, line_max 2
      0s   ada creates disk in ops
      0s   ada claims disk
@@ -329,7 +329,7 @@ scenarios! {
          3s   still waiting: place 0 of 4
      "#]];
 
-    reorder_of_no_line_changes_nothing:
+    reorder_of_an_empty_line_changes_nothing:
     "0s   ada creates disk in ops
      0s   op reorders disk to bob" => expect![[r#"
          0s   created: disk r1, queued
@@ -421,7 +421,7 @@ scenarios! {
          8s   granted: bob holds disk, token 2, until 68s; picked_up: bob's disk, token 2
      "#]];
 
-    /// Asking again keeps the place, whatever keeps the item from being granted.
+    /// Asking again keeps the place, whatever bars the item.
     a_poll_during_a_backoff_keeps_the_place:
     "0s   op sets ops, backoff 20s 200 1h
      0s   ada creates disk in ops
@@ -479,7 +479,7 @@ scenarios! {
          7s   granted: ada/s2 holds disk, token 3, until 67s, first at 3s; picked_up: ada/s2's disk, token 3
      "#]];
 
-    a_bar_of_the_heads_own_answers_it_and_serves_the_next:
+    a_head_that_may_not_be_granted_is_answered_and_the_next_is_served:
     "0s   op sets ops, max_leases 1
      0s   ada creates many in ops: a; b
      0s   ada claims a for 60s
@@ -498,7 +498,7 @@ scenarios! {
          4s   refused: too_many_leases, max 1
      "#]];
 
-    a_waiter_that_drains_is_answered_and_passed_by:
+    a_draining_waiter_is_answered_and_the_next_is_served:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      0s   bob/s1 registers
@@ -515,7 +515,7 @@ scenarios! {
          3s   released: disk, unassigned, active; left_line: bob/s1 (worker_draining); granted from the line: cid holds disk, token 2, until 13s
      "#]];
 
-    a_waiter_to_whom_the_item_was_closed_is_answered_and_passed_by:
+    a_waiter_that_may_not_have_a_local_item_is_answered_and_the_next_is_served:
     "kind bot agent of ada
      0s   ada creates disk in ops
      0s   ada claims disk for 60s
@@ -533,8 +533,8 @@ scenarios! {
          4s   refused: not_found
      "#]];
 
-    /// Decision 0002: the cap holds at every moment that anyone can see, so the oldest goes at the grant.
-    taskorch151_release_oldest_for_the_head_of_a_line_is_given_when_it_is_picked_up:
+    /// Decision 0002: the oldest lease is released when the new one is picked up, not when it is granted.
+    taskorch151_release_oldest_applies_to_the_head_of_a_line_at_pickup:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada claims a for 10m
@@ -553,7 +553,7 @@ scenarios! {
          4s   refused: lease_lost
      "#]];
 
-    a_head_over_its_cap_that_does_not_pick_up_keeps_what_it_had:
+    a_head_at_max_leases_that_does_not_pick_up_keeps_its_oldest_lease:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada claims a for 10m
@@ -572,7 +572,7 @@ scenarios! {
          13s  renewed: a until 613s, renew after 200s
      "#]];
 
-    a_terminal_item_answers_every_waiter_so:
+    a_terminal_item_answers_every_waiter_with_terminal_item:
     "0s   ada creates disk in ops
      0s   ada claims disk
      1s   bob claims disk, waiting as r1
@@ -587,7 +587,7 @@ scenarios! {
          3s   refused: terminal_item
      "#]];
 
-    a_blocked_item_answers_every_waiter_so:
+    a_blocked_item_answers_every_waiter_with_blocked:
     "0s   op sets ops, attempts_max 1
      0s   ada creates disk in ops
      0s   ada claims disk for 10s
@@ -615,7 +615,7 @@ scenarios! {
          3s   refused: terminal_item
      "#]];
 
-    a_drain_sends_waiters_away:
+    a_drain_answers_every_waiter_with_queue_paused:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      1s   bob claims disk, waiting as r1
@@ -630,8 +630,8 @@ scenarios! {
          4s   released: disk, unassigned, queued; drained: ops
      "#]];
 
-    /// The place is given up for a grant that came in another way.
-    a_takeover_gives_up_ones_own_place:
+    /// A grant that did not come from the line removes the place.
+    a_takeover_removes_the_callers_own_place:
     "0s   ada creates disk in ops
      0s   bob claims disk for 20s
      1s   ada/s2 claims disk, waiting
@@ -652,7 +652,7 @@ scenarios! {
          6s   released: disk, unassigned, queued
      "#]];
 
-    /// Rule 5: not picked up, it is as it was, its lock_delay included.
+    /// A grant that is not picked up leaves the item as it was, with its lock delay.
     lock_delay_outlives_a_grant_that_was_not_picked_up:
     "0s   op sets ops, lock_delay 60s
      0s   ada creates disk in ops
@@ -674,7 +674,7 @@ scenarios! {
          22s  not_picked_up: ada's disk, token 2
      "#]];
 
-    /// The room that a release has just given is the head's own.
+    /// The room that the release has just freed is for the head of the line.
     the_head_of_a_line_may_also_claim_without_waiting:
     "0s   op sets ops, concurrency 1
      0s   ada creates many in ops: a; b

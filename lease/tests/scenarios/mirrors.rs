@@ -1,4 +1,4 @@
-//! Mirrors: a step of an item moves the phase of its target. rules.md section 9.
+//! Mirrors, where a step of an item sets the phase of its target: docs/RULES.md section 14.4.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -36,7 +36,7 @@ scenarios! {
          12s  now: two blocked; failed: ada's two, token 2; blocked: two, no attempts left; mirrored: goal follows two (attempts_exhausted) to blocked
      "#]];
 
-    a_step_that_is_no_change_is_no_event:
+    a_mirror_that_changes_nothing_emits_no_event:
     "0s   ada creates many in ops: goal, phase in_progress; disk, target goal
      0s   ada claims disk for 60s" => expect![[r#"
          0s   created: goal r1, queued, created: disk r2, queued
@@ -56,7 +56,7 @@ scenarios! {
          3s   renewed: disk until 63s, renew after 20s
      "#]];
 
-    one_hop_and_never_itself_a_transition:
+    a_mirror_goes_one_hop_and_is_not_itself_a_transition:
     "0s   ada creates many in ops: top; goal, target top; disk, target goal
      0s   ada claims disk for 60s
      1s   ada completes disk with token 1" => expect![[r#"
@@ -128,7 +128,7 @@ scenarios! {
          0s   granted: ada holds disk, token 1, until 15m
      "#]];
 
-    /// Who has narrowed it under the lease has narrowed it also for the late word.
+    /// Mirrors that the claim left out stay out for a late completion.
     a_late_completion_does_not_widen_the_mirrors:
     "0s   ada creates many in ops: goal; disk, target goal
      0s   ada claims disk for 10s, mirroring nothing

@@ -1,4 +1,4 @@
-//! `next`: find and grant in one command.
+//! `next` finds and grants items in one command: docs/RULES.md section 8.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -33,7 +33,7 @@ scenarios! {
          0s   granted: ada holds a, token 1, until 15m | granted: bob holds b, token 2, until 15m | empty: nothing queued, retry after 1s
      "#]];
 
-    ones_own_assigned_and_reserved_items_come_first:
+    items_assigned_to_or_reserved_for_the_caller_come_first:
     "0s   ada creates many in ops: a, priority 9; b, priority 1; c, priority 2
      0s   ada assigns b to bob
      0s   bob claims c
@@ -46,7 +46,7 @@ scenarios! {
          1s   granted: bob holds c, token 2, until 901s, first at 0s, granted: bob holds b, token 3, until 901s, granted: bob holds a, token 4, until 901s
      "#]];
 
-    ones_own_items_are_filtered_like_all_others:
+    the_callers_own_items_are_filtered_like_all_others:
     "0s   ada creates many in ops: a, mode cloud; b, needs gpu; c, local to ada; d
      0s   ada assigns a to bob
      &    ada assigns b to bob
@@ -62,7 +62,7 @@ scenarios! {
          3s   granted: bob holds b, token 3, until 903s
      "#]];
 
-    an_item_assigned_to_another_is_not_defended:
+    an_item_assigned_to_another_actor_is_handed_out:
     "0s   ada creates disk in ops
      0s   ada assigns disk to bob
      1s   cid takes next of ops" => expect![[r#"
@@ -84,7 +84,7 @@ scenarios! {
          1s   granted: ada/s2 holds disk, token 2, until 901s, first at 0s
      "#]];
 
-    a_priority_that_is_just_enough_is_enough:
+    priority_bounds_are_inclusive:
     "0s   ada creates many in ops: a, priority 3; b, priority 6
      0s   bob takes next of ops, priority from 6
      0s   bob takes next of ops, priority from 4
@@ -145,7 +145,7 @@ scenarios! {
          1s   granted: ada/s2 holds leaf, token 2, until 901s
      "#]];
 
-    /// The parent between has ended and is archived; the family goes on.
+    /// The parent in between is complete and archived; its own parent still counts.
     a_held_ancestor_counts_also_above_a_finished_parent:
     "0s   ada creates many in ops: top; mid, parent top; leaf, parent mid
      0s   ada claims mid

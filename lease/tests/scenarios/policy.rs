@@ -1,10 +1,10 @@
-//! Queue policy, pause and drain: rules.md section 8.
+//! Queue policy, pause and drain: docs/RULES.md section 14.
 
 use super::check::scenarios;
 use expect_test::expect;
 
 scenarios! {
-    a_queue_springs_into_being_with_defaults:
+    a_queue_is_created_on_first_use_with_the_default_policy:
     "0s   ada creates disk in ops
      0s   ada claims disk for 48h
      1s   op revokes disk, because test
@@ -15,7 +15,7 @@ scenarios! {
          1s   granted: bob holds disk, token 2, until 901s
      "#]];
 
-    a_policy_is_versioned_and_changed_by_whoever_has_read_it:
+    a_policy_change_may_name_the_version_that_was_read:
     "0s   op sets ops, lease_for 10s, version 0
      1s   op sets ops, lease_for 20s, version 0
      2s   op sets ops, lease_for 20s, version 1
@@ -26,7 +26,7 @@ scenarios! {
          3s   policy of ops: version 3; policy_changed: version 3
      "#]];
 
-    settings_must_make_sense_together:
+    settings_must_be_consistent:
     "0s   op sets ops, lease_min 0s
      0s   op sets ops, lease_min 1h
      0s   op sets ops, lease_for 25h
@@ -51,7 +51,7 @@ scenarios! {
          0s   policy of ops: version 1; policy_changed: version 1
      "#]];
 
-    a_new_policy_counts_from_the_next_decision_on:
+    a_new_policy_applies_to_later_decisions_only:
     "0s   ada creates many in ops: a; b
      0s   ada claims all: a for 60s; b for 60s
      1s   op sets ops, concurrency 1, lease_for 5s, lease_max 10s
@@ -64,7 +64,7 @@ scenarios! {
          2s   refused: already_claimed, retry after 58s, held by a user
      "#]];
 
-    pause_stops_grants_while_holders_go_on_and_waiters_keep_their_places:
+    pause_stops_grants_while_holders_continue_and_waiters_keep_their_places:
     "0s   ada creates many in ops: a; b
      0s   ada claims a for 60s
      1s   bob claims a, waiting
@@ -146,7 +146,7 @@ scenarios! {
          2s   refused: queue_paused
      "#]];
 
-    more_room_for_a_lower_concurrency_waits_for_leases_to_end:
+    a_lower_concurrency_ends_no_lease_and_waits_for_room:
     "0s   ada creates many in ops: a; b; c
      0s   ada claims all: a for 10s; b for 20s
      1s   op sets ops, concurrency 1

@@ -1,10 +1,10 @@
-//! Queues that nobody uses go away, and give their place back.
+//! The removal of unused queues: docs/RULES.md section 2.2.
 
 use super::check::scenarios;
 use expect_test::expect;
 
 scenarios! {
-    a_queue_that_is_empty_goes_away_a_day_after_its_last_use:
+    an_empty_queue_is_removed_a_day_after_its_last_use:
     "0s   ada creates disk in ops
      0s   op pauses dev
      5s   op unpauses dev
@@ -97,7 +97,7 @@ scenarios! {
          1d   0: z, 1: b, 2: c, 3: d
      "#]];
 
-    a_thousand_queues_go_away_in_one_entry_and_no_more:
+    at_most_a_thousand_queues_are_removed_in_one_entry:
     "0s   op@s*1001 unpauses ops
      1d   tick
      1d   queues
@@ -110,7 +110,7 @@ scenarios! {
          1d   nothing
      "#]];
 
-    what_happened_in_a_queue_that_is_gone_is_shown_as_before:
+    events_of_a_removed_queue_are_shown_as_before:
     "roles eve reader ops
      roles gus reader dev
      0s   ada creates disk in ops

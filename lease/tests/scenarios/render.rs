@@ -1,4 +1,4 @@
-//! From outcomes and events back to words: everything a rule promises, nothing twice.
+//! Renders outcomes and events as words: everything a rule promises, and nothing twice.
 
 use super::script::MIDNIGHT;
 use super::world::World;
@@ -12,7 +12,7 @@ use lease::refusal::{HolderView, NotReady};
 use lease::standing::{BlockedBy, StateKind, Transition};
 use lease::{Attempt, Event, Outcome, Refusal, Request};
 
-/// One step, and what it came to.
+/// One step with its outcomes and events.
 pub(crate) struct Tale<'a> {
     pub(crate) world: &'a World,
     pub(crate) requests: &'a [Request],
@@ -35,7 +35,7 @@ pub(crate) fn step(tale: &Tale<'_>) -> String {
     told.join("; ")
 }
 
-/// Many events of one kind in a row are told as one.
+/// Many events of one kind in a row are shown as one.
 fn run_together(events: &[&Event]) -> Vec<String> {
     let runs = events.chunk_by(|one, other| one.what.kind() == other.what.kind());
     runs.flat_map(|run| match run {
@@ -54,7 +54,7 @@ struct Teller<'t, 'e> {
 }
 
 impl Teller<'_, '_> {
-    /// Takes an event away that the outcome implies; says whether it was there.
+    /// Removes an event that the outcome implies; returns whether it existed.
     fn takes(&mut self, kind: &str, item: &ItemId) -> bool {
         let who = &self.request.caller.actor;
         let is_it = |event: &&Event| {
@@ -202,12 +202,12 @@ impl Teller<'_, '_> {
     }
 }
 
-/// An answer without its event is what was answered before.
+/// An answer without its event repeats an earlier answer.
 fn repeated(is_now: bool) -> String {
     if is_now { "" } else { "again " }.into()
 }
 
-/// Of more than so many only the first and the last.
+/// The first and the last, if there are more than `max`.
 pub(super) fn shortened(mut told: Vec<String>, max: usize) -> Vec<String> {
     if told.len() > max {
         let last = told.len() - 1;

@@ -1,4 +1,4 @@
-//! One request id, one effect, one answer: rules.md section 7.
+//! One request id has one effect and one answer: docs/RULES.md section 16.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -23,7 +23,7 @@ scenarios! {
          7s   again granted: ada holds disk, token 1, until 62s, 0s left
      "#]];
 
-    what_is_left_is_reckoned_for_the_repeat:
+    a_repeat_answers_the_time_that_is_left_now:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s as r1
      10s  ada claims disk for 60s as r1 again
@@ -62,7 +62,7 @@ scenarios! {
          2s   again granted: ada holds a, token 1, until 15m, 0s left, again granted: ada holds b, token 2, until 15m, 898s left
      "#]];
 
-    a_repeated_batch_answers_every_entry_as_then:
+    a_repeated_batch_answers_every_entry_as_before:
     "0s   ada creates many in ops: a; b
      0s   bob claims b
      0s   ada claims all: a for 60s; b as r1
@@ -138,7 +138,7 @@ scenarios! {
          5s   again granted: bob holds disk, token 2, until 64s, 59s left
      "#]];
 
-    /// The answer to the waiting claim is the grant, however it was picked up.
+    /// The waiting claim is answered with the grant, whichever command picked it up.
     a_waiting_claims_id_answers_its_grant_after_a_renewal_picked_it_up:
     "0s   ada creates disk in ops
      0s   ada claims disk
@@ -223,7 +223,7 @@ scenarios! {
          122s renewed: ada holds disk, token 1, until 722s
      "#]];
 
-    one_who_fills_the_memory_is_told_to_come_back_and_pushes_out_nobody:
+    an_actor_that_fills_the_memory_is_rate_limited_and_pushes_out_nobody:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10m as r1
      1s   hog@nowhere fills 3000 batches
@@ -253,7 +253,7 @@ scenarios! {
          122s exists: tape r3, queued
      "#]];
 
-    /// A sender that slept sends its request again: it must not be handed a second item.
+    /// A sender that slept sends its request again and must not get a second item.
     a_repeat_of_an_id_that_is_forgotten_by_age_is_refused_and_never_run_again:
     "0s   ada creates many in ops: a; b
      1s   bob takes next of ops as r1
@@ -271,7 +271,7 @@ scenarios! {
          123s granted: bob holds b, token 2, until 1023s
      "#]];
 
-    a_late_repeat_of_a_renewal_is_as_good_as_any:
+    a_late_repeat_of_a_renewal_runs:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10m
      5m   ada renews disk with token 1 as r1 again after 4m
@@ -282,7 +282,7 @@ scenarios! {
          6m   renewed all: 1, 10m left, renew after 200s
      "#]];
 
-    /// Each poll is remembered anew, so one who waits for longer than that is still known.
+    /// Each poll renews the memory, so a claim that waits longer than two minutes is still known.
     a_late_repeat_of_a_claim_that_still_waits_is_a_poll:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10m

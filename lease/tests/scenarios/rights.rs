@@ -1,10 +1,10 @@
-//! Who may do what: roles, scoped to spaces and queue prefixes. rules.md section 10.
+//! Roles and the queues that they cover: docs/RULES.md section 18.
 
 use super::check::scenarios;
 use expect_test::expect;
 
 scenarios! {
-    what_one_may_not_see_is_not_found:
+    items_and_queues_that_the_caller_may_not_see_are_not_found:
     "roles eve none
      roles zoe worker dev/ + dispatcher dev/
      0s   ada creates disk in ops/a
@@ -130,7 +130,7 @@ scenarios! {
          0s   refused: forbidden, needs operator
      "#]];
 
-    rights_reach_as_far_as_their_prefix:
+    rights_cover_the_queues_with_their_prefix:
     "roles bob worker ops/ + reader dev/
      0s   ada creates a in ops/disks
      0s   ada creates b in dev/disks
@@ -146,7 +146,7 @@ scenarios! {
          1s   refused: not_found
      "#]];
 
-    a_right_in_one_queue_reaches_no_other_of_that_beginning:
+    a_right_for_one_queue_does_not_cover_longer_names:
     "roles bob worker =ops
      0s   ada creates a in ops
      0s   ada creates b in ops-secret
@@ -189,7 +189,7 @@ scenarios! {
          0s   refused: forbidden, needs worker
      "#]];
 
-    links_reach_no_further_than_their_makers_rights:
+    links_may_name_only_items_that_the_caller_may_see:
     "roles dee dispatcher ops
      0s   ada creates hidden in secret
      0s   dee creates a in ops, parent hidden
@@ -203,7 +203,7 @@ scenarios! {
          0s   created: a r2, queued
      "#]];
 
-    who_works_nowhere_in_the_space_neither_renews_nor_drains_itself:
+    renew_all_and_draining_oneself_need_a_worker_role_in_the_space:
     "roles eve reader
      roles dee worker dev/
      0s   eve renews all
@@ -222,7 +222,7 @@ scenarios! {
          0s   refused: forbidden, needs operator
      "#]];
 
-    what_only_a_dispatcher_edits_is_forbidden_whatever_the_token:
+    fields_of_the_dispatcher_are_forbidden_to_workers_whatever_the_token:
     "roles bob worker
      0s   ada creates disk in ops
      0s   bob updates disk, reading r9, title x
@@ -238,7 +238,7 @@ scenarios! {
          0s   now: disk r3; updated: disk r3 plan
      "#]];
 
-    who_lost_a_right_is_answered_what_it_did_before:
+    a_caller_that_lost_a_right_still_gets_its_remembered_answers:
     "roles bob worker + dispatcher
      0s   bob creates disk in ops as r1
      0s   bob claims disk for 60s as r2

@@ -1,4 +1,4 @@
-//! A script: its steps in order, and who is in it.
+//! A script: its steps in order, and the actors in it.
 
 use super::sentence::{Sentence, actor_id, item_id, span_of, wall_of};
 use super::verbs::command;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) const MIDNIGHT: u64 = 1_772_323_200_000;
 pub(crate) struct Step {
     pub(crate) line: String,
-    /// As the script says it.
+    /// As it is written in the script.
     pub(crate) time: String,
     pub(crate) at: Time,
     pub(crate) wall: Wall,
@@ -27,7 +27,7 @@ pub(crate) enum StepKind {
     Queues,
 }
 
-/// The steps of a script, in order; what setup lines say holds for the steps behind them.
+/// The steps of a script, in order. A setup line applies to the steps after it.
 pub(crate) struct Script<'a> {
     lines: VecDeque<&'a str>,
     roles: BTreeMap<&'a str, Vec<Right>>,
@@ -123,7 +123,7 @@ impl<'a> Script<'a> {
         vec![Request { space, caller, request_id: RequestId::new(&id).expect("a request id"), attempt, command }]
     }
 
-    /// `mob@nowhere fills 4000 batches`: as many requests of a thousand entries each, all for nothing.
+    /// `mob@nowhere fills 4000 batches`: 4,000 requests of a thousand entries each, which have no effect.
     fn fill(&mut self, space: &SpaceName, caller: &Caller, rest: &str) -> Vec<Request> {
         let count: u32 = rest.split(' ').next().and_then(|count| count.parse().ok()).expect("how many batches");
         let release = Release { item: item_id("nothing"), token: None, keep_assignment: false };
@@ -177,8 +177,8 @@ impl Iterator for Script<'_> {
     }
 }
 
-/// `mob*3` is `mob1`, `mob2` and `mob3`, `op@s*3` is `op` in three spaces; `3*ada` is ada, three times. What they say may
-/// name each of them as `%`.
+/// `mob*3` is `mob1`, `mob2` and `mob3`; `op@s*3` is `op` in three spaces; `3*ada` is ada, three times. `%` in their
+/// command stands for the name of each.
 fn crowd(who: &str) -> Option<Vec<String>> {
     let (before, behind) = who.split_once('*')?;
     if let Ok(count) = before.parse() {

@@ -1,4 +1,4 @@
-//! One sentence of a script, word by word, and the words that mean a name, a number or a time.
+//! Reads one sentence of a script word by word: names, numbers and times.
 
 use lease::caller::Holder;
 use lease::command::{Attempt, Write};
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 const DAY: u64 = 24 * 3_600_000;
 
-/// One sentence: its words up to the first comma or colon, the options behind commas, the entries behind a colon.
+/// One sentence: its words up to the first comma or colon, the options after commas, the entries after a colon.
 pub(super) struct Sentence<'a> {
     pub(super) whole: &'a str,
     pub(super) words: VecDeque<&'a str>,
@@ -19,7 +19,7 @@ pub(super) struct Sentence<'a> {
     pub(super) request: Option<(String, Attempt)>,
 }
 
-/// ` after 90s`: so long after the first attempt.
+/// ` after 90s`: sent again 90 s after the first attempt.
 fn repeat_after(text: &str) -> Attempt {
     let age = text.strip_prefix(" after ").and_then(span_of);
     Attempt::repeat_after(age.unwrap_or_else(|| panic!("no time after which it is repeated: {text}")))
@@ -58,12 +58,12 @@ impl<'a> Sentence<'a> {
         &self.whole[first.as_ptr() as usize - self.whole.as_ptr() as usize..]
     }
 
-    /// The text behind one of its words.
+    /// The text after one of its words.
     pub(super) fn behind(&self, word: &str) -> &'a str {
         &self.whole[word.as_ptr() as usize + word.len() - self.whole.as_ptr() as usize..]
     }
 
-    /// Takes the word away if it comes next.
+    /// Takes the next word if it is this one.
     pub(super) fn says(&mut self, word: &str) -> bool {
         let says = self.words.front() == Some(&word);
         if says {
@@ -78,7 +78,7 @@ impl<'a> Sentence<'a> {
         }
     }
 
-    /// The option that begins so, without its beginning.
+    /// Takes the option that begins with this name and returns the rest of it.
     pub(super) fn option(&mut self, name: &str) -> Option<&'a str> {
         let is_it = |option: &&str| option.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
         let index = self.options.iter().position(is_it)?;
@@ -98,12 +98,12 @@ impl<'a> Sentence<'a> {
         span_of(text).unwrap_or_else(|| self.fail(&format!("no time: {text}")))
     }
 
-    /// `for 30s`, where it may be left out.
+    /// `for 30s`, which is optional.
     pub(super) fn length(&mut self) -> Option<Span> {
         self.says("for").then(|| self.word()).map(|text| self.span(text))
     }
 
-    /// `with token 7`, where it may be left out.
+    /// `with token 7`, which is optional.
     pub(super) fn token(&mut self) -> Option<Token> {
         self.says("with").then(|| {
             self.must("token");
@@ -124,7 +124,7 @@ impl<'a> Sentence<'a> {
         QueueName::new(self.word()).expect("a queue")
     }
 
-    /// What every write carries, behind its item: `with token 7` and the option `reading r3`.
+    /// What every write carries after its item: `with token 7` and the option `reading r3`.
     pub(super) fn write(&mut self, item: ItemId) -> Write {
         let token = self.token();
         let read_at = self.option("reading").map(|text| self.revision(text));
@@ -143,7 +143,7 @@ impl<'a> Sentence<'a> {
         names.fold(Mirrors::NONE, |mirrors, name| mirrors.with(transition(name)))
     }
 
-    /// Everything was understood.
+    /// Fails if some of the sentence was not understood.
     pub(super) fn done(&self) {
         if !self.words.is_empty() || !self.options.is_empty() {
             self.fail(&format!("not understood: {:?} {:?}", self.words, self.options));
@@ -178,7 +178,7 @@ pub(super) fn phase(name: &str) -> Phase {
     Phase::new(name).expect("a phase")
 }
 
-/// `red+big`; `l*33` are 33 different ones.
+/// `red+big`; `l*33` is 33 different labels.
 pub(super) fn labels(list: Option<&str>) -> Vec<Label> {
     let Some(list) = list.filter(|list| *list != "nothing") else { return Vec::new() };
     let label = |name: &str| Label::new(name).expect("a label");

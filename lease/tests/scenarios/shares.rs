@@ -1,4 +1,4 @@
-//! What many share is not one actor's to use up: the last quarter of a bound is for those who have little of it.
+//! The last quarter of a shared bound is for actors that use little of it: docs/RULES.md section 20.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -47,7 +47,7 @@ scenarios! {
          4s   now: a1 complete, at r73; completed: ada's a1, token 1
      "#]];
 
-    what_a_creator_gets_back_by_reopening_is_of_its_share:
+    reopening_an_item_counts_towards_the_share_of_its_creator:
     "0s   op sets the space, items_max 400, body_bytes_max 0
      1s   hog creates many in ops: a1..a300
      1s   hog cancels a1
@@ -79,7 +79,7 @@ scenarios! {
          1s   created: more r7504, queued
      "#]];
 
-    what_goes_away_gives_its_place_to_whoever_made_it:
+    a_removed_queue_no_longer_counts_towards_the_share_of_its_maker:
     "roles hog operator
      0s   hog/s*7501 unpauses %
      1d   tick
@@ -143,7 +143,7 @@ scenarios! {
          3s   refused: line_too_long, 765 in line
      "#]];
 
-    a_short_line_is_not_divided:
+    a_line_of_eight_places_is_not_divided:
     "0s   op sets ops, line_max 8
      0s   ada creates disk in ops
      0s   ada claims disk

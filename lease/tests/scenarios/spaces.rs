@@ -1,4 +1,4 @@
-//! Spaces: a tenant's world. No command crosses them.
+//! Spaces, which no command crosses: docs/RULES.md section 3.
 
 use super::check::scenarios;
 use expect_test::expect;

@@ -1,10 +1,10 @@
-//! The traps and the bugs of others in safety.md section 4, as far as the pure core decides them.
+//! Bugs that other systems had, and the corners where they had them, as far as this crate decides them.
 
 use super::check::scenarios;
 use expect_test::expect;
 
 scenarios! {
-    /// A leader stuck on its disk must not revoke every lease when it comes back: only what is due lapses.
+    /// A leader that hung on its disk must not end every lease when it comes back: only leases that are due lapse.
     etcd15247_a_long_silence_ends_only_the_leases_that_are_due:
     "0s   ada creates many in ops: a; b
      0s   ada claims all: a for 30s; b for 10m
@@ -16,7 +16,7 @@ scenarios! {
          5m   renewed: b until 15m, renew after 200s
      "#]];
 
-    /// The entry of a deposed leader carries an older time: nothing lapses by it.
+    /// The entry of a deposed leader carries an older time and ends nothing.
     etcd12528_an_entry_stamped_by_an_old_leader_ends_nothing:
     "100s ada creates disk in ops
      100s ada claims disk for 30s
@@ -30,7 +30,7 @@ scenarios! {
          129s renewed: disk until 159s, renew after 10s
      "#]];
 
-    /// Expiry is in the log: a new leader's first entry changes nothing about it. (Every step here is reloaded.)
+    /// Expiry is in the log, so a new leader's first entry does not change it. (Every step here is reloaded.)
     etcd9395_leases_do_not_restart_at_full_length:
     "0s   ada creates disk in ops
      0s   ada claims disk for 30s
@@ -88,7 +88,7 @@ scenarios! {
          10s  refused: lease_lost | granted: bob holds m99, token 1101, until 20s; 1002 x expired (n1 to m99)
      "#]];
 
-    a_place_that_is_over_is_not_kept_however_much_lapsed_before_it:
+    a_place_that_has_ended_is_not_kept_however_much_lapsed_before_it:
     "0s   ada creates disk in ops
      0s   ada claims disk for 60s
      0s   bob claims disk, waiting 10s
@@ -169,7 +169,7 @@ scenarios! {
          12s  renewed: disk until 72s, renew after 20s
      "#]];
 
-    beads4657_eight_racers_get_eight_items_or_none:
+    beads4657_each_item_goes_to_one_of_eight_racers:
     "0s   ada creates many in ops: a; b; c
      1s   r1 takes next of ops
      &    r2 takes next of ops
@@ -183,7 +183,7 @@ scenarios! {
          1s   granted: r1 holds a, token 1, until 901s | granted: r2 holds b, token 2, until 901s | granted: r3 holds c, token 3, until 901s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s | empty: nothing queued, retry after 1s
      "#]];
 
-    a_stale_token_answer_teaches_no_token_that_a_stranger_could_use:
+    a_stale_token_answer_reveals_no_token_that_works:
     "0s   op sets ops, disclosure open
      0s   ada creates disk in ops
      0s   ada claims disk for 10s
@@ -295,7 +295,7 @@ scenarios! {
          26s  ops is open; unpaused: ops; granted from the line: bob holds a, token 2, until 36s, was ada's
      "#]];
 
-    a_waiter_dies_at_the_instant_of_its_promotion:
+    a_waiter_that_dies_at_the_instant_of_its_grant_is_not_granted:
     "0s   ada creates disk in ops
      0s   ada claims disk for 31s
      1s   bob claims disk, waiting
@@ -336,7 +336,7 @@ scenarios! {
          50s  expired: ada's disk, token 1, an attempt
      "#]];
 
-    a_repeated_extend_answers_what_is_left_and_not_what_was:
+    a_repeated_extend_answers_the_time_that_is_left_now:
     "0s   ada creates disk in ops
      0s   ada claims disk for 30s
      1s   ada extends disk with token 1 by 60s as r1
@@ -351,7 +351,7 @@ scenarios! {
          13s  again extended: disk, 0s left
      "#]];
 
-    renewing_all_may_cost_a_lease_that_was_to_be_renewed:
+    renew_all_may_release_the_oldest_lease_when_it_picks_up_an_offer:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada claims b for 10m
@@ -368,7 +368,7 @@ scenarios! {
          3s   renewed all: 1, 10m left, renew after 200s, lost: b; picked_up: ada's a, token 3; released: ada's b, token 1
      "#]];
 
-    a_takeover_of_an_offer_costs_what_the_offer_would_have_cost:
+    a_takeover_of_an_offer_releases_the_lease_that_a_pickup_would_have_released:
     "0s   op sets ops, max_leases 1, at_max_leases release_oldest
      0s   ada creates many in ops: a; b
      0s   ada/s1 claims b for 10m
@@ -387,7 +387,7 @@ scenarios! {
          4s   refused: lease_lost
      "#]];
 
-    who_is_given_an_item_by_next_no_longer_waits_for_it:
+    next_removes_the_callers_own_place_in_the_line:
     "0s   ada creates disk in ops
      0s   bob claims disk
      1s   ada/s1 claims disk, waiting

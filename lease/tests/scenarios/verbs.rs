@@ -1,4 +1,4 @@
-//! From a sentence to a command. Every verb has its words here, the larger ones a function of their own.
+//! Turns a sentence into a command. Every verb is here; the larger ones have their own function.
 
 use super::sentence::{Sentence, actor_id, holder, item_id, labels, phase, text, transition, wall_of};
 use lease::Command;
@@ -119,8 +119,8 @@ pub(super) fn command(line: &mut Sentence<'_>) -> Command {
     }
 }
 
-/// `creates disk in ops, priority 7, ...`, or a batch: `creates many in ops: a; b, after a; n1..n100`. `needs itself`: a label
-/// that nothing else has.
+/// `creates disk in ops, priority 7, ...`, or a batch: `creates many in ops: a; b, after a; n1..n100`. `needs itself`:
+/// a label that no other item has.
 fn creates(line: &mut Sentence<'_>) -> Command {
     if !line.says("many") {
         let item = line.item();
@@ -175,7 +175,8 @@ fn new_item(line: &mut Sentence<'_>, id: ItemId, queue: QueueName) -> NewItem {
     item
 }
 
-/// `claims disk for 30s, waiting, ...`, or a batch: `claims all: a for 30s; b, waiting; release c`, `claims all or none`.
+/// `claims disk for 30s, waiting, ...`, or a batch: `claims all: a for 30s; b, waiting; release c`, `claims all or
+/// none`.
 fn claims(line: &mut Sentence<'_>) -> Command {
     if !line.says("all") {
         let item = line.item();
@@ -293,7 +294,7 @@ fn records(line: &mut Sentence<'_>) -> Command {
     Command::Activity(Activity { write, kind, note: text(line.option("saying")) })
 }
 
-/// In the order of the line. `nothing` takes a value away.
+/// In the order of the line. `nothing` removes a value.
 fn edits(line: &mut Sentence<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     for option in std::mem::take(&mut line.options) {

@@ -1,4 +1,4 @@
-//! Which callers who wait in `next` are told to look again, and how many: one for each item.
+//! Which callers that wait in `next` are woken, and how many: docs/RULES.md section 2.3.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -33,7 +33,7 @@ scenarios! {
          9s   1 of ops
      "#]];
 
-    /// Until then it is free for the actor whose lease lapsed.
+    /// Until then only the actor whose lease lapsed may take it.
     the_end_of_a_lock_delay_wakes_one:
     "0s   op sets ops, lock_delay 3s
      0s   ada creates disk in ops
@@ -103,7 +103,7 @@ scenarios! {
          1s   1 of ops
      "#]];
 
-    /// Nobody counts them while everybody waits.
+    /// Counting very many descendants would keep others waiting.
     the_end_of_a_lease_on_an_item_with_very_many_descendants_wakes_all_callers_in_its_space:
     "0s   ada@acme creates elsewhere in home
      0s   ada creates epic in plans
@@ -127,8 +127,8 @@ scenarios! {
          3s   all of plans, all of ops, all of more
      "#]];
 
-    /// The item is gone, and there was room for another before.
-    an_end_wakes_nobody_where_there_was_room:
+    /// The item has ended, and the queue had room for another one before.
+    the_end_of_an_item_wakes_nobody_when_the_queue_had_room:
     "0s   ada creates many in ops: a; b
      0s   ada claims a
      1s   ada completes a with token 1
@@ -145,7 +145,7 @@ scenarios! {
          3s   nobody
      "#]];
 
-    an_end_wakes_one_where_there_was_no_room:
+    the_end_of_an_item_wakes_one_when_the_queue_was_full:
     "0s   op sets ops, concurrency 2
      0s   ada creates many in ops: a; b; c; d
      0s   wakes
@@ -168,7 +168,7 @@ scenarios! {
          3s   3 of ops
      "#]];
 
-    an_end_wakes_one_where_leases_are_counted:
+    the_end_of_an_item_wakes_one_when_its_actor_was_at_max_leases:
     "0s   op sets ops, max_leases 1
      0s   ada creates many in ops: a; b
      0s   ada takes next of ops
@@ -185,8 +185,8 @@ scenarios! {
          1s   granted: ada holds b, token 2, until 901s
      "#]];
 
-    /// Whoever has fewer leases than it may was kept from nothing.
-    an_end_of_a_lease_wakes_nobody_for_an_actor_below_its_maximum:
+    /// An actor below its maximum could have taken more before.
+    the_end_of_an_item_wakes_nobody_when_its_actor_was_below_max_leases:
     "0s   op sets ops, max_leases 2
      0s   ada creates many in ops: a; b; c
      0s   ada takes next of ops
@@ -206,7 +206,7 @@ scenarios! {
          3s   2 of ops
      "#]];
 
-    a_queue_that_is_opened_wakes_all_and_a_closed_one_nobody:
+    opening_a_queue_wakes_all_and_a_closed_queue_wakes_nobody:
     "0s   ada creates a in ops
      1s   op pauses ops
      1s   wakes
@@ -231,7 +231,7 @@ scenarios! {
          5s   all of ops
      "#]];
 
-    an_item_that_is_kept_for_one_actor_wakes_one:
+    a_reservation_wakes_one:
     "0s   ada creates disk in ops
      0s   ada claims disk
      1s   ada reserves disk with token 1 for 5s

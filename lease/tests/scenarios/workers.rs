@@ -1,4 +1,4 @@
-//! The registry of workers: rules.md section 9.
+//! The registry of workers: docs/RULES.md section 15.
 
 use super::check::scenarios;
 use expect_test::expect;
@@ -51,7 +51,7 @@ scenarios! {
          660s worker_gone: ada/s1
      "#]];
 
-    registering_again_replaces_what_was_said:
+    registering_again_replaces_the_earlier_registration:
     "0s   ada creates many in ops: a, needs gpu; b, needs ssd
      0s   ada/s1 registers, able gpu
      1s   ada/s1 registers, able ssd
@@ -144,7 +144,7 @@ scenarios! {
          2s   renewed: disk until 62s, renew after 20s
      "#]];
 
-    capabilities_given_with_next_stand_for_those_registered:
+    capabilities_given_with_next_replace_the_registered_ones:
     "0s   ada creates disk in ops, needs gpu
      0s   ada/s1 registers, able gpu
      1s   ada/s1 takes next of ops, able ssd

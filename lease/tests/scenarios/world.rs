@@ -1,4 +1,4 @@
-//! Two replicas that must agree, and everything that must hold after every step.
+//! Two replicas that must agree, and the checks that must pass after every step.
 
 use super::check::Covered;
 use super::render::{self, Tale};
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 pub(crate) struct World {
     /// The replica that stays in memory.
     state: State,
-    /// What the other replica is loaded from before every step.
+    /// The records that the other replica is loaded from before every step.
     records: Records,
     events: Vec<Event>,
-    /// Of the last entry.
+    /// The openings of the last entry.
     openings: Vec<Opening>,
     witness: Witness,
     last_event: BTreeMap<SpaceName, EventNumber>,
@@ -49,7 +49,7 @@ impl World {
         self.state.now()
     }
 
-    /// Applies one entry on both replicas, and renders what it came to.
+    /// Applies one entry on both replicas and renders the result.
     pub(crate) fn apply(&mut self, step: &Step, requests: &[Request]) -> String {
         let line = &step.line;
         let entry = Entry { at: step.at, wall: step.wall, commands: requests.to_vec() };
@@ -77,7 +77,7 @@ impl World {
         let happened_by_itself = requests.is_empty() && !applied.events.is_empty();
         let was_due = deadlines.time.is_some_and(|time| time <= self.now())
             || deadlines.wall.is_some_and(|wall| wall <= step.wall);
-        assert!(!happened_by_itself || was_due, "no deadline told of what happened here: {line}");
+        assert!(!happened_by_itself || was_due, "no deadline named the time of what happened here: {line}");
 
         assert_eq!(applied.outcomes.len(), requests.len(), "one outcome per command: {line}");
         for (request, outcome) in requests.iter().zip(&applied.outcomes) {
@@ -89,7 +89,7 @@ impl World {
         render::step(&Tale { world: self, requests, outcomes: &applied.outcomes, events: &applied.events })
     }
 
-    /// Numbered per space without gaps, stamped with this entry's time, never in an epoch before the last.
+    /// Checks that events are numbered per space without gaps, carry this entry's time and never go back an epoch.
     fn take_events(&mut self, step: &Step, events: &[Event]) {
         for event in events {
             let last = self.last_event.entry(event.space.clone()).or_default();
@@ -120,7 +120,7 @@ impl World {
         parts.into_iter().for_each(|part| self.note_codes(part));
     }
 
-    /// How many callers the last entry tells to look again.
+    /// How many callers the last entry wakes.
     pub(crate) fn wakes(&self) -> String {
         let of = |opening: &Opening| match opening.callers {
             u32::MAX => format!("all of {}", opening.queue),
@@ -150,7 +150,7 @@ impl World {
                 let view = self.state.view_event(&self.records, viewer, event)?;
                 let by = view.by.map_or_else(|| "?".to_owned(), |who| who.actor.to_string());
                 Some(match view.what {
-                    // No lease has the token 0: it stands where one is not shown.
+                    // No lease has the token 0: it marks a token that is not shown.
                     Some(what) => {
                         let told = render::event(&Event { what, ..event.clone() }).replace(", token 0", "");
                         format!("{told} by {by}")
@@ -162,7 +162,7 @@ impl World {
         seen.join("; ")
     }
 
-    /// Which revision it is, when it is no longer the one it was created with.
+    /// The revision, if it is not the one that the item was created with.
     pub(crate) fn revision_note(&self, space: &SpaceName, item: &ItemId, revision: EventNumber) -> String {
         if self.created.get(&(space.clone(), item.clone())) == Some(&revision) {
             String::new()

@@ -1,10 +1,10 @@
-//! Writing: rules.md section 6, in the order of its checks, and activities.
+//! Writing, in the order of the checks, and activities: docs/RULES.md section 12.
 
 use super::check::scenarios;
 use expect_test::expect;
 
 scenarios! {
-    a_lower_token_is_stale_held_or_not_whatever_is_written:
+    every_write_with_a_lower_token_is_stale_held_or_not:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10s
      10s  bob claims disk for 10s
@@ -35,7 +35,7 @@ scenarios! {
          13s  refused: stale_token
      "#]];
 
-    a_stale_token_is_told_before_a_stale_revision_and_also_of_a_finished_item:
+    stale_token_comes_before_stale_write_and_before_terminal_item:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10s
      10s  bob claims disk for 10s
@@ -54,7 +54,7 @@ scenarios! {
          13s  refused: terminal_item
      "#]];
 
-    held_and_no_token_is_already_claimed_also_for_the_holder:
+    a_write_without_a_token_to_a_held_item_is_already_claimed_also_for_the_holder:
     "0s   ada creates disk in ops
      0s   ada claims disk for 10s
      1s   bob updates disk, reading r1, title mine
@@ -67,7 +67,7 @@ scenarios! {
          1s   refused: already_claimed, retry after 9s, held by a user
      "#]];
 
-    held_and_the_right_token_of_another_is_stale_and_of_the_actors_other_session_not_holder:
+    any_token_is_stale_from_another_actor_and_the_right_one_not_holder_from_another_session:
     "0s   ada creates disk in ops
      0s   ada/s1 claims disk for 10s
      1s   bob updates disk with token 1, title mine
@@ -80,7 +80,7 @@ scenarios! {
          1s   refused: stale_token
      "#]];
 
-    not_held_an_update_is_optimistic_and_must_say_what_it_read:
+    an_update_without_a_lease_requires_read_at:
     "0s   ada creates disk in ops
      1s   bob updates disk, title x
      1s   bob updates disk, reading r1, title x
@@ -110,7 +110,7 @@ scenarios! {
          0s   now: disk r4; updated: disk r4 title
      "#]];
 
-    not_held_every_other_write_needs_a_lease:
+    every_write_other_than_update_requires_a_lease:
     "0s   ada creates disk in ops
      0s   ada records progress on disk
      0s   ada awaits input on disk
@@ -146,7 +146,7 @@ scenarios! {
          4s   now: disk complete, at r4; completed: ada's disk, token 1
      "#]];
 
-    renewals_states_and_progress_are_no_content:
+    renewals_state_changes_and_progress_do_not_change_the_revision:
     "0s   ada creates disk in ops
      0s   ada claims disk
      1s   ada renews disk with token 1
@@ -163,7 +163,7 @@ scenarios! {
          2s   now: disk r6; updated: disk r6 title
      "#]];
 
-    an_update_that_changes_nothing_is_no_event:
+    an_update_that_changes_nothing_emits_no_event:
     "0s   ada creates disk in ops, title x, labels red
      1s   ada updates disk, reading r1, title x, labels red
      2s   ada updates disk, reading r1, title x, labels blue" => expect![[r#"
@@ -183,7 +183,7 @@ scenarios! {
          3s   granted: bob holds disk, token 1, until 903s, phase p, at r5
      "#]];
 
-    a_parent_is_no_descendant:
+    a_parent_must_not_be_a_descendant:
     "0s   ada creates many in ops: top; mid, parent top; leaf, parent mid
      1s   ada updates top, reading r1, parent leaf
      1s   ada updates top, reading r1, parent top
@@ -198,7 +198,7 @@ scenarios! {
          1s   now: leaf r4; updated: leaf r4 parent
      "#]];
 
-    not_before_is_updated_while_pending_only:
+    not_before_may_be_updated_only_while_pending:
     "0s   wall 10:00 ada creates many in ops: disk, not before 12:00; tape
      1s   wall 10:00 ada updates tape, reading r2, not_before 12:00
      2s   wall 10:00 ada updates disk, reading r1, not_before 11:00
@@ -213,7 +213,7 @@ scenarios! {
          5s   now: film r6; updated: film r6 not_before; queued: film
      "#]];
 
-    activities_are_recorded_and_some_are_content:
+    activities_are_recorded_and_some_change_the_revision:
     "0s   ada creates disk in ops
      0s   ada claims disk
      1s   ada records progress on disk with token 1, saying half
@@ -232,7 +232,7 @@ scenarios! {
          3s   refused: invalid: kind must be recorded with the command of that name
      "#]];
 
-    waiting_for_input_is_a_state_of_its_own_and_its_lapse_is_no_attempt:
+    a_lapse_while_awaiting_input_is_not_an_attempt:
     "0s   op sets ops, attempts_max 1
      0s   ada creates disk in ops
      0s   ada claims disk for 10s
@@ -257,7 +257,7 @@ scenarios! {
          17s  granted: bob holds disk, token 2, until 27s
      "#]];
 
-    a_release_or_completion_while_waiting_for_input_is_fine:
+    release_and_complete_are_allowed_while_awaiting_input:
     "0s   ada creates many in ops: a; b
      0s   ada claims all: a; b
      1s   ada awaits input on a with token 1
@@ -317,7 +317,7 @@ scenarios! {
          1s   now: disk active, at r4; activity_recorded: disk PlanUpdated: plan
      "#]];
 
-    the_body_is_bounded_in_all:
+    the_parts_of_a_body_are_bounded_together:
     "0s   ada creates disk in ops, prompt x*65000
      0s   ada updates disk, reading r1, context x*600
      0s   ada updates disk, reading r1, context x*536

@@ -1,4 +1,4 @@
-//! Short words for the names that tests give.
+//! Short functions that make names in tests.
 
 #![allow(dead_code, reason = "each test uses some of them")]
 
