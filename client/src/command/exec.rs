@@ -1,4 +1,4 @@
-//! A command under a lease.
+//! `exec`: runs a command under a lease.
 
 use super::child::{self, Ended, Signals, Stopping};
 use super::failure::Failure;
@@ -14,48 +14,49 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-/// The command could not be started, or there is none: as shells have it.
+/// The command could not be started, or was not found: the exit codes that shells use.
 const NOT_STARTED: u8 = 126;
 const NO_COMMAND: u8 = 127;
-/// It ended well, but what was to follow did not happen.
+/// The command succeeded, but the step after it (`--complete`, the release) failed.
 const NOT_FOLLOWED: u8 = 125;
 
 /// Hold an item while a command runs
 ///
-/// The lease is renewed for as long as the command runs, and given back when it ends. The command finds TENURE_ITEM,
-/// TENURE_TOKEN (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; with --pass-credential
-/// `tenure` within it speaks for the same holder. It runs in a process group of its own, without the terminal's input. When the lease is lost or cannot be
-/// renewed, the whole group is sent SIGTERM, and SIGKILL before the lease is over. Its exit code is passed on.
+/// The lease is renewed while the command runs and released when it ends. The command gets TENURE_ITEM, TENURE_TOKEN
+/// (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; with --pass-credential,
+/// `tenure` inside it acts as the same holder. It runs in its own process group, without the terminal's input. If the
+/// lease is lost or cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease ends. The command's
+/// exit code is passed on.
 #[derive(Args, Debug)]
 pub(crate) struct Exec {
     /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
-    /// For how long at a time; as the queue has it unless said
+    /// Lease duration; renewed while the command runs [default: the queue's policy]
     #[arg(long = "for", value_name = "DURATION")]
     lease_for: Option<Span>,
-    /// Wait in line until it is granted, or for so long at most
+    /// Wait in line until the item is granted, or at most this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
     wait: Option<Option<Span>>,
-    /// Do not join a line that is already so long
+    /// Do not join the line if it already has this many waiters
     #[arg(long, value_name = "N", requires = "wait")]
     line_max: Option<u32>,
-    /// End the lease that another session of yours has on it
+    /// End the lease that another session of yours has on the item
     #[arg(long)]
     takeover: bool,
-    /// What you are doing, for others to see
+    /// What you are doing; others can see it
     #[arg(long, value_name = "TEXT")]
     action: Option<String>,
-    /// Complete the item when the command ends with 0
+    /// Complete the item if the command exits with 0
     #[arg(long)]
     complete: bool,
-    /// Fail the item when the command ends with anything else
+    /// Fail the item if the command exits with another code
     #[arg(long)]
     fail_on_error: bool,
-    /// How long before the end of a lease that cannot be renewed the command is told to stop; a third of it at most
+    /// Stop the command this long before the end of a lease that cannot be renewed; at most a third of the lease
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     stop_before: Span,
-    /// Let the command call with this one's API token: it finds it in TENURE_API_TOKEN, which is taken away otherwise
+    /// Pass the API key to the command in TENURE_API_KEY, which is removed from its environment otherwise
     #[arg(long)]
     pass_credential: bool,
     /// The command and its arguments
@@ -69,7 +70,7 @@ impl Exec {
         let lease_for = Duration::from_millis(claim.grant().lease_for_ms);
         let command = child::command(context, &claim, &self.command, self.pass_credential);
         let mut signals =
-            Signals::heard().map_err(|error| Failure::other(format!("signals cannot be heard: {error}")))?;
+            Signals::heard().map_err(|error| Failure::other(format!("cannot listen for signals: {error}")))?;
         let stopping = Stopping::new(self.stop_before.0, lease_for);
         let ended = child::run(command, None, &claim, context.client.clock(), stopping, Some(&mut signals)).await;
         let ended = match ended {
@@ -83,7 +84,7 @@ impl Exec {
         };
         match ended {
             Ended::Stopped(_) => {
-                // If the lease is still there, nobody needs to wait for its end.
+                // Releases the lease if it is still held, so that others need not wait until it expires.
                 drop(claim);
                 let _ = tokio::time::timeout(Duration::from_secs(2), context.client.settled()).await;
                 Err(Failure::Said(super::failure::LOST))
@@ -130,14 +131,14 @@ impl Exec {
         match claimed {
             Some(claim) => Ok(claim),
             None => {
-                // What was given up is taken back in the background.
+                // The cancelled claim is withdrawn in the background.
                 context.client.settled().await;
                 Err(Failure::Interrupted)
             }
         }
     }
 
-    /// What is to become of the item.
+    /// Completes, fails or releases the item after the command ended.
     async fn follow(&self, claim: &Claim, code: u8) -> Result<(), Error> {
         let end = async || match code {
             0 if self.complete => claim.complete(None).await.map(|_| ()),
@@ -146,7 +147,7 @@ impl Exec {
             _ => claim.release().await.map(|_| ()),
         };
         match end().await {
-            // The command itself wrote to the item.
+            // The command itself changed the item: read it and try once more.
             Err(error) if error.code() == Some(Code::StaleWrite) => {
                 claim.look().await?;
                 end().await
