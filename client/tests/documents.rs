@@ -33,7 +33,7 @@ pub(crate) const NO_COMMANDS: [&str; 8] = [
     "stateDiagram-v2",
     "holder    sends the claim",
     "caller ─▶ any node",
-    "[[token]]",
+    "[[api_key]]",
     "0s   ada claims disk",
     "log        2 × held",
 ];
@@ -97,7 +97,7 @@ async fn the_way_from_a_single_file_is_as_shown() {
 async fn an_operators_commands_do_what_the_guide_says() {
     let mut scene = Scene::of("docs/OPERATIONS.md");
     cluster(&mut scene).await;
-    scene.must("TENURE_API_TOKEN=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem add kept --queue ops");
+    scene.must("TENURE_API_KEY=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem add kept --queue ops");
     scene.run("curl --fail -H @token.header https://10.0.0.2:7400/v1/cluster/backup").await;
     scene.run("curl --fail -H @token.header -X POST https://10.0.0.3:7400/v1/cluster/drain").await;
     scene.kill_all();
@@ -107,7 +107,7 @@ async fn an_operators_commands_do_what_the_guide_says() {
     let restored = "tenured --node-id 1 --peer-listen 10.0.0.1:7401 --listen 10.0.0.1:7400 --bootstrap ‹files›";
     let at = scene.path("machine-0/node-1");
     scene.start(&format!("{restored} --data {}", at.display())).await;
-    let claim = "TENURE_API_TOKEN=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem";
+    let claim = "TENURE_API_KEY=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem";
     scene.must(&format!("! {claim} claim kept"));
     scene.run("curl --fail -H @token.header -X POST https://10.0.0.1:7400/v1/cluster/activate").await;
     scene.must(&format!("{claim} claim kept"));
@@ -117,20 +117,20 @@ async fn an_operators_commands_do_what_the_guide_says() {
     scene.start(&format!("{restored} --data fresh").replace("--bootstrap", "--await-restore")).await;
     scene.run("curl --fail -T backup.tenure").await;
 
-    scene.run("tenured token --actor ada").await;
+    scene.run("tenured api-key --actor ada").await;
     scene.must("cp node.pem ‹file›");
     scene.run("openssl x509 -checkend").await;
     scene.ends();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tokens_that_the_guide_shows_are_understood() {
+async fn the_api_keys_that_the_guide_shows_are_valid() {
     let mut scene = Scene::of("docs/OPERATIONS.md");
     let guide = fs::read_to_string(shown::top().join("docs/OPERATIONS.md")).unwrap();
     let block: Vec<&str> =
-        guide.lines().skip_while(|line| *line != "    [[token]]").take_while(|line| !line.is_empty()).collect();
+        guide.lines().skip_while(|line| *line != "    [[api_key]]").take_while(|line| !line.is_empty()).collect();
     assert!(block.len() > 5, "{block:?}");
-    fs::write(scene.path("tokens.toml"), block.join("\n").replace('…', &"0".repeat(64))).unwrap();
+    fs::write(scene.path("api-keys.toml"), block.join("\n").replace('…', &"0".repeat(64))).unwrap();
     scene.start("tenured --node-id 1 --data /var/lib/tenure --peer-listen 10.0.0.1:7401 --listen 10.0.0.1:7400 --bootstrap ‹files›").await;
 }
 
@@ -143,7 +143,7 @@ async fn the_unit_s_commands_are_as_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_s_member_is_removed_as_shown() {
     let mut scene = Scene::of("cluster-scripts/kubernetes/README.md");
-    scene.run("tenured token --actor ada").await;
+    scene.run("tenured api-key --actor ada").await;
     cluster(&mut scene).await;
     scene.kill(1);
     // What is forwarded to a port of one's own is a pod's.

@@ -124,7 +124,9 @@ impl Verb {
             }
             Self::Remove(Member { node }) => {
                 let done = context.ask(client.remove_member(node)).await?;
-                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} is removed from the cluster")))
+                out.answer(&done, |out, Done { node }| {
+                    out.line(format_args!("node {node} is removed from the cluster"))
+                })
             }
             Self::Transfer(Transfer { to }) => {
                 let done = context.ask(client.transfer_leader(to)).await?;

@@ -303,7 +303,9 @@ fn of_refusal(code: Code) -> &'static str {
         Code::TooLarge => "make the request smaller, or split it into several",
         Code::ChangeRefused => "`tenure cluster status` shows the members",
         Code::RestoreRefused => "see docs/OPERATIONS.md, Backup and restore, for each reason",
-        Code::TooManyDependents => "add an item in between that depends on that item, and let the others depend on the new one",
+        Code::TooManyDependents => {
+            "add an item in between that depends on that item, and let the others depend on the new one"
+        }
         Code::AllOrNone => "look at the results of the other entries",
         Code::MethodNotAllowed | Code::UnsupportedMediaType => {
             "the node may run another version: compare `tenure cluster status` with `tenure --version`"

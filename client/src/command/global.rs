@@ -260,7 +260,8 @@ fn api_key_identity(text: &str) -> Result<Identity, Failure> {
         return Err(Failure::Usage("the API key is empty".into()));
     }
     if api_key.bytes().all(|byte| byte.is_ascii_digit()) {
-        let why = format!("{api_key} looks like a fencing token; pass it after the item: `tenure renew ITEM {api_key}`");
+        let why =
+            format!("{api_key} looks like a fencing token; pass it after the item: `tenure renew ITEM {api_key}`");
         return Err(Failure::Usage(format!("{why}. --api-key takes the API key")));
     }
     Ok(Identity::ApiKey(api_key.to_owned()))

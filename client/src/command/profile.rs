@@ -230,8 +230,8 @@ fn path() -> Result<PathBuf, Failure> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     let folder = folder.or_else(|| set("HOME").map(|home| home.join(".config")));
-    let folder =
-        folder.ok_or_else(|| Failure::Usage("cannot find the profiles: neither XDG_CONFIG_HOME nor HOME is set".into()))?;
+    let folder = folder
+        .ok_or_else(|| Failure::Usage("cannot find the profiles: neither XDG_CONFIG_HOME nor HOME is set".into()))?;
     Ok(folder.join("tenure").join("profiles.toml"))
 }
 

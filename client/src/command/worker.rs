@@ -72,7 +72,10 @@ impl Verb {
                     if registered.draining {
                         say("an operator is draining this worker: take no new items");
                     }
-                    out.line(format_args!("registered; quiet after {} without a heartbeat", Span::of_ms(registered.alive_for_ms)))
+                    out.line(format_args!(
+                        "registered; quiet after {} without a heartbeat",
+                        Span::of_ms(registered.alive_for_ms)
+                    ))
                 })
             }
             Self::Drain(named) => {

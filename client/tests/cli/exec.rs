@@ -34,18 +34,18 @@ async fn a_command_knows_its_item_its_token_and_its_holder() {
 async fn a_command_gets_the_credential_of_its_caller_only_when_asked() {
     let world = World::start().await;
     ["disk", "first", "second"].iter().for_each(|item| world.adds(item));
-    let script = "env | grep -E '^TENURE_(API_TOKEN|TOKEN_FILE)=' || true";
+    let script = "env | grep -E '^TENURE_(API_KEY|API_KEY_FILE)=' || true";
     let exec = |asked: &[&str]| world.tenure([&["exec", "disk"], asked, &["--", "sh", "-c", script]].concat());
     let given = exec(&["--pass-credential"]).said().ends_with(0).out;
-    let token = given.strip_prefix("TENURE_API_TOKEN=").unwrap().trim_end();
-    assert!(token.len() > 10 && !token.contains('\n'), "{given}");
-    let by_variable = |tenure: Tenure| tenure.without("TENURE_TOKEN_FILE").env("TENURE_API_TOKEN", token);
+    let api_key = given.strip_prefix("TENURE_API_KEY=").unwrap().trim_end();
+    assert!(api_key.len() > 10 && !api_key.contains('\n'), "{given}");
+    let by_variable = |tenure: Tenure| tenure.without("TENURE_API_KEY_FILE").env("TENURE_API_KEY", api_key);
     assert_eq!(by_variable(exec(&["--pass-credential"])).said().ends_with(0).out, given);
     assert_eq!(exec(&[]).said().ends_with(0).out, "");
     assert_eq!(by_variable(exec(&[])).said().ends_with(0).out, "");
     // The command stops its worker after it has looked at the environment.
     let work = |label: &str, asked: &[&str]| {
-        let script = format!("env | grep -E '^TENURE_(API_TOKEN|TOKEN_FILE)=' > {label}.found; kill $PPID");
+        let script = format!("env | grep -E '^TENURE_(API_KEY|API_KEY_FILE)=' > {label}.found; kill $PPID");
         by_variable(world.tenure([&["work", "ops"], asked, &["--", "sh", "-c", &script]].concat())).said().ends_with(0);
         read(world.home.path(), &format!("{label}.found"))
     };

@@ -22,7 +22,7 @@ async fn items_are_listed_in_pages_and_by_what_is_asked_for() {
         item-1  ops    active  5     ada            DATE
     "#]]);
     // Where it goes on is sealed, and is taken as it is.
-    let cursor = page.err.trim_end().strip_prefix("there is more: --all, or --cursor ").unwrap();
+    let cursor = page.err.trim_end().strip_prefix("more results: pass --all, or --cursor ").unwrap();
     assert!(cursor.len() > 200 && cursor.bytes().all(|byte| byte.is_ascii_hexdigit()), "{page:?}");
     assert!(world.says(&format!("list --limit 2 --cursor {cursor}")).out.contains("item-2"));
     world.says("list --limit 2 --all --queue ops").reads(&expect![[r#"

@@ -103,7 +103,7 @@ async fn a_policy_changes_only_where_it_is_named() {
         mirror                attempts_exhausted moves the target to blocked
     "#]]);
     world.tenure(["queue", "policy", "ops", "--lease-for", "5"]).said().ends_with(2).complains(&expect![[r#"
-        error: invalid value '5' for '--lease-for <DURATION>': "5" is no duration: write it like 500ms, 90s, 15m, 1h30m or 2d
+        error: invalid value '5' for '--lease-for <DURATION>': "5" is not a duration: write it like 500ms, 90s, 15m, 1h30m or 2d
 
         For more information, try '--help'.
     "#]]);
@@ -113,7 +113,7 @@ async fn a_policy_changes_only_where_it_is_named() {
 async fn workers_register_drain_and_are_forgotten() {
     let world = World::start().await;
     world.says("--session run-7 worker register --capability gpu --alive-for 5m").reads(&expect![[r#"
-        registered, alive for 5m
+        registered; quiet after 5m without a heartbeat
     "#]]);
     assert!(!world.says_json::<Registered>("worker register").draining);
     world.says("worker list").reads(&expect![[r#"
@@ -123,7 +123,7 @@ async fn workers_register_drain_and_are_forgotten() {
     "#]]);
     assert_eq!(world.says_json::<WorkerPage>("worker list").workers.len(), 2);
     world.says("worker drain ada run-7").reads(&expect![[r#"
-        ada gets nothing new
+        ada gets no new items
     "#]]);
     assert!(world.says_json::<Draining>("worker drain ada").known);
     world.tenure(["worker", "drain", "bob"]).said().ends_with(4).complains(&expect![[r#"
@@ -161,7 +161,7 @@ async fn a_space_has_counts_and_a_policy() {
     assert_eq!((space.policy.items_max, space.policy.body_bytes_max), (1, 1_000_000));
     world.tenure(["add", "cable", "--queue", "ops"]).said().ends_with(3).complains(&expect![[r#"
         tenure: space_full: The space holds as much as its policy allows
-                `tenure space show` says how much it may hold
+                `tenure space show` shows its limits
     "#]]);
     world.tenure(["--space", "other", "show", "disk"]).said().ends_with(4);
 }
@@ -175,7 +175,7 @@ async fn a_repeated_request_has_one_effect() {
     assert_eq!((&first["token"], &first["renewed"]), (&again["token"], &again["renewed"]));
     world.tenure(["release", "disk", "--request-id", "once"]).said().ends_with(1).complains(&expect![[r#"
         tenure: request_id_reused: The same request id came with another body
-                take another --request-id, or none
+                pass another --request-id, or none
     "#]]);
     world.tenure(["claim", "disk", "--repeat"]).said().ends_with(2);
     world.tenure(["claim", "disk", "--request-id", "once", "--repeat=soon"]).said().ends_with(2);
@@ -210,19 +210,19 @@ async fn nobody_there_is_told_from_nobody_answering() {
     // One who takes requests and answers none: it may have happened.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", mute.local_addr().unwrap());
-    let words = ["--endpoint", &endpoint, "--timeout", "300ms", "--token", "secret", "claim", "it's"];
+    let words = ["--endpoint", &endpoint, "--timeout", "300ms", "--api-key", "secret", "claim", "it's"];
     let said = Tenure::new(home.path(), words).said().ends_with(7);
     let id = said.err.split("--request-id ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert_eq!(id.len(), 32);
     let first_sent = said.err.split("--repeat=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert!(first_sent.parse::<api::dates::Date>().is_ok(), "{first_sent}");
     let again = format!(
-        "tenure --request-id {id} --repeat={first_sent} --endpoint {endpoint} --timeout 300ms --token … claim 'it'\\''s'"
+        "tenure --request-id {id} --repeat={first_sent} --endpoint {endpoint} --timeout 300ms --api-key … claim 'it'\\''s'"
     );
     assert!(said.err.contains(&again), "{said:?}");
     // Asked again, it was still first sent then.
     let words = ["--request-id", id, &format!("--repeat={first_sent}"), "--endpoint", &endpoint, "--timeout", "300ms"];
-    let words = words.into_iter().chain(["--token", "secret", "claim", "it's"]);
+    let words = words.into_iter().chain(["--api-key", "secret", "claim", "it's"]);
     let said = Tenure::new(home.path(), words).said().ends_with(7);
     assert!(said.err.contains(&again), "{said:?}");
     assert!(!said.err.contains("secret"), "{said:?}");
@@ -232,8 +232,8 @@ async fn nobody_there_is_told_from_nobody_answering() {
 async fn load_is_measured_and_leaves_nothing_behind() {
     let mut world = World::start().await;
     // Who hands an item on and who gets it are two.
-    let tokens = ACTORS.map(|actor| fs::read_to_string(world.cluster().token_file_of(actor)).unwrap());
-    fs::write(world.home.path().join("actors"), tokens.join("\n")).unwrap();
+    let api_keys = ACTORS.map(|actor| fs::read_to_string(world.cluster().api_key_file_of(actor)).unwrap());
+    fs::write(world.home.path().join("actors"), api_keys.join("\n")).unwrap();
     let words = "bench --callers 1,4 --seconds 200ms --items 300 --actors actors --json";
     let said = world.says(words);
     let cells: Vec<serde_json::Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -64,7 +64,7 @@ async fn colour_progress_and_the_live_view_are_for_terminals_only() {
     let add = || world.tenure(["add", "--queue", "ops"]).reads(items());
     let shown = Watched::begins(add()).ends_with(0);
     assert!(shown.contains("[####") && shown.contains(" %  500 items"), "{shown:?}");
-    assert!(shown.trim_end().ends_with("1,500 added, 0 were there already, 0 refused"), "{shown:?}");
+    assert!(shown.trim_end().ends_with("1,500 added, 0 existed already, 0 refused"), "{shown:?}");
     let said = add().said().ends_with(0);
     assert_eq!(said.err, "");
 

@@ -82,7 +82,7 @@ impl World {
         let tenure = Tenure::new(self.home.path(), words).env("TENURE_ENDPOINT", self.endpoints());
         match &self.nodes {
             Nodes::Development(_) => tenure.env("TENURE_ACTOR", actor),
-            Nodes::Three(cluster) => tenure.env("TENURE_TOKEN_FILE", cluster.token_file_of(actor)),
+            Nodes::Three(cluster) => tenure.env("TENURE_API_KEY_FILE", cluster.api_key_file_of(actor)),
         }
     }
 
@@ -226,12 +226,12 @@ impl Cluster {
     pub(crate) fn tenure<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Tenure {
         let endpoints: Vec<_> = (0..3).map(|at| self.endpoint(at)).collect();
         let tenure = Tenure::new(self.folder(), words).env("TENURE_ENDPOINT", endpoints.join(","));
-        tenure.env("TENURE_TOKEN_FILE", self.token_file())
+        tenure.env("TENURE_API_KEY_FILE", self.api_key_file())
     }
 
     /// The same, as another actor.
     pub(crate) fn tenure_as<S: AsRef<OsStr>>(&self, actor: &str, words: impl IntoIterator<Item = S>) -> Tenure {
-        self.tenure(words).env("TENURE_TOKEN_FILE", self.token_file_of(actor))
+        self.tenure(words).env("TENURE_API_KEY_FILE", self.api_key_file_of(actor))
     }
 
     /// Without the others.

@@ -19,14 +19,14 @@ async fn an_item_is_changed_as_it_was_read() {
     assert!(updated.grant.is_none());
     let stale = world.tenure(["update", "disk", "--read-at", "0.1", "--title", "late"]).said().ends_with(3);
     stale.complains(&expect![[r#"
-        tenure: stale_write: The item changed since it was read; it is at revision 0.3; changed: title, priority, labels, plan
-                look at it again (`tenure show`) and repeat with --read-at and its revision
+        tenure: stale_write: The item changed since it was read; current revision: 0.3; changed: title, priority, labels, plan
+                read the item again (`tenure show`) and repeat with --read-at and its revision
     "#]]);
     let shown: Item = world.says_json("show disk");
     assert_eq!((shown.content.title.as_str(), shown.content.labels.len()), ("new", 0));
     world.tenure(["update", "disk"]).said().ends_with(2).complains(&expect![[r#"
         tenure: invalid: body: changes nothing: name a field to change
-                --help behind the verb says what it takes
+                see the command's --help for the values that it accepts
     "#]]);
     let started: Updated = world.says_json("update disk --start");
     assert_eq!(started.grant.unwrap().token.0, 1);
@@ -55,13 +55,13 @@ async fn work_is_completed_with_its_token_and_its_result() {
     world.claims("disk");
     world.tenure(["complete", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
         tenure: stale_token: The lease under this token is over, or it is somebody else's
-                stop the work on it; `tenure show` says how it is now
+                stop the work on it; `tenure show` shows its current state
     "#]]);
     assert_eq!(world.says_json::<Moved>("complete disk 2").state, ItemState::Complete);
     assert_eq!(world.says_json::<Moved>("reopen disk").state, ItemState::Queued);
     world.tenure(["complete", "disk"]).said().ends_with(3).complains(&expect![[r#"
         tenure: lease_required: Only a holder may do this: claim the item first
-                `tenure claim` it first, and give the token behind the item
+                `tenure claim` the item first, and pass the fencing token after the item
     "#]]);
 }
 
@@ -76,7 +76,7 @@ async fn work_fails_is_tried_again_and_at_last_blocked() {
     "#]]);
     world.tenure(["claim", "disk"]).said().ends_with(3).complains(&expect![[r#"
         tenure: blocked: Nobody gets the item until an operator's retry
-                `tenure show` says why; `tenure retry` lets it be tried again
+                `tenure show` shows why; `tenure retry` queues it again
     "#]]);
     world.says("retry disk").reads(&expect![[r#"
         disk is queued, revision 0.4
@@ -95,9 +95,9 @@ async fn an_item_is_cancelled_at_once_or_when_its_holder_has_wound_down() {
     "#]]);
     world.claims("cable");
     let told = world.says("cancel cable");
-    assert!(told.out.starts_with("cable is active: its holder is told to wind down, by "), "{told:?}");
+    assert!(told.out.starts_with("cable is active: its holder is asked to stop, by "), "{told:?}");
     let renewed = world.says("renew cable 1");
-    assert!(renewed.err.contains("wind down"), "{renewed:?}");
+    assert!(renewed.err.contains("cancellation requested"), "{renewed:?}");
     let forced: Cancelled = world.says_json("cancel cable --force");
     assert_eq!(forced.state, ItemState::Cancelled);
 }

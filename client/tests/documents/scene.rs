@@ -35,7 +35,7 @@ pub(crate) struct Scene {
     /// Three of the four numbers of its addresses: all of 127 is this machine's, and each has its own.
     network: String,
     nodes: Vec<(String, Node)>,
-    token: String,
+    api_key: String,
     forwarded: Option<AbortOnDropHandle<()>>,
 }
 
@@ -58,7 +58,7 @@ impl Scene {
             run: BTreeSet::new(),
             network,
             nodes: Vec::new(),
-            token: String::new(),
+            api_key: String::new(),
             forwarded: None,
         };
         scene.certify();
@@ -88,19 +88,19 @@ impl Scene {
         fs::write(self.path("node.key"), key.serialize_pem()).unwrap();
     }
 
-    /// A token for one who may do anything, in the file of the nodes.
+    /// Creates an API key with all rights, in the nodes' file.
     pub(crate) fn admit(&mut self) {
         let said = self.must(
-            "tenured token --actor root --cluster admin --space '*' --role reader,worker,dispatcher,operator >> tokens.toml",
+            "tenured api-key --actor root --cluster admin --space '*' --role reader,worker,dispatcher,operator >> api-keys.toml",
         );
-        self.token = said.lines().find(|line| line.starts_with("tenure_")).unwrap().to_owned();
-        fs::write(self.path("token.header"), format!("Authorization: Bearer {}\n", self.token)).unwrap();
+        self.api_key = said.lines().find(|line| line.starts_with("tenure_")).unwrap().to_owned();
+        fs::write(self.path("token.header"), format!("Authorization: Bearer {}\n", self.api_key)).unwrap();
     }
 
     /// Addresses and folders of other machines are this one's.
     fn here(&self, command: &str) -> String {
         let machine = command.split("10.0.0.").nth(1).and_then(|rest| rest.chars().next()).unwrap_or('0');
-        let files = "--tokens tokens.toml --peer-ca ca.pem --peer-cert node.pem --peer-key node.key \
+        let files = "--api-keys api-keys.toml --peer-ca ca.pem --peer-cert node.pem --peer-key node.key \
             --tls-cert node.pem --tls-key node.key";
         let data = self.path(&format!("machine-{machine}"));
         let command = command.replace("127.0.0.1:7400", &format!("{}.9:7400", self.network));
@@ -113,7 +113,7 @@ impl Scene {
         let path = std::env::var("PATH").unwrap();
         command.args(["-o", "pipefail", "-c", text]).current_dir(self.folder.path()).env_clear();
         command.env("PATH", format!("{}:{path}", self.path("bin").display())).env("HOME", self.folder.path());
-        command.env("XDG_CONFIG_HOME", self.path("config")).env("USER", "ada").env("TOKEN", &self.token);
+        command.env("XDG_CONFIG_HOME", self.path("config")).env("USER", "ada").env("TOKEN", &self.api_key);
         command.env("CURL_CA_BUNDLE", self.path("ca.pem")).env("TENURED_LISTEN", format!("{}.9:7400", self.network));
         command.env("TENURE_ENDPOINT", format!("http://{}.9:7400", self.network)).stdin(Stdio::null());
         command

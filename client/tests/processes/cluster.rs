@@ -1,4 +1,4 @@
-//! Three nodes that belong together, each a process of its own, and tokens for those who call them.
+//! A cluster of three nodes, each a separate process, with API keys for its callers.
 
 use crate::daemon::{program, until};
 use client::{Client, Config, Identity};
@@ -45,22 +45,22 @@ impl Cluster {
 
     async fn begin(actors: &[String]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mut tokens = Vec::new();
+        let mut api_keys = Vec::new();
         for actor in actors {
             let made = Command::new(program())
-                .args(["token", "--actor", actor, "--kind", "user", "--space", "*"])
+                .args(["api-key", "--actor", actor, "--kind", "user", "--space", "*"])
                 .args(["--role", "reader,worker,dispatcher,operator", "--cluster", "admin"])
                 .output()
                 .unwrap();
             assert!(made.status.success(), "{made:?}");
-            tokens.extend(made.stdout);
+            api_keys.extend(made.stdout);
             let said = String::from_utf8(made.stderr).unwrap();
-            let token = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
+            let api_key = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
             let mut options = std::fs::OpenOptions::new();
-            let file = options.write(true).create_new(true).mode(0o600).open(token_file(folder.path(), actor));
-            file.unwrap().write_all(token.as_bytes()).unwrap();
+            let file = options.write(true).create_new(true).mode(0o600).open(api_key_file(folder.path(), actor));
+            file.unwrap().write_all(api_key.as_bytes()).unwrap();
         }
-        std::fs::write(folder.path().join("tokens.toml"), &tokens).unwrap();
+        std::fs::write(folder.path().join("api-keys.toml"), &api_keys).unwrap();
         // All at once, so that no two are the same.
         let free: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let address = |at: usize| free[at].local_addr().unwrap();
@@ -100,12 +100,12 @@ impl Cluster {
         command.arg("--node-id").arg((at + 1).to_string()).arg("--data").arg(folder.join(data));
         command.arg("--peer-listen").arg(self.nodes[at].peers.to_string());
         command.arg("--listen").arg(self.nodes[at].callers.to_string());
-        command.arg("--tokens").arg(folder.join("tokens.toml"));
+        command.arg("--api-keys").arg(folder.join("api-keys.toml"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 
-    /// A fresh node that waits for a backup; it takes the place of this one, with the same tokens.
+    /// A fresh node that waits for a backup; it takes the place of this one, with the same API keys.
     pub(crate) fn await_restore(&mut self, at: usize) {
         self.kill(at);
         let mut command = self.command(at, &format!("restored-{at}"));
@@ -137,12 +137,12 @@ impl Cluster {
         format!("http://{}", self.address(at))
     }
 
-    pub(crate) fn token_file(&self) -> PathBuf {
-        self.token_file_of(&self.actors[0])
+    pub(crate) fn api_key_file(&self) -> PathBuf {
+        self.api_key_file_of(&self.actors[0])
     }
 
-    pub(crate) fn token_file_of(&self, actor: &str) -> PathBuf {
-        token_file(self.folder.path(), actor)
+    pub(crate) fn api_key_file_of(&self, actor: &str) -> PathBuf {
+        api_key_file(self.folder.path(), actor)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -152,13 +152,13 @@ impl Cluster {
     /// Of one who knows all three.
     pub(crate) fn client(&self, actor: &str) -> Client {
         let endpoints = (0..3).map(|at| self.endpoint(at));
-        let token = std::fs::read_to_string(self.token_file_of(actor)).unwrap();
-        Client::new(Config::new(endpoints, Identity::Bearer(token))).unwrap()
+        let api_key = std::fs::read_to_string(self.api_key_file_of(actor)).unwrap();
+        Client::new(Config::new(endpoints, Identity::ApiKey(api_key))).unwrap()
     }
 }
 
-fn token_file(folder: &Path, actor: &str) -> PathBuf {
-    folder.join(format!("token-of-{actor}"))
+fn api_key_file(folder: &Path, actor: &str) -> PathBuf {
+    folder.join(format!("api-key-of-{actor}"))
 }
 
 impl Drop for Cluster {
