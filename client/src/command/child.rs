@@ -7,7 +7,7 @@ use super::global::Context;
 use super::hold::{ITEM, TOKEN};
 use super::out::say;
 use api::dates::Date;
-use client::{Claim, Clock, Moment};
+use client::{Clock, Lease, Moment};
 use lease::numbers::Wall;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
@@ -106,13 +106,13 @@ impl Drop for Group {
 
 /// The command, with its lease described in its environment. It gets the caller's API key only if `pass_credential`:
 /// what runs under a lease need not be trusted with all of the caller's rights.
-pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString], pass_credential: bool) -> Command {
+pub(crate) fn command(context: &Context, lease: &Lease, words: &[OsString], pass_credential: bool) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    command.env(ITEM, claim.item().as_str()).env(TOKEN, claim.token().to_string());
-    command.env("TENURE_VALID_UNTIL", date(context.client.clock(), claim.valid_until()).to_string());
-    command.env("TENURE_LEASE_MS", claim.grant().lease_for_ms.to_string());
-    if let Some(snapshot) = &claim.grant().snapshot {
+    command.env(ITEM, lease.item().as_str()).env(TOKEN, lease.token().to_string());
+    command.env("TENURE_VALID_UNTIL", date(context.client.clock(), lease.valid_until()).to_string());
+    command.env("TENURE_LEASE_MS", lease.grant().lease_for_ms.to_string());
+    if let Some(snapshot) = &lease.grant().snapshot {
         command.env("TENURE_QUEUE", snapshot.queue.as_str()).env("TENURE_REVISION", snapshot.revision.to_string());
         command.env("TENURE_ATTEMPTS", snapshot.attempts.to_string());
     }
@@ -124,7 +124,7 @@ pub(crate) fn command(context: &Context, claim: &Claim, words: &[OsString], pass
     }
     // `tenure` inside the command calls the same nodes as the same holder.
     command.envs(context.environment.iter().map(|(name, value)| (name, value)));
-    if let Some(session) = claim.session() {
+    if let Some(session) = lease.session() {
         command.env("TENURE_SESSION", session.as_str());
     }
     // A background process group that reads the terminal would be stopped by SIGTTIN.
@@ -181,12 +181,12 @@ impl Signals {
 pub(crate) async fn run(
     mut command: Command,
     input: Option<Vec<u8>>,
-    claim: &Claim,
+    lease: &Lease,
     clock: &Clock,
     stopping: Stopping,
     mut signals: Option<&mut Signals>,
 ) -> io::Result<Ended> {
-    if let Some(why) = awaited(claim, clock, stopping).await {
+    if let Some(why) = awaited(lease, clock, stopping).await {
         return Ok(Ended::Stopped(why));
     }
     if input.is_some() {
@@ -197,7 +197,7 @@ pub(crate) async fn run(
         // The command may read its input slowly, or never.
         std::thread::spawn(move || pipe.write_all(&input));
     }
-    let (gone, wind_down) = (claim.cancelled(), claim.wind_down());
+    let (gone, wind_down) = (lease.cancelled(), lease.wind_down());
     // Why the command was told to stop, and the deadline if there is one.
     let mut told: Option<(String, Option<Moment>)> = None;
     let mut is_killed = false;
@@ -205,9 +205,9 @@ pub(crate) async fn run(
     tokio::pin!(ended);
     loop {
         let now = clock.now();
-        let valid_until = claim.valid_until();
+        let valid_until = lease.valid_until();
         if told.is_none() {
-            told = reason(claim, clock, now, stopping, (gone.is_cancelled(), wind_down.is_cancelled()));
+            told = reason(lease, clock, now, stopping, (gone.is_cancelled(), wind_down.is_cancelled()));
             if let Some((why, _)) = &told {
                 say(format_args!("tenure: {}", super::out::clean(why)));
                 group.signal(Signal::TERM);
@@ -243,12 +243,12 @@ pub(crate) async fn run(
 
 /// Waits until enough of the lease is left. A grant from the wait line is short until its first renewal, and a command
 /// must not start only to be stopped at once. Returns the reason if the command must not start.
-async fn awaited(claim: &Claim, clock: &Clock, stopping: Stopping) -> Option<String> {
-    let gone = claim.cancelled();
-    while clock.now().after(stopping.term_before) >= claim.valid_until() {
+async fn awaited(lease: &Lease, clock: &Clock, stopping: Stopping) -> Option<String> {
+    let gone = lease.cancelled();
+    while clock.now().after(stopping.term_before) >= lease.valid_until() {
         if gone.is_cancelled() {
-            let why = claim.lost().map(|lost| format!(": {lost}")).unwrap_or_default();
-            let why = format!("the lease on {} is lost{why}", claim.item());
+            let why = lease.lost().map(|lost| format!(": {lost}")).unwrap_or_default();
+            let why = format!("the lease on {} is lost{why}", lease.item());
             say(format_args!("tenure: {}", super::out::clean(&why)));
             return Some(why);
         }
@@ -259,21 +259,21 @@ async fn awaited(claim: &Claim, clock: &Clock, stopping: Stopping) -> Option<Str
 
 /// Why the command has to stop now, if it has to, and the deadline if it is before the end of its lease.
 fn reason(
-    claim: &Claim,
+    lease: &Lease,
     clock: &Clock,
     now: Moment,
     stopping: Stopping,
     (is_gone, is_to_wind_down): (bool, bool),
 ) -> Option<(String, Option<Moment>)> {
-    let item = claim.item();
+    let item = lease.item();
     if is_gone {
-        let why = claim.lost().map(|lost| format!(": {lost}")).unwrap_or_default();
+        let why = lease.lost().map(|lost| format!(": {lost}")).unwrap_or_default();
         return Some((format!("the lease on {item} is lost{why}"), Some(now.after(TAKEN_AWAY))));
     }
     if is_to_wind_down {
         return Some((format!("cancellation of {item} requested: stopping"), None));
     }
-    let valid_until = claim.valid_until();
+    let valid_until = lease.valid_until();
     (now.after(stopping.term_before) >= valid_until).then(|| {
         let until = date(clock, valid_until);
         (format!("the lease on {item} could not be renewed in time: stopping, valid until {until}"), None)

@@ -9,7 +9,7 @@ use super::span::Span;
 use api::Code;
 use clap::Args;
 use client::names::ItemId;
-use client::{Claim, Error};
+use client::{Error, Lease};
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
@@ -66,17 +66,17 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let claim = self.claimed(context).await?;
-        let lease_for = Duration::from_millis(claim.grant().lease_for_ms);
-        let command = child::command(context, &claim, &self.command, self.pass_credential);
+        let lease = self.claimed(context).await?;
+        let lease_for = Duration::from_millis(lease.grant().lease_for_ms);
+        let command = child::command(context, &lease, &self.command, self.pass_credential);
         let mut signals =
             Signals::heard().map_err(|error| Failure::other(format!("cannot listen for signals: {error}")))?;
         let stopping = Stopping::new(self.stop_before.0, lease_for);
-        let ended = child::run(command, None, &claim, context.client.clock(), stopping, Some(&mut signals)).await;
+        let ended = child::run(command, None, &lease, context.client.clock(), stopping, Some(&mut signals)).await;
         let ended = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                let _ = claim.release().await;
+                let _ = lease.release().await;
                 let code = if error.kind() == io::ErrorKind::NotFound { NO_COMMAND } else { NOT_STARTED };
                 say(format_args!("tenure: {}: {error}", clean(&self.command[0].to_string_lossy())));
                 return Err(Failure::Said(code));
@@ -85,15 +85,15 @@ impl Exec {
         match ended {
             Ended::Stopped(_) => {
                 // Releases the lease if it is still held, so that others need not wait until it expires.
-                drop(claim);
+                drop(lease);
                 let _ = tokio::time::timeout(Duration::from_secs(2), context.client.settled()).await;
                 Err(Failure::Said(super::failure::LOST))
             }
             Ended::ByItself(status) => {
                 let code = child::code(status);
-                let followed = self.follow(&claim, code).await;
+                let followed = self.follow(&lease, code).await;
                 if let Err(error) = followed {
-                    say(format_args!("tenure: {}: {}", claim.item(), clean(&error.to_string())));
+                    say(format_args!("tenure: {}: {}", lease.item(), clean(&error.to_string())));
                     return Err(Failure::Said(if code == 0 { NOT_FOLLOWED } else { code }));
                 }
                 if code == 0 { Ok(()) } else { Err(Failure::Said(code)) }
@@ -101,7 +101,7 @@ impl Exec {
         }
     }
 
-    async fn claimed(&self, context: &Context) -> Result<Claim, Failure> {
+    async fn claimed(&self, context: &Context) -> Result<Lease, Failure> {
         let mut claiming = context.client.claim(&self.item);
         if let Some(span) = self.lease_for {
             claiming = claiming.lease_for(span.0);
@@ -118,18 +118,18 @@ impl Exec {
         if let Some(span) = self.wait.flatten() {
             claiming = claiming.within(span.0);
         }
-        let claim = async {
+        let leased = async {
             match self.wait {
                 None => claiming.try_claim().await,
                 Some(_) => claiming.claim().await,
             }
         };
         let claimed = tokio::select! {
-            claim = claim => Some(claim?),
+            lease = leased => Some(lease?),
             () = interrupted() => None,
         };
         match claimed {
-            Some(claim) => Ok(claim),
+            Some(lease) => Ok(lease),
             None => {
                 // The cancelled claim is withdrawn in the background.
                 context.client.settled().await;
@@ -139,17 +139,17 @@ impl Exec {
     }
 
     /// Completes, fails or releases the item after the command ended.
-    async fn follow(&self, claim: &Claim, code: u8) -> Result<(), Error> {
+    async fn follow(&self, lease: &Lease, code: u8) -> Result<(), Error> {
         let end = async || match code {
-            0 if self.complete => claim.complete(None).await.map(|_| ()),
-            0 => claim.release().await.map(|_| ()),
-            _ if self.fail_on_error => claim.fail(Some(format!("exit code {code}")), false).await.map(|_| ()),
-            _ => claim.release().await.map(|_| ()),
+            0 if self.complete => lease.complete(None).await.map(|_| ()),
+            0 => lease.release().await.map(|_| ()),
+            _ if self.fail_on_error => lease.fail(Some(format!("exit code {code}")), false).await.map(|_| ()),
+            _ => lease.release().await.map(|_| ()),
         };
         match end().await {
             // The command itself changed the item: read it and try once more.
             Err(error) if error.code() == Some(Code::StaleWrite) => {
-                claim.look().await?;
+                lease.look().await?;
                 end().await
             }
             ended => ended,

@@ -202,7 +202,7 @@ async fn nobody_there_is_told_from_nobody_answering() {
     let home = tempfile::tempdir().unwrap();
     let away = Tenure::new(home.path(), ["--endpoint", "http://127.0.0.1:1", "--timeout", "2s", "claim", "disk"]);
     let said = away.said().ends_with(6);
-    assert!(said.err.contains("it did not happen"), "{said:?}");
+    assert!(said.err.contains("the request had no effect"), "{said:?}");
     let words = ["--endpoint", "http://127.0.0.1:1", "--timeout", "2s", "--json", "claim", "disk"];
     let said = Tenure::new(home.path(), words).said().ends_with(6);
     assert_eq!(said.problem().code, api::Code::Unavailable);

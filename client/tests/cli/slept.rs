@@ -134,12 +134,12 @@ impl Drop for Program {
 /// A worker's author's ten lines.
 async fn hold(address: &str) {
     let client = client_at(address.parse().unwrap(), "ada");
-    let claim = client.claim(&item("disk")).lease_for(LEASE).try_claim().await.unwrap();
+    let lease = client.claim(&item("disk")).lease_for(LEASE).try_claim().await.unwrap();
     let say = |line: String| std::io::stdout().write_all(line.as_bytes()).unwrap();
     say("\nholds\n".into());
-    claim.cancelled().cancelled().await;
-    assert_eq!(claim.remaining(), Duration::ZERO);
-    let why = claim.why_lost().await;
+    lease.cancelled().cancelled().await;
+    assert_eq!(lease.remaining(), Duration::ZERO);
+    let why = lease.why_lost().await;
     assert_eq!(why, Lost::Lapsed);
     say(format!("stopped: {why}\n"));
 }

@@ -24,19 +24,19 @@ async fn consul912_renewals_are_tried_until_the_lease_is_over_and_never_after() 
         let proxy = Proxy::start(daemon.address, renewals(fate)).await;
         let client = client_at(proxy.address, "ada");
         let began = Instant::now();
-        let claim = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
-        claim.cancelled().cancelled().await;
+        let lease = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
+        lease.cancelled().cancelled().await;
         if fate == Fate::IsDropped {
             // Before the lease is over, and not long before.
             assert!(began.elapsed() < LEASE, "{:?}", began.elapsed());
             assert!(began.elapsed() > LEASE.mul_f64(0.95), "{:?}", began.elapsed());
-            assert_eq!(claim.why_lost().await, Lost::Lapsed);
+            assert_eq!(lease.why_lost().await, Lost::Lapsed);
         }
         let tried = proxy.requests().iter().filter(|(first, _)| first.contains("/renew")).count();
         assert!(tried >= 3, "{fate:?}: tried {tried} times");
         // Nobody renews what is over: the item becomes stale, and is then another's.
         let other = daemon.client("bob").claim(&disk).within(Duration::from_secs(30)).claim().await.unwrap();
-        assert!(other.token() > claim.token());
+        assert!(other.token() > lease.token());
         let late = proxy.requests();
         assert!(late.iter().all(|(first, _)| !first.contains("/renew")), "{late:?}");
     }
@@ -47,14 +47,14 @@ async fn consul912_a_lease_outlives_its_node_being_killed_and_started_again() {
     let mut daemon = Daemon::start().await;
     let disk = create(&daemon.client("operator"), "disk").await;
     let client = daemon.client("ada");
-    let claim = client.claim(&disk).lease_for(Duration::from_secs(15)).try_claim().await.unwrap();
+    let lease = client.claim(&disk).lease_for(Duration::from_secs(15)).try_claim().await.unwrap();
     for _ in 0..3 {
-        let before = claim.valid_until();
+        let before = lease.valid_until();
         daemon.kill();
         daemon.again().await;
-        until("it was renewed", async || claim.valid_until() > before).await;
+        until("it was renewed", async || lease.valid_until() > before).await;
     }
-    assert_eq!(claim.lost(), None);
+    assert_eq!(lease.lost(), None);
     assert_eq!(client.item(&disk).await.unwrap().state, ItemState::Active);
 }
 
@@ -71,12 +71,12 @@ async fn dynamolock280_renewals_whose_answers_are_lost_are_no_loss() {
     })
     .await;
     let client = client_at(proxy.address, "ada");
-    let claim = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
-    let token = claim.token();
+    let lease = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
+    let token = lease.token();
     until("it was renewed twelve times", async || count.load(Ordering::SeqCst) >= 12).await;
-    assert_eq!(claim.lost(), None);
+    assert_eq!(lease.lost(), None);
     assert_eq!(client.item(&disk).await.unwrap().token, Some(token), "one lease, one token");
-    claim.complete(None).await.unwrap();
+    lease.complete(None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,8 +93,8 @@ async fn a_command_whose_answer_is_lost_has_one_effect() {
     })
     .await;
     let client = client_at(proxy.address, "ada");
-    let claim = client.claim(&disk).try_claim().await.unwrap();
-    claim.complete(Some("once".into())).await.unwrap();
+    let lease = client.claim(&disk).try_claim().await.unwrap();
+    lease.complete(Some("once".into())).await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 4);
     let events = daemon.client("operator").events(&client::EventsQuery::default(), None).await.unwrap().events;
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
