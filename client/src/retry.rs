@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_that_says_it_did_not_happen_is_tried_again_or_returned_and_no_other_is() {
+    fn codes_without_an_effect_are_retried_or_returned_and_no_others() {
         for code in Code::ALL {
             let verdict = of_problem(Problem::new(*code));
             match code.took_effect() {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_is_not_there_or_has_no_leader_is_passed_over_at_once() {
+    async fn nodes_that_are_down_or_leaderless_are_skipped_at_once() {
         let fake = Fake::new([Says::Refuses, Says::Problem(Code::Unavailable), released()]);
         assert!(release(&fake, &["a", "b", "c"]).await.unwrap().released);
         let log = fake.log();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lost_answer_is_asked_for_again_under_the_same_id() {
+    async fn lost_answers_are_requested_again_with_the_same_id() {
         let fake = Fake::new([Says::Drops, Says::Hangs, Says::Problem(Code::Unknown), released()]);
         assert!(release(&fake, &["a", "b"]).await.unwrap().released);
         assert_eq!(repeats(&fake), [false, true, true, true]);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_call_has_an_id_of_its_own_unless_it_is_given_one() {
+    async fn each_call_has_a_new_id_unless_the_caller_sets_one() {
         let fake = Fake::new([released(), released(), released()]);
         let client = fake.client(&["a"]);
         for _ in 0..2 {
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_says_when_to_come_back_is_not_asked_before() {
+    async fn a_node_is_not_asked_before_its_retry_after() {
         let fake = Fake::new([Says::ProblemAfter(Code::Overloaded, 1_500), released()]);
         release(&fake, &["a"]).await.unwrap();
         let after = fake.log()[1].after;
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_took_certainly_did_not_happen() {
+    async fn requests_that_no_node_accepted_had_no_effect() {
         let fake = Fake::new([]);
         let began = Instant::now();
         let error = release(&fake, &["a", "b"]).await.unwrap_err();
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_sent_once_and_never_answered_may_have_happened_whatever_is_said_later() {
+    async fn an_unanswered_request_stays_unknown_whatever_later_attempts_return() {
         for later in [
             Says::Refuses,
             Says::Problem(Code::Unavailable),
@@ -509,19 +509,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_became_of_the_first_attempt_ends_the_doubt() {
+    async fn an_answer_about_the_first_attempt_ends_the_doubt() {
         let fake = Fake::new([Says::Drops, Says::Problem(Code::NotHolder)]);
         assert_eq!(release(&fake, &["a"]).await.unwrap_err().code(), Some(Code::NotHolder));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_success_that_is_not_understood_may_have_happened() {
+    async fn a_success_that_cannot_be_decoded_is_unknown() {
         let fake = Fake::new([Says::Ok(json!({ "nothing": "known" }))]);
         assert!(matches!(release(&fake, &["a"]).await, Err(Error::Unknown { .. })));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_repeated_that_nodes_may_have_forgotten() {
+    async fn requests_that_nodes_may_have_forgotten_are_not_repeated() {
         let fake = Fake::with([], |_| Says::Drops);
         let client = fake.client(&["a"]);
         let call = client.release(&item("disk"), &Release::default()).within(Duration::from_secs(3_600));
@@ -544,7 +544,7 @@ mod tests {
 
     /// The timer of a sleeping machine stands still; nodes go on, and forget.
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_repeated_when_the_machine_slept_past_the_time_to_repeat() {
+    async fn nothing_is_repeated_if_the_machine_slept_past_the_repeat_limit() {
         // While the answer is waited for, and between two attempts.
         for first in [Says::Hangs, Says::ProblemAfter(Code::Unknown, 10_000)] {
             let fake = Fake::new([first, released()]);
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_certainly_did_not_happen_is_sent_however_long_the_machine_slept() {
+    async fn requests_without_an_effect_are_retried_even_after_a_long_sleep() {
         let fake = Fake::new([Says::ProblemAfter(Code::Overloaded, 10_000), released()]);
         let asleep = fake.clone();
         tokio::spawn(async move {
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_is_asked_again_and_has_no_id() {
+    async fn reads_are_retried_and_have_no_id() {
         let line = Says::Ok(json!({ "places": [] }));
         let fake = Fake::new([Says::Drops, Says::Problem(Code::Internal), line]);
         fake.client(&["a", "b"]).line(&item("disk")).await.unwrap();
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_node_alone_is_asked_about_itself() {
+    async fn health_calls_go_only_to_their_node() {
         let fake = Fake::new([Says::Status(503, json!({ "ok": false, "why": "no quorum" }))]);
         let client = fake.client(&["a", "b"]);
         let node = client.node(client.endpoints()[1].clone());

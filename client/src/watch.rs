@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_goes_on_elsewhere_behind_the_last_event_that_was_whole() {
+    async fn a_stream_continues_elsewhere_after_the_last_complete_event() {
         let half = event(4)[..40].to_owned();
         let fake = Fake::new([
             Says::Streams(vec![soon(event(2)), soon(event(3) + &half)]),
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_never_had_a_position_does_not_pretend_to_go_on() {
+    async fn a_stream_without_a_position_ends_instead_of_continuing() {
         let fake = Fake::new([Says::Streams(vec![])]);
         assert_eq!(seen(&fake, None).await, (vec![], Some(Ended::NoPosition)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_position_that_is_refused_later_ends_the_stream_with_what_is_kept() {
+    async fn a_position_that_is_refused_later_ends_the_stream() {
         let fake = Fake::new([Says::Streams(vec![soon(event(2))]), Says::Problem(Code::PositionTooOld)]);
         assert_eq!(seen(&fake, after(1)).await.1, Some(Ended::PositionTooOld { kept_after: None }));
         let fake = Fake::new([Says::Problem(Code::Forbidden)]);

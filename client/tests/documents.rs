@@ -58,7 +58,7 @@ async fn cluster(scene: &mut Scene) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_readme_shows_is_so() {
+async fn readme_commands_work_as_shown() {
     let mut scene = Scene::of("README.md");
     scene.run_blocks().await;
     // The three that it starts belong together.
@@ -68,7 +68,7 @@ async fn what_the_readme_shows_is_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_way_from_a_single_file_is_as_shown() {
+async fn migration_commands_work_as_shown() {
     let mut scene = Scene::of("docs/MIGRATING.md");
     scene.start("tenured --dev").await;
     let says = scene.run("tenure queue policy shard-1").await;
@@ -94,7 +94,7 @@ async fn the_way_from_a_single_file_is_as_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operators_commands_do_what_the_guide_says() {
+async fn operations_commands_work_as_shown() {
     let mut scene = Scene::of("docs/OPERATIONS.md");
     cluster(&mut scene).await;
     scene.must("TENURE_API_KEY=$TOKEN tenure --endpoint https://10.0.0.1:7400 --ca ca.pem add kept --queue ops");
@@ -135,13 +135,13 @@ async fn the_api_keys_that_the_guide_shows_are_valid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_unit_s_commands_are_as_shown() {
+async fn systemd_commands_are_as_shown() {
     let mut scene = Scene::of("cluster-scripts/README.md");
     scene.ends();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_s_member_is_removed_as_shown() {
+async fn kubernetes_commands_work_as_shown() {
     let mut scene = Scene::of("cluster-scripts/kubernetes/README.md");
     scene.run("tenured api-key --actor ada").await;
     cluster(&mut scene).await;
@@ -164,7 +164,7 @@ fn every_command_of_every_other_document_is_listed_and_its_options_are_known() {
 }
 
 #[test]
-fn nothing_is_listed_that_no_document_shows() {
+fn every_listed_command_appears_in_a_document() {
     let all: Vec<_> = documents().iter().map(|document| read(document)).collect();
     let commands = || all.iter().flat_map(|document| &document.commands);
     assert!(commands().count() > 60, "commands are not found where they were: {}", commands().count());

@@ -4,7 +4,7 @@
 mod example;
 
 #[test]
-fn a_late_write_replaces_what_is_unguarded_and_is_kept_out_of_what_is_guarded() {
+fn a_late_write_replaces_an_unguarded_file_and_is_rejected_by_a_guarded_one() {
     let folder = tempfile::tempdir().unwrap();
     let (unguarded, guarded) = example::late_write(folder.path()).unwrap();
     assert_eq!(unguarded, "ada's, who lost it");

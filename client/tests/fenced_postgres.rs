@@ -101,7 +101,7 @@ impl Drop for Postgres {
 }
 
 #[test]
-fn a_late_write_replaces_an_unguarded_row_and_is_kept_out_of_a_guarded_one() {
+fn a_late_write_replaces_an_unguarded_row_and_is_rejected_by_a_guarded_one() {
     let Some(postgres) = Postgres::start() else {
         eprintln!("skipped: there is no PostgreSQL on this machine (initdb and postgres)");
         return;

@@ -48,7 +48,7 @@ fn client(port: u16, extra_ca: Option<PathBuf>) -> Result<Client, Error> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_trusted_for_its_certificate_and_asked_nothing_without() {
+async fn nodes_with_untrusted_certificates_are_not_asked() {
     let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (port, asked) = serve(&key).await;
     let folder = tempfile::tempdir().unwrap();

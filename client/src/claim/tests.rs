@@ -51,7 +51,7 @@ async fn held(fake: &Fake) -> Lease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_renewed_at_a_third_and_counted_from_when_the_answered_request_was_sent() {
+async fn leases_renew_after_a_third_and_count_from_when_the_request_was_sent() {
     let fake =
         Fake::with([granted(30_000)], |asked| if is(asked, "renew") { renewed(30_000, false) } else { released() });
     let lease = held(&fake).await;
@@ -101,7 +101,7 @@ async fn consul912_one_renewal_that_failed_is_forgotten_once_one_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dynamolock280_a_lost_answer_to_a_renewal_is_no_loss() {
+async fn dynamolock280_a_lost_renewal_answer_does_not_lose_the_lease() {
     let fake = Fake::with([granted(30_000), Says::Drops, Says::Hangs], |_| renewed(30_000, false));
     let lease = held(&fake).await;
     sleep(secs(20)).await;
@@ -162,7 +162,7 @@ async fn a_lease_that_is_gone_stops_the_work_at_once_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_to_cancel_brings_the_end_nearer() {
+async fn a_cancellation_request_shortens_the_lease() {
     let fake = Fake::with([granted(900_000), renewed(30_000, true)], |_| renewed(15_000, true));
     let lease = held(&fake).await;
     lease.wind_down().cancelled().await;
@@ -172,7 +172,7 @@ async fn a_wish_to_cancel_brings_the_end_nearer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_granted_from_the_line_is_picked_up_at_once() {
+async fn grants_from_the_line_are_renewed_at_once() {
     let fake = Fake::with([waiting(), waiting(), granted(9_000)], |_| renewed(30_000, false));
     let lease = fake.client(&["a"]).claim(&item("disk")).claim().await.unwrap();
     sleep(Duration::from_millis(200)).await;
@@ -185,7 +185,7 @@ async fn what_was_granted_from_the_line_is_picked_up_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_given_up_gives_its_place_up() {
+async fn an_abandoned_wait_leaves_the_line() {
     for (becomes, verb) in [(waiting(), "withdraw"), (granted(9_000), "release")] {
         let fake = Fake::with([waiting(), Says::Hangs, becomes], |asked| match asked.what.rsplit('/').next() {
             Some("withdraw") => Says::Ok(json!({ "item": "disk", "withdrawn": true })),
@@ -215,7 +215,7 @@ async fn a_refusal_or_the_end_of_the_wait_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_is_stopped_before_the_lease_is_given_back() {
+async fn work_stops_before_its_lease_is_released() {
     let fake = Fake::with([granted(30_000), Says::Hangs], |_| released());
     let lease = held(&fake).await;
     let stop = lease.cancelled();
@@ -228,7 +228,7 @@ async fn the_work_is_stopped_before_the_lease_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ending_that_nobody_answered_is_repeated_and_not_done_twice() {
+async fn an_unanswered_completion_is_repeated_and_takes_effect_once() {
     let fake = Fake::with([granted(3_600_000)], |_| Says::Drops);
     let lease = held(&fake).await;
     let Err(Error::Unknown { request_id, .. }) = lease.complete(Some("done".into())).await else { panic!("unknown") };
@@ -248,7 +248,7 @@ async fn an_ending_that_nobody_answered_is_repeated_and_not_done_twice() {
 
 /// The token keeps a second one out; under the id that nodes have forgotten it would be refused for ever.
 #[tokio::test(start_paused = true)]
-async fn an_ending_whose_id_nodes_may_have_forgotten_is_told_under_another_one() {
+async fn a_completion_with_a_forgotten_id_is_sent_with_a_new_id() {
     let fake = Fake::new([granted(3_600_000), Says::Drops, Says::Ok(moved())]);
     let lease = held(&fake).await;
     let asleep = fake.clone();
@@ -262,7 +262,7 @@ async fn an_ending_whose_id_nodes_may_have_forgotten_is_told_under_another_one()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_was_learned_too_late_is_claimed_again_under_another_id() {
+async fn a_grant_that_expired_before_its_answer_is_claimed_again_with_a_new_id() {
     let fake = Fake::with([Says::Drops, granted(0), granted(30_000)], |_| released());
     let _claim = held(&fake).await;
     let log = fake.log();

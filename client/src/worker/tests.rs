@@ -66,7 +66,7 @@ fn of<'l>(log: &'l [Asked], verb: &'l str) -> impl Iterator<Item = &'l Asked> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_of_the_work_is_told() {
+async fn results_of_work_are_reported() {
     let fake = node(4, fine);
     let shutdown = CancellationToken::new();
     let over = shutdown.clone();
@@ -97,7 +97,7 @@ async fn what_becomes_of_the_work_is_told() {
 
 /// Nobody will ever say what became of the question: what it may have been given is given back, and another one is asked.
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nodes_may_have_forgotten_is_given_up() {
+async fn item_requests_that_nodes_may_have_forgotten_are_given_up() {
     let slept = Arc::new(Mutex::new(None::<Fake>));
     let asked_before = AtomicUsize::new(0);
     let asleep = slept.clone();
@@ -144,7 +144,7 @@ async fn a_question_that_nodes_may_have_forgotten_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_heartbeat_renews_all_and_what_is_lost_is_stopped_alone() {
+async fn one_heartbeat_renews_all_and_only_lost_work_is_stopped() {
     let fake = node(2, |asked| {
         let lost = if asked.after >= Duration::from_secs(50) { json!(["item-1"]) } else { json!([]) };
         json!({ "renewed": 2, "lost": lost, "cancel_requested": [], "expires_in_ms": 30_000, "renew_after_ms": 10_000, "drain": false })
@@ -186,7 +186,7 @@ impl Drop for OnDrop {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_stands_still_is_renewed_no_more_and_the_rest_is() {
+async fn stalled_work_is_not_renewed_and_other_work_is() {
     let fake = node(2, fine);
     let shutdown = CancellationToken::new();
     let over = shutdown.clone();
@@ -219,7 +219,7 @@ async fn work_that_stands_still_is_renewed_no_more_and_the_rest_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_to_stop_asks_no_more_and_gives_back_what_does_not_end() {
+async fn a_stopping_worker_takes_nothing_and_releases_unfinished_items() {
     let fake = node(2, fine);
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&fake.client(&["a"]), &queue()).concurrency(3).drain_within(Duration::from_secs(20));
@@ -250,7 +250,7 @@ async fn a_worker_that_is_to_stop_asks_no_more_and_gives_back_what_does_not_end(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_an_operator_drains_ends() {
+async fn a_drained_worker_stops() {
     let fake = node(
         1,
         |_| json!({ "renewed": 1, "lost": [], "cancel_requested": [], "expires_in_ms": 30_000, "renew_after_ms": 10_000, "drain": true }),
@@ -265,7 +265,7 @@ async fn a_worker_that_an_operator_drains_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_nodes_do_not_take_says_so() {
+async fn a_refused_worker_returns_the_refusal() {
     let fake = Fake::new([Says::Problem(Code::Forbidden)]);
     let worker = Worker::new(&fake.client(&["a"]), &queue());
     let error = worker.run_until(CancellationToken::new(), |_| async { Ok(None) }).await.unwrap_err();
@@ -273,7 +273,7 @@ async fn a_worker_that_nodes_do_not_take_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_may_be_there_before_its_nodes_are() {
+async fn a_worker_may_start_before_its_nodes() {
     let later = node(1, fine);
     let fake = Fake::with(
         [],
@@ -293,7 +293,7 @@ async fn a_worker_may_be_there_before_its_nodes_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lapsed_here_and_not_there_is_given_back_and_never_renewed() {
+async fn leases_that_expired_only_locally_are_released_and_never_renewed() {
     let fake = node(2, fine);
     let shutdown = CancellationToken::new();
     let over = shutdown.clone();

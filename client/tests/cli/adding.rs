@@ -8,7 +8,7 @@ use expect_test::expect;
 use std::fmt::Write as _;
 
 #[tokio::test]
-async fn an_item_is_added_once_however_often_it_is_said() {
+async fn adding_an_item_again_does_not_add_it_twice() {
     let world = World::start().await;
     world.says("add disk-42 --queue ops --priority 7 --label gpu").reads(&expect![[r#"
         disk-42 added: queued, revision 0.1
@@ -26,7 +26,7 @@ async fn an_item_is_added_once_however_often_it_is_said() {
 }
 
 #[tokio::test]
-async fn an_item_has_what_was_said_of_it() {
+async fn an_item_has_the_given_fields() {
     let world = World::start().await;
     std::fs::write(world.home.path().join("how.txt"), "turn it\noff and on\n").unwrap();
     world
@@ -71,7 +71,7 @@ async fn an_item_has_what_was_said_of_it() {
 }
 
 #[tokio::test]
-async fn lines_of_json_are_added_in_their_order_and_each_is_answered() {
+async fn json_lines_are_added_in_order_and_each_gets_an_answer() {
     let world = World::start().await;
     let mut lines = String::new();
     for nth in 0..1_200 {
@@ -91,7 +91,7 @@ async fn lines_of_json_are_added_in_their_order_and_each_is_answered() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_refused_or_makes_no_sense_is_named() {
+async fn refused_and_invalid_lines_are_reported_with_their_number() {
     let world = World::start().await;
     let lines = "{\"id\": \"a\"}\n\n{\"id\": \"a\", \"title\": \"another\"}\n{\"id\": \"b\"}\n";
     let said = world.tenure(["add", "--queue", "ops"]).input(lines).said().ends_with(3);

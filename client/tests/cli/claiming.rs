@@ -47,7 +47,7 @@ async fn a_claim_returns_its_token_and_a_second_claim_names_the_holder() {
 }
 
 #[tokio::test]
-async fn another_session_of_the_same_actor_takes_over_only_when_it_says_so() {
+async fn another_session_takes_over_only_with_takeover() {
     let world = World::start().await;
     world.adds("disk");
     world.says("--session one claim disk");
@@ -63,7 +63,7 @@ async fn another_session_of_the_same_actor_takes_over_only_when_it_says_so() {
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_extended_reserved_and_given_back() {
+async fn a_lease_is_renewed_extended_reserved_and_released() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
@@ -114,7 +114,7 @@ async fn a_fencing_token_is_not_accepted_as_an_api_key() {
 }
 
 #[tokio::test]
-async fn an_operator_ends_a_lease_and_its_holder_has_lost_it() {
+async fn a_revoked_lease_is_lost_for_its_holder() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
@@ -132,7 +132,7 @@ async fn an_operator_ends_a_lease_and_its_holder_has_lost_it() {
 }
 
 #[tokio::test]
-async fn who_waits_in_line_is_granted_the_item_for_all_of_its_time() {
+async fn a_waiter_gets_the_item_for_its_full_lease() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
@@ -200,7 +200,7 @@ async fn a_wait_has_an_end_and_a_place_can_be_withdrawn() {
 }
 
 #[tokio::test]
-async fn the_next_item_is_looked_at_and_taken() {
+async fn peek_shows_and_next_takes_the_next_item() {
     let world = World::start().await;
     world.says("add low --queue ops --priority 1");
     world.says("add high --queue ops --priority 9");
@@ -230,7 +230,7 @@ async fn the_next_item_is_looked_at_and_taken() {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_next_item_gets_it_when_it_comes() {
+async fn a_waiting_next_gets_the_item_when_it_is_added() {
     let world = World::start().await;
     let next = world.tenure(["next", "ops", "--wait", "--json"]).begins();
     world.tenure(["next", "ops", "--wait=50ms"]).said().ends_with(4);
@@ -240,7 +240,7 @@ async fn who_waits_for_the_next_item_gets_it_when_it_comes() {
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_for_the_next_item_holds_none() {
+async fn an_interrupted_next_holds_nothing() {
     let world = World::start().await;
     let next = world.tenure(["next", "ops", "--wait"]).begins();
     world.tenure(["next", "ops", "--wait=100ms"]).said().ends_with(4);

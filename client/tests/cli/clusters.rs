@@ -90,7 +90,7 @@ async fn a_dead_node_is_skipped_and_callers_without_an_api_key_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_backup_is_a_whole_file_and_replaces_nothing() {
+async fn a_backup_is_complete_and_does_not_replace_a_file() {
     let cluster = Cluster::start().await;
     cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
     let said = cluster.tenure(["cluster", "backup", "kept", "--json"]).said().ends_with(0).value();

@@ -31,7 +31,7 @@ async fn a_command_knows_its_item_its_token_and_its_holder() {
 }
 
 #[tokio::test]
-async fn a_command_gets_the_credential_of_its_caller_only_when_asked() {
+async fn a_command_gets_the_api_key_only_with_pass_credential() {
     let world = World::start().await;
     ["disk", "first", "second"].iter().for_each(|item| world.adds(item));
     let script = "env | grep -E '^TENURE_(API_KEY|API_KEY_FILE)=' || true";
@@ -70,7 +70,7 @@ async fn the_exit_code_of_a_command_is_passed_on() {
 }
 
 #[tokio::test]
-async fn what_becomes_of_the_item_is_the_callers_choice() {
+async fn the_caller_chooses_what_happens_to_the_item() {
     let world = World::start().await;
     ["disk", "cable"].iter().for_each(|item| world.adds(item));
     let script = r#""$TENURE" activity --note half"#;
@@ -117,7 +117,7 @@ async fn a_command_whose_lease_is_taken_away_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_does_not_outlive_the_lease() {
+async fn background_processes_of_a_command_do_not_outlive_the_lease() {
     let world = World::start().await;
     world.adds("disk");
     let script = "(trap '' TERM HUP; for i in $(seq 3000); do sleep 0.02; done) > /dev/null 2>&1 & echo $! > left";
@@ -141,7 +141,7 @@ fn last_beat(folder: &Path, name: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn nothing_of_a_command_runs_on_to_the_end_of_a_lease_that_nobody_renews() {
+async fn a_command_is_gone_before_an_unrenewed_lease_ends() {
     let mut cluster = Cluster::start().await;
     cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
     // The command and a child of it, both of which ignore the request to stop, say every moment that they live. Not for

@@ -57,7 +57,7 @@ pub(crate) fn leaves(home: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_command_says_how_it_is_used() {
+fn help_matches_the_golden_file() {
     let home = tempfile::tempdir().unwrap();
     let mut text = String::new();
     tell(home.path(), &mut Vec::new(), &mut text);

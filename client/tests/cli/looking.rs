@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 #[tokio::test]
-async fn items_are_listed_in_pages_and_by_what_is_asked_for() {
+async fn items_are_listed_in_pages_and_by_filter() {
     let world = World::start().await;
     let lines: String = (0..5).map(|nth| format!("{{\"id\": \"item-{nth}\"}}\n")).collect();
     world.tenure(["add", "--queue", "ops"]).input(&lines).said().ends_with(0);
@@ -79,7 +79,7 @@ async fn an_item_is_shown_with_who_holds_it() {
 }
 
 #[tokio::test]
-async fn what_one_carries_is_shown_with_its_tokens() {
+async fn mine_shows_items_with_their_tokens() {
     let world = World::start().await;
     ["disk", "cable", "rack"].iter().for_each(|item| world.adds(item));
     world.claims("disk");
@@ -125,7 +125,7 @@ async fn events_are_shown_from_the_start_from_a_number_and_as_they_come() {
 }
 
 #[tokio::test]
-async fn one_look_at_everything_is_for_people_and_for_programs() {
+async fn top_once_works_for_people_and_programs() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
@@ -151,7 +151,7 @@ async fn one_look_at_everything_is_for_people_and_for_programs() {
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_early_is_no_failure() {
+async fn a_closed_pipe_is_not_a_failure() {
     let world = World::start().await;
     let lines: String = (0..2_000).map(|nth| format!("{{\"id\": \"item-{nth}\"}}\n")).collect();
     world.tenure(["add", "--queue", "ops"]).input(&lines).said().ends_with(0);

@@ -66,7 +66,7 @@ async fn queues_are_listed_shown_paused_and_drained() {
 }
 
 #[tokio::test]
-async fn a_policy_changes_only_where_it_is_named() {
+async fn a_policy_change_keeps_the_other_values() {
     let world = World::start().await;
     world.adds("disk");
     world.says("queue policy ops --lease-for 5m --backoff-first 2s --phases work,review").reads(&expect![[r#"
@@ -110,7 +110,7 @@ async fn a_policy_changes_only_where_it_is_named() {
 }
 
 #[tokio::test]
-async fn workers_register_drain_and_are_forgotten() {
+async fn workers_register_drain_and_are_removed() {
     let world = World::start().await;
     world.says("--session run-7 worker register --capability gpu --alive-for 5m").reads(&expect![[r#"
         registered; quiet after 5m without a heartbeat
@@ -182,7 +182,7 @@ async fn a_repeated_request_has_one_effect() {
 }
 
 #[tokio::test]
-async fn a_request_that_may_be_forgotten_is_asked_for_its_answer_and_not_run() {
+async fn requests_that_may_be_forgotten_are_not_run() {
     let world = World::start().await;
     world.adds("disk");
     for repeat in ["--repeat", "--repeat=2026-01-01T00:00:00Z", "--repeat=9999-01-01T00:00:00Z"] {
@@ -198,7 +198,7 @@ async fn a_request_that_may_be_forgotten_is_asked_for_its_answer_and_not_run() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_from_nobody_answering() {
+async fn an_absent_node_is_distinguished_from_a_silent_one() {
     let home = tempfile::tempdir().unwrap();
     let away = Tenure::new(home.path(), ["--endpoint", "http://127.0.0.1:1", "--timeout", "2s", "claim", "disk"]);
     let said = away.said().ends_with(6);
@@ -229,7 +229,7 @@ async fn nobody_there_is_told_from_nobody_answering() {
 }
 
 #[tokio::test]
-async fn load_is_measured_and_leaves_nothing_behind() {
+async fn bench_measures_load_and_leaves_nothing_behind() {
     let mut world = World::start().await;
     // Who hands an item on and who gets it are two.
     let api_keys = ACTORS.map(|actor| fs::read_to_string(world.cluster().api_key_file_of(actor)).unwrap());

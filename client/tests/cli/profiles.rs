@@ -10,7 +10,7 @@ fn without_environment(world: &World, words: &[&str]) -> Tenure {
 }
 
 #[tokio::test]
-async fn a_profile_says_where_and_who() {
+async fn a_profile_sets_the_endpoint_and_the_identity() {
     let world = World::development().await;
     let endpoint = format!("http://{}", world.daemon().address);
     let tenure = |words: &[&str]| without_environment(&world, words).said();
@@ -74,7 +74,7 @@ async fn an_api_key_file_that_others_can_read_is_rejected() {
 }
 
 #[tokio::test]
-async fn without_a_word_one_is_the_user_on_the_node_of_this_machine() {
+async fn the_default_is_the_user_name_on_the_local_node() {
     let world = World::development().await;
     let endpoint = format!("http://{}", world.daemon().address);
     without_environment(&world, &["--endpoint", &endpoint, "add", "disk", "--queue", "ops"]).said().ends_with(0);

@@ -94,7 +94,7 @@ async fn a_command_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_renewed() {
+async fn a_program_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewed() {
     if let Some(address) = std::env::var_os(NODE) {
         return hold(address.to_str().unwrap()).await;
     }
@@ -103,7 +103,7 @@ async fn a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_r
     let proxy = Proxy::start(daemon.address, |_| Fate::Passes).await;
     let machine = Machine::new();
     // This very test, as a process of its own, on a machine of its own.
-    let name = "slept::a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_renewed";
+    let name = "slept::a_program_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewed";
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", name, "--nocapture"]).env(NODE, proxy.address.to_string());
     program.env("LD_PRELOAD", machine.shim()).env("BOOTTIME_SHIFT", machine.shift());
@@ -146,7 +146,7 @@ async fn hold(address: &str) {
 
 /// Nodes may have forgotten the request when its machine wakes: sent again it could take a second item.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_was_not_answered_before_its_machine_slept_is_not_sent_again() {
+async fn an_unanswered_command_is_not_sent_again_after_the_machine_slept() {
     let world = World::development().await;
     world.adds("disk");
     world.adds("tape");
@@ -170,7 +170,7 @@ async fn a_command_that_was_not_answered_before_its_machine_slept_is_not_sent_ag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_slept_gives_back_what_it_no_longer_works_on() {
+async fn a_worker_that_slept_releases_its_expired_items() {
     let (world, proxy) = way().await;
     world.says("queue policy ops --backoff-first 10ms");
     world.adds("disk");

@@ -223,7 +223,7 @@ impl Told {
 }
 
 #[tokio::test]
-async fn every_verb_speaks_to_people_and_to_programs_on_three_nodes() {
+async fn every_verb_works_for_people_and_programs_on_three_nodes() {
     let mut told = Told::start().await;
     told.holding();
     told.ending();

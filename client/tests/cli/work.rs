@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
 #[tokio::test]
-async fn each_item_is_worked_on_once_and_a_failure_is_tried_again() {
+async fn each_item_is_worked_on_once_and_failures_are_retried() {
     let world = World::start().await;
     let lines: String =
         (0..6).map(|nth| format!("{{\"id\": \"item-{nth}\", \"body\": {{\"prompt\": \"{nth}\"}}}}\n")).collect();
@@ -40,7 +40,7 @@ async fn each_item_is_worked_on_once_and_a_failure_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_told_to_stop_lets_running_commands_end() {
+async fn a_stopping_worker_lets_running_commands_finish() {
     let world = World::start().await;
     world.adds("slow");
     world.adds("never");

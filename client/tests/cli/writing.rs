@@ -9,7 +9,7 @@ use client::api;
 use expect_test::expect;
 
 #[tokio::test]
-async fn an_item_is_changed_as_it_was_read() {
+async fn updates_apply_to_the_revision_that_was_read() {
     let world = World::start().await;
     world.adds("disk");
     world.says("update disk --title new --priority 9 --labels a,b").reads(&expect![[r#"
@@ -66,7 +66,7 @@ async fn work_is_completed_with_its_token_and_its_result() {
 }
 
 #[tokio::test]
-async fn work_fails_is_tried_again_and_at_last_blocked() {
+async fn failed_work_is_retried_and_finally_blocked() {
     let world = World::start().await;
     world.says("queue policy ops --attempts-max 1");
     world.adds("disk");
@@ -87,7 +87,7 @@ async fn work_fails_is_tried_again_and_at_last_blocked() {
 }
 
 #[tokio::test]
-async fn an_item_is_cancelled_at_once_or_when_its_holder_has_wound_down() {
+async fn items_are_cancelled_at_once_or_after_their_holder_stops() {
     let world = World::start().await;
     ["disk", "cable"].iter().for_each(|item| world.adds(item));
     world.says("cancel disk --reason obsolete").reads(&expect![[r#"
@@ -103,7 +103,7 @@ async fn an_item_is_cancelled_at_once_or_when_its_holder_has_wound_down() {
 }
 
 #[tokio::test]
-async fn an_item_is_assigned_and_no_longer() {
+async fn an_item_is_assigned_and_unassigned() {
     let world = World::start().await;
     world.adds("disk");
     world.says("assign disk bob").reads(&expect![[r#"
@@ -120,7 +120,7 @@ async fn an_item_is_assigned_and_no_longer() {
 }
 
 #[tokio::test]
-async fn observers_are_told_how_the_work_goes() {
+async fn activities_are_reported_and_listed() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");

@@ -14,7 +14,7 @@ use client::{Consistency, EventsQuery, IfClaimed, ItemsQuery, PageQuery, PeekQue
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reply_is_understood() {
+async fn every_reply_is_decoded() {
     let daemon = Daemon::start().await;
     let client = daemon.client("ada");
     let mut watch = client.watch(&EventsQuery::default()).await.unwrap();
@@ -127,7 +127,7 @@ fn claim_of(name: &str) -> ClaimOf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_events_goes_on_over_a_node_that_is_killed() {
+async fn an_event_stream_survives_a_killed_node() {
     let mut daemon = Daemon::start().await;
     let client = daemon.client("ada");
     create(&client, "item-0").await;

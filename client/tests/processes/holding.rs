@@ -59,7 +59,7 @@ async fn consul912_a_lease_outlives_its_node_being_killed_and_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dynamolock280_renewals_whose_answers_are_lost_are_no_loss() {
+async fn dynamolock280_lost_renewal_answers_do_not_lose_the_lease() {
     let daemon = Daemon::start().await;
     let disk = create(&daemon.client("operator"), "disk").await;
     // Two of three renewals happen and are not answered.
@@ -103,7 +103,7 @@ async fn a_command_whose_answer_is_lost_has_one_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_are_granted_in_their_order_and_one_who_leaves_is_skipped() {
+async fn waiters_are_granted_in_order_and_those_that_leave_are_skipped() {
     let daemon = Daemon::start().await;
     let disk = create(&daemon.client("operator"), "disk").await;
     let first = daemon.client("ada").claim(&disk).try_claim().await.unwrap();
@@ -135,7 +135,7 @@ async fn waiters_are_granted_in_their_order_and_one_who_leaves_is_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_was_ended_says_by_what() {
+async fn an_ended_lease_reports_the_reason() {
     use client::api::hold::Revoke;
     use client::api::write::Cancel;
     let daemon = Daemon::start().await;

@@ -67,7 +67,7 @@ async fn was_done_once(client: &Client, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_goes_on_wherever_its_node_was_killed() {
+async fn a_worker_continues_wherever_its_node_was_killed() {
     let mut daemon = Daemon::start().await;
     let operator = daemon.client("operator");
     let bench = work(&daemon.client("ada"));
@@ -105,7 +105,7 @@ async fn a_worker_goes_on_wherever_its_node_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_goes_on_where_its_node_was_killed_before_it_could_answer() {
+async fn a_worker_continues_after_its_node_was_killed_before_answering() {
     let mut daemon = Daemon::start().await;
     let operator = daemon.client("operator");
     for (verb, name) in [("/next", "granting"), ("/complete", "completing"), ("/renewals", "renewing")] {
@@ -133,7 +133,7 @@ async fn a_worker_goes_on_where_its_node_was_killed_before_it_could_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_of_a_worker_that_panics_or_fails_is_tried_again_by_its_policy() {
+async fn items_of_panicking_or_failing_work_are_retried_by_policy() {
     use client::api::queue::{Backoff, PolicyChange};
     let daemon = Daemon::start().await;
     let operator = daemon.client("operator");
@@ -166,7 +166,7 @@ async fn an_item_of_a_worker_that_panics_or_fails_is_tried_again_by_its_policy()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_worker_was_given_without_knowing_is_given_back_when_it_stops() {
+async fn unknown_grants_are_released_when_a_worker_stops() {
     let daemon = Daemon::start().await;
     let operator = daemon.client("operator");
     create(&operator, "unknown").await;
