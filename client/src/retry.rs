@@ -408,7 +408,7 @@ mod tests {
         fake.client(hosts).release(&item("disk"), &Release::default()).await
     }
 
-    /// Whether each attempt said that it was a repeat.
+    /// Whether each attempt was marked as a repeat.
     fn repeats(fake: &Fake) -> Vec<bool> {
         fake.log().iter().map(|asked| asked.retry_ms.is_some()).collect()
     }
@@ -542,10 +542,10 @@ mod tests {
         assert!(said[2] > Some(Duration::from_secs(5)), "{said:?}");
     }
 
-    /// The timer of a sleeping machine stands still; nodes go on, and forget.
+    /// The timers of a sleeping machine stop, while nodes continue and forget requests.
     #[tokio::test(start_paused = true)]
     async fn nothing_is_repeated_if_the_machine_slept_past_the_repeat_limit() {
-        // While the answer is waited for, and between two attempts.
+        // While it waits for the answer, and between two attempts.
         for first in [Says::Hangs, Says::ProblemAfter(Code::Unknown, 10_000)] {
             let fake = Fake::new([first, released()]);
             let asleep = fake.clone();
@@ -571,7 +571,7 @@ mod tests {
         assert_eq!(repeats(&fake), [false, false]);
     }
 
-    /// It does no harm: nodes answer what they remember, and run nothing.
+    /// This is harmless: nodes return what they remember, and run nothing.
     #[tokio::test(start_paused = true)]
     async fn a_caller_may_ask_about_a_request_of_any_age_once() {
         let client = |fake: &Fake| fake.client(&["a"]);

@@ -1,5 +1,5 @@
-//! Every command that a document shows is run here as it stands there, and prints what the document says; or it is listed in
-//! `ELSEWHERE` with why not. A new one fails until it is one or the other.
+//! Every command that a document shows is run here as shown, and prints what the document says; or it is listed in
+//! `ELSEWHERE` with the reason why not. A new command fails the test until it is one or the other.
 
 #[path = "processes/daemon.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
@@ -17,7 +17,7 @@ use shown::{documents, read};
 use std::fs;
 use std::process::Command;
 
-/// Documents whose commands are run by a test of their own.
+/// Documents whose commands are run by a separate test each.
 const RUN: [&str; 5] = [
     "README.md",
     "docs/MIGRATING.md",
@@ -26,7 +26,7 @@ const RUN: [&str; 5] = [
     "cluster-scripts/kubernetes/README.md",
 ];
 
-/// How blocks begin that show no command.
+/// The first words of blocks that show no command.
 pub(crate) const NO_COMMANDS: [&str; 8] = [
     "state + entry { at, wall, commands }",
     "a program with `client`",
@@ -38,10 +38,10 @@ pub(crate) const NO_COMMANDS: [&str; 8] = [
     "log        2 × held",
 ];
 
-/// What the first node sees of the cluster.
+/// Asks the first node for the status of the cluster.
 const STATUS: &str = "tenured --peer-ca ca.pem --peer-cert node.pem --peer-key node.key status --at 10.0.0.1:7401";
 
-/// Three nodes as the README starts them, with somebody who may do anything.
+/// Three nodes as the README starts them, with an API key that has all rights.
 async fn cluster(scene: &mut Scene) {
     scene.admit();
     let node = |number: u8, begins: &str| {
@@ -53,7 +53,7 @@ async fn cluster(scene: &mut Scene) {
     scene.start(&node(1, "--bootstrap --admit 2=10.0.0.2:7401,3=10.0.0.3:7401")).await;
     scene.start(&node(2, "--join 10.0.0.1:7401")).await;
     scene.start(&node(3, "--join 10.0.0.1:7401")).await;
-    // Who is ready may not have its vote yet, and without it two are no majority of three.
+    // A node that is ready may not be a voter yet, and without its vote two nodes are no majority of three.
     until("all three vote", async || scene.must(STATUS).matches(", votes").count() == 3).await;
 }
 
@@ -61,7 +61,7 @@ async fn cluster(scene: &mut Scene) {
 async fn readme_commands_work_as_shown() {
     let mut scene = Scene::of("README.md");
     scene.run_blocks().await;
-    // The three that it starts belong together.
+    // The three nodes that it starts form one cluster.
     let said = scene.must(STATUS);
     assert!(said.contains('3'), "{said}");
     scene.ends();
@@ -80,7 +80,7 @@ async fn migration_commands_work_as_shown() {
         scene.must(&format!("sqlite3 old.db \"{table}\""));
         scene.run("sqlite3").await;
     } else {
-        // What they would have written.
+        // The output that they would have written.
         let line = |id: &str, title: &str| format!("{{\"id\":\"{id}\",\"queue\":\"shard-1\",\"title\":\"{title}\"}}\n");
         fs::write(scene.path("queued.jsonl"), line("a", "first") + &line("c", "third")).unwrap();
         scene.skip("sqlite3");
@@ -102,7 +102,7 @@ async fn operations_commands_work_as_shown() {
     scene.run("curl --fail -H @token.header -X POST https://10.0.0.3:7400/v1/cluster/drain").await;
     scene.kill_all();
 
-    // Into a directory, then activated.
+    // Restore into a directory, then activate.
     scene.run("tenured restore --from backup.tenure").await;
     let restored = "tenured --node-id 1 --peer-listen 10.0.0.1:7401 --listen 10.0.0.1:7400 --bootstrap ‹files›";
     let at = scene.path("machine-0/node-1");
@@ -113,7 +113,7 @@ async fn operations_commands_work_as_shown() {
     scene.must(&format!("{claim} claim kept"));
     scene.kill_all();
 
-    // Over HTTP, into a node that waits for it.
+    // Restore over HTTP, into a node that waits for it.
     scene.start(&format!("{restored} --data fresh").replace("--bootstrap", "--await-restore")).await;
     scene.run("curl --fail -T backup.tenure").await;
 
@@ -146,7 +146,7 @@ async fn kubernetes_commands_work_as_shown() {
     scene.run("tenured api-key --actor ada").await;
     cluster(&mut scene).await;
     scene.kill(1);
-    // What is forwarded to a port of one's own is a pod's.
+    // The forwarded local port belongs to a pod.
     scene.forward(2).await;
     scene.must("cp ca.pem callers-ca.crt");
     scene.run("curl --fail-with-body --cacert callers-ca.crt").await;
@@ -167,14 +167,17 @@ fn every_command_of_every_other_document_is_listed_and_its_options_are_known() {
 fn every_listed_command_appears_in_a_document() {
     let all: Vec<_> = documents().iter().map(|document| read(document)).collect();
     let commands = || all.iter().flat_map(|document| &document.commands);
-    assert!(commands().count() > 60, "commands are not found where they were: {}", commands().count());
+    assert!(commands().count() > 60, "too few commands were found: {}", commands().count());
     for (begins, why) in ELSEWHERE {
-        assert!(commands().any(|shown| shown.command.starts_with(begins)), "{begins:?} ({why}) is shown nowhere");
+        assert!(
+            commands().any(|shown| shown.command.starts_with(begins)),
+            "{begins:?} ({why}) is not shown in any document"
+        );
         assert!(reason(begins).is_some());
     }
     for begins in NO_COMMANDS {
         let is_there = all.iter().flat_map(|document| &document.others).any(|other| other.first.starts_with(begins));
-        assert!(is_there, "{begins:?} begins no block any more");
+        assert!(is_there, "no block begins with {begins:?} any more");
     }
     for document in RUN {
         assert!(documents().iter().any(|one| one == document), "{document}");

@@ -1,4 +1,5 @@
-//! The example of a guarded file: the unguarded twin is overwritten by a holder that lost its lease.
+//! Runs the example of a guarded file: a holder that lost its lease overwrites the unguarded file, but not the guarded
+//! one.
 
 #[path = "../examples/fenced_file.rs"]
 mod example;

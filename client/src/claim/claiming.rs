@@ -115,7 +115,7 @@ impl Claiming {
                     failed = if asked_at.elapsed() < Duration::from_secs(1) { failed + 1 } else { 0 };
                 }
                 Ok(Answer { value: other, .. }) => return Err(strange(&other)),
-                // Continue if this caller is in line: its place is kept for a while, and a later poll joins the line again.
+                // A caller in line continues: its place is kept for a while, and a later poll joins again.
                 Err(Error::Unavailable { .. }) if has_place && !is_past(by) => failed += 1,
                 Err(Error::Unknown { .. }) if has_place && !is_past(by) => {
                     failed += 1;

@@ -1,4 +1,4 @@
-//! Stories of one lease, with time and nodes as data.
+//! Tests of one lease, with simulated time and scripted nodes.
 
 use super::*;
 use crate::fake::{Asked, Fake, Says, item};
@@ -68,7 +68,7 @@ async fn leases_renew_after_a_third_and_count_from_when_the_request_was_sent() {
     assert!(is(fake.log().last().unwrap(), "release"));
     let asked = fake.log().len();
     sleep(secs(100)).await;
-    assert_eq!(fake.log().len(), asked, "what was dropped is renewed no more");
+    assert_eq!(fake.log().len(), asked, "a dropped lease is not renewed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn a_machine_that_slept_through_its_lease_notices_when_it_wakes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_slept_through_its_lease_does_not_renew_it() {
-    // The clock is looked at each second for the end of the lease, and after 19.7 s for the second renewal: that comes first.
+    // The clock is read every second for the end of the lease, and at 19.7 s for the second renewal, which comes first.
     let fake = Fake::with([granted(30_000)], |_| renewed(29_100, false));
     let lease = held(&fake).await;
     sleep(Duration::from_millis(19_500)).await;
@@ -243,10 +243,10 @@ async fn an_unanswered_completion_is_repeated_and_takes_effect_once() {
     let client = lease.client.clone();
     drop(lease);
     client.settled().await;
-    assert_eq!(fake.log().len(), 2, "nothing is left to give back");
+    assert_eq!(fake.log().len(), 2, "nothing is left to release");
 }
 
-/// The token keeps a second one out; under the id that nodes have forgotten it would be refused for ever.
+/// The token prevents a second completion. With the forgotten id it would be refused for ever.
 #[tokio::test(start_paused = true)]
 async fn a_completion_with_a_forgotten_id_is_sent_with_a_new_id() {
     let fake = Fake::new([granted(3_600_000), Says::Drops, Says::Ok(moved())]);

@@ -280,7 +280,7 @@ impl SetPolicy {
             return context.out.answer(&queue.policy, |out, set| policy(out, set, queue.version));
         }
         if is_backoff {
-            // The backoff is set as a whole: keep the parts that are not given, and fail if the policy changed meanwhile.
+            // The backoff is set as a whole: keep the other parts, and fail if the policy changed meanwhile.
             let was = match context.client.queue(&self.queue).await {
                 Ok(queue) => {
                     change.version = change.version.or(Some(queue.version));

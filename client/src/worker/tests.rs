@@ -1,4 +1,4 @@
-//! Stories of a worker, with time and nodes as data.
+//! Tests of a worker, with simulated time and scripted nodes.
 
 use super::*;
 use crate::fake::{Asked, Fake, Says};
@@ -20,7 +20,7 @@ fn grant(item: &str, token: u64) -> Value {
     })
 }
 
-/// A node with so many items, which hangs when it has no more, and answers heartbeats as it is told.
+/// A node with `items` items, which hangs when it has no more, and answers heartbeats with `beat`.
 fn node(items: usize, beat: impl Fn(&Asked) -> Value + Send + Sync + 'static) -> Fake {
     let given = AtomicUsize::new(0);
     Fake::with([], move |asked| {
@@ -95,7 +95,8 @@ async fn results_of_work_are_reported() {
     assert_eq!(failed("item%2D3"), json!({ "token": 4, "error": "the work panicked: oh no", "final": false }));
 }
 
-/// Nobody will ever say what became of the question: what it may have been given is given back, and another one is asked.
+/// The result of the request can no longer be found out: what it may have been granted is released, and a new request
+/// is sent.
 #[tokio::test(start_paused = true)]
 async fn item_requests_that_nodes_may_have_forgotten_are_given_up() {
     let slept = Arc::new(Mutex::new(None::<Fake>));
@@ -211,7 +212,7 @@ async fn stalled_work_is_not_renewed_and_other_work_is() {
     });
     run.await.unwrap();
     let log = fake.log();
-    // Renewed with the other at 10 s, stalled from 15 s on, and over when that lease is.
+    // Renewed with the other lease at 10 s, stalled from 15 s, and stopped when its lease ends.
     assert_eq!(*stopped_at.lock().unwrap(), [39]);
     assert_eq!(of(&log, "complete").count(), 1);
     let alone: Vec<&str> = of(&log, "renew").map(|asked| asked.what.as_str()).collect();
@@ -243,7 +244,7 @@ async fn a_stopping_worker_takes_nothing_and_releases_unfinished_items() {
     let log = fake.log();
     let at = |verb: &str| of(&log, verb).map(|asked| asked.after.as_secs()).collect::<Vec<_>>();
     assert_eq!((at("item%2D0/complete"), at("item%2D1/release")), (vec![15], vec![25]));
-    // Whether the question that was open gave it something is looked up, and not asked again.
+    // The grants of the open request are looked up, and the request is not sent again.
     assert_eq!(of(&log, "/next").last().unwrap().after, Duration::ZERO);
     let looked = log.iter().find(|asked| asked.what.contains("/v1/carrying")).unwrap();
     assert_eq!(looked.after.as_secs(), 5);
@@ -315,7 +316,7 @@ async fn leases_that_expired_only_locally_are_released_and_never_renewed() {
     run.await.unwrap();
     let log = fake.log();
     let of_first = |asked: &&Asked| asked.body["token"] == 1 && asked.what.ends_with("item%2D0/release");
-    let released = log.iter().position(|asked| of_first(&asked)).expect("it was given back");
+    let released = log.iter().position(|asked| of_first(&asked)).expect("it was released");
     let renewed = log.iter().position(|asked| asked.what.ends_with("/renewals")).expect("the other was renewed");
     assert!(released < renewed, "{log:?}");
     assert_eq!(of(&log, "item%2D1/complete").count(), 1);

@@ -1,4 +1,4 @@
-//! Items come in: one by its options, or many as lines of JSON.
+//! Adding items: one by its options, or many as JSON lines.
 
 use crate::world::World;
 use api::claim::CreatedOf;
@@ -75,7 +75,7 @@ async fn json_lines_are_added_in_order_and_each_gets_an_answer() {
     let world = World::start().await;
     let mut lines = String::new();
     for nth in 0..1_200 {
-        // Each but the first waits for the one before it: across batches, too.
+        // Each item except the first depends on the one before it, also across batches.
         let depends_on = if nth > 0 { format!(r#", "depends_on": ["item-{}"]"#, nth - 1) } else { String::new() };
         writeln!(lines, r#"{{"id": "item-{nth}"{depends_on}}}"#).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Claims, leases and lines.
+//! Claims, leases and wait lines.
 
 use crate::daemon::until;
 use crate::world::{Said, World};
@@ -108,7 +108,7 @@ async fn a_fencing_token_is_not_accepted_as_an_api_key() {
         tenure: pass the fencing token after the item: the claim returned it, and `tenure mine` shows it
                 `tenure help` lists the commands
     "#]]);
-    // The environment of `exec`: the token is that of its item and of no other.
+    // In the environment of `exec` the token belongs to its item and to no other.
     world.tenure(["renew"]).env("TENURE_ITEM", "disk").env("TENURE_TOKEN", "1").said().ends_with(0);
     world.tenure(["renew", "other"]).env("TENURE_ITEM", "disk").env("TENURE_TOKEN", "1").said().ends_with(2);
 }
@@ -158,7 +158,7 @@ async fn a_waiter_gets_the_item_for_its_full_lease() {
         left   1h
         until  DATE, AWAY
     "#]]);
-    // Picked up: it runs for an hour, and not for the moment that a grant from the line waits.
+    // The grant was renewed: it lasts an hour, and not only the short pickup time.
     let bob: Claimed = world.tenure_as("bob", ["claim", "disk", "--json"]).said().ends_with(0).json();
     assert!(matches!(bob, Claimed::Granted(grant) if grant.renewed && grant.expires_in_ms > 60_000));
 }
@@ -194,7 +194,7 @@ async fn a_wait_has_an_end_and_a_place_can_be_withdrawn() {
         you were not in the line of disk
     "#]]);
     assert!(!world.says_json::<Withdrawn>("withdraw disk").withdrawn);
-    // Whoever polls a place that is gone is told so, or joins anew.
+    // A caller that polls a place that is gone gets an error or joins the line again.
     signal(&eve, Signal::KILL);
     eve.wait_with_output().unwrap();
 }
@@ -246,7 +246,7 @@ async fn an_interrupted_next_holds_nothing() {
     world.tenure(["next", "ops", "--wait=100ms"]).said().ends_with(4);
     signal(&next, Signal::TERM);
     let next = Said::new(next.wait_with_output().unwrap());
-    // Before it listens for the signal it just ends.
+    // If the signal came before the handler was installed, the process was killed by it.
     assert!(next.code == 130 || next.code == -1, "{next:?}");
     world.adds("late");
     assert_eq!(world.state("late"), "queued");

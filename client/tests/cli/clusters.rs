@@ -84,7 +84,7 @@ async fn a_dead_node_is_skipped_and_callers_without_an_api_key_are_rejected() {
     })
     .await;
     cluster.kill(1);
-    // Without a quorum nothing happens, and it is said so.
+    // Without a quorum the command fails and says so.
     let late = cluster.tenure(["--timeout", "3s", "release", "disk"]).said();
     assert!(late.code == 6 || late.code == 7, "{late:?}");
 }
@@ -107,7 +107,7 @@ async fn a_backup_is_complete_and_does_not_replace_a_file() {
     assert!(!names.iter().any(|name| name.to_string_lossy().contains(".part")), "{names:?}");
     assert!(names.iter().any(|name| name.to_string_lossy().ends_with(".backup")), "{names:?}");
 
-    // A node that has data is not restored over.
+    // A node that has data rejects a restore.
     let refused = cluster.tenure_at(0, ["cluster", "restore", "kept"]).said();
     assert_ne!(refused.code, 0, "{refused:?}");
     cluster.tenure_at(0, ["cluster", "restore", "none"]).said().ends_with(1);

@@ -1,4 +1,4 @@
-//! Lists, lines of events, the view of everything.
+//! Lists, events and the live view.
 
 use crate::daemon::until;
 use crate::world::World;
@@ -21,7 +21,7 @@ async fn items_are_listed_in_pages_and_by_filter() {
         item-0  ops    queued  5                    DATE
         item-1  ops    active  5     ada            DATE
     "#]]);
-    // Where it goes on is sealed, and is taken as it is.
+    // The cursor is opaque and is passed back unchanged.
     let cursor = page.err.trim_end().strip_prefix("more results: pass --all, or --cursor ").unwrap();
     assert!(cursor.len() > 200 && cursor.bytes().all(|byte| byte.is_ascii_hexdigit()), "{page:?}");
     assert!(world.says(&format!("list --limit 2 --cursor {cursor}")).out.contains("item-2"));
@@ -129,7 +129,7 @@ async fn top_once_works_for_people_and_programs() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
-    // What is shown is what the node that is asked has applied: it may be a moment behind.
+    // The view shows what the asked node has applied, which may be slightly behind.
     let mut seen = String::new();
     until("it is seen", async || {
         seen = world.says("top --once").out;

@@ -1,4 +1,4 @@
-//! Queues, workers and the space; what a request that is repeated does; nodes that are not there; load.
+//! Queues, workers and the space; repeated requests; absent nodes; load.
 
 use crate::world::{ACTORS, Tenure, World};
 use api::queue::{FlowSet, Policy, PolicySet, Queue, QueuePage};
@@ -190,7 +190,7 @@ async fn requests_that_may_be_forgotten_are_not_run() {
         assert!(said.err.contains("request_forgotten"), "{said:?}");
     }
     assert_eq!(world.state("disk"), "queued");
-    // One that was sent just now, and never arrived, runs.
+    // A request that was sent just now and never arrived is run.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now = api::dates::Date(Wall(u64::try_from(now).unwrap()));
     world.says(&format!("claim disk --request-id just-sent --repeat={now}"));
@@ -207,7 +207,7 @@ async fn an_absent_node_is_distinguished_from_a_silent_one() {
     let said = Tenure::new(home.path(), words).said().ends_with(6);
     assert_eq!(said.problem().code, api::Code::Unavailable);
 
-    // One who takes requests and answers none: it may have happened.
+    // A server that accepts requests and never answers: the request may have had an effect.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", mute.local_addr().unwrap());
     let words = ["--endpoint", &endpoint, "--timeout", "300ms", "--api-key", "secret", "claim", "it's"];
@@ -220,7 +220,7 @@ async fn an_absent_node_is_distinguished_from_a_silent_one() {
         "tenure --request-id {id} --repeat={first_sent} --endpoint {endpoint} --timeout 300ms --api-key … claim 'it'\\''s'"
     );
     assert!(said.err.contains(&again), "{said:?}");
-    // Asked again, it was still first sent then.
+    // The repeat keeps the time of the first attempt.
     let words = ["--request-id", id, &format!("--repeat={first_sent}"), "--endpoint", &endpoint, "--timeout", "300ms"];
     let words = words.into_iter().chain(["--api-key", "secret", "claim", "it's"]);
     let said = Tenure::new(home.path(), words).said().ends_with(7);
@@ -231,7 +231,7 @@ async fn an_absent_node_is_distinguished_from_a_silent_one() {
 #[tokio::test]
 async fn bench_measures_load_and_leaves_nothing_behind() {
     let mut world = World::start().await;
-    // Who hands an item on and who gets it are two.
+    // `handoff` needs different actors.
     let api_keys = ACTORS.map(|actor| fs::read_to_string(world.cluster().api_key_file_of(actor)).unwrap());
     fs::write(world.home.path().join("actors"), api_keys.join("\n")).unwrap();
     let words = "bench --callers 1,4 --seconds 200ms --items 300 --actors actors --json";

@@ -36,7 +36,7 @@ async fn a_profile_sets_the_endpoint_and_the_identity() {
     let claimed = tenure(&["claim", "disk"]).ends_with(0);
     assert!(claimed.out.contains("disk"), "{claimed:?}");
     assert_eq!(tenure(&["show", "disk", "--json"]).ends_with(0).value()["holder"]["actor"], "bob");
-    // What is said goes before the profile.
+    // Options override the profile.
     tenure(&["--actor", "eve", "claim", "disk"]).ends_with(3);
 
     tenure(&["profile", "use", "prod"]).ends_with(0);

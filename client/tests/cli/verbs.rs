@@ -1,4 +1,5 @@
-//! Every verb that help lists, against three processes: once for people, once for programs. One that is not told here fails.
+//! Every verb that help lists, against three nodes: once for people and once for programs. A verb that is missing here
+//! fails the test.
 
 use crate::daemon::until;
 use crate::help::leaves;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// What was run so far.
+/// The verbs that have been run so far.
 struct Told {
     world: World,
     all: BTreeSet<String>,
@@ -23,13 +24,13 @@ impl Told {
         Self { world, all, for_people: BTreeSet::new(), for_programs: BTreeSet::new() }
     }
 
-    /// The verb that a line begins with.
+    /// The verb at the start of a line.
     fn verb(&self, line: &str) -> String {
         let is_verb = |verb: &&String| line == verb.as_str() || line.starts_with(&format!("{verb} "));
         self.all.iter().find(is_verb).unwrap_or_else(|| panic!("there is no such verb: {line}")).clone()
     }
 
-    /// People read these words, and no JSON.
+    /// Runs a line for people: the output contains this text and is not JSON.
     fn people(&mut self, line: &str, read: &str) {
         let said = self.world.says(line);
         self.reads(line, &said, read);
@@ -41,7 +42,7 @@ impl Told {
         self.for_people.insert(self.verb(line));
     }
 
-    /// Programs read JSON on every line, with this in it, and nothing else.
+    /// Runs a line for programs: every line of the output is JSON with this field.
     fn programs(&mut self, line: &str, has: &str) {
         let said = self.world.tenure(line.split(' ').chain(["--json"])).said().ends_with(0);
         self.parses(line, &said, has);
@@ -54,13 +55,13 @@ impl Told {
         self.for_programs.insert(self.verb(line));
     }
 
-    /// The same line, for both.
+    /// Runs the same line for both.
     fn both(&mut self, line: &str, read: &str, has: &str) {
         self.people(line, read);
         self.programs(line, has);
     }
 
-    /// One after the other: what is done to an item is done to two.
+    /// Runs a line on one item for people, and on another for programs.
     fn each(&mut self, line: &str, read: &str, has: &str, tokens: [u64; 2]) {
         let of = |item: &str, token: u64| line.replace("ITEM", item).replace("TOKEN", &token.to_string());
         self.people(&of("a", tokens[0]), read);
@@ -105,7 +106,7 @@ impl Told {
         self.both("watch --from start --no-follow", "granted", "/kind");
     }
 
-    /// What runs commands of the caller's says what they say; what is refused is JSON all the same.
+    /// `exec` and `work` pass on the output of their commands; a refusal is JSON all the same.
     async fn running(&mut self) {
         self.world.adds("c");
         self.people("exec c -- echo held", "held");
@@ -193,7 +194,7 @@ impl Told {
         self.both(&format!("cluster activate --endpoint {endpoint}"), "the cluster grants again", "/activated");
     }
 
-    /// Beside the nodes: what needs none.
+    /// Verbs that need no node.
     fn by_itself(&mut self) {
         self.world.adds("d");
         let api_key_file = self.world.cluster().api_key_file_of("bob");
@@ -209,7 +210,7 @@ impl Told {
         self.programs("profile remove here", "/removed");
         self.both("man pages", "manual pages are in pages", "/folder");
         self.both("exit-codes", "3    refused", "/means");
-        // For a program anyway: one and the same.
+        // Completions are for a program anyway: the output is the same.
         let completions = self.world.says("completions bash");
         assert_eq!(completions.out, self.world.says("completions bash --json").out);
         self.reads("completions bash", &completions, "hand-on");

@@ -14,7 +14,7 @@ async fn each_item_is_worked_on_once_and_failures_are_retried() {
         (0..6).map(|nth| format!("{{\"id\": \"item-{nth}\", \"body\": {{\"prompt\": \"{nth}\"}}}}\n")).collect();
     world.says("queue policy ops --backoff-first 10ms");
     world.tenure(["add", "--queue", "ops"]).input(&lines).said().ends_with(0);
-    // The third fails the first time.
+    // The third item fails the first time.
     let script =
         r#"cat > "$TENURE_ITEM.$TENURE_TOKEN"; [ "$TENURE_ITEM" != item-2 ] || [ -e tried ] || { : > tried; exit 9; }"#;
     let worker = world.tenure(["work", "ops", "--concurrency", "3", "--", "sh", "-c", script]);

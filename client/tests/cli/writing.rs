@@ -1,4 +1,4 @@
-//! Writes under a lease and without one, and the ends of work.
+//! Writes with and without a lease, and the ends of work.
 
 use crate::world::World;
 use api::hold::{Assigned, Unassigned};

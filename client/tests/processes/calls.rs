@@ -1,4 +1,4 @@
-//! Every call that needs no cluster of several nodes, once, so that client and edge agree on its form.
+//! Runs every call that needs no cluster once, to check that client and node agree on its format.
 
 use crate::daemon::{Daemon, create, item, queue, until};
 use client::api::Code;

@@ -26,15 +26,15 @@ fn is_over(process: &mut Child) -> bool {
 }
 
 impl Cluster {
-    /// For one admin.
+    /// Starts a cluster for one admin.
     pub(crate) async fn start() -> Self {
         Self::start_for(["root"]).await
     }
 
-    /// For these actors, who may do anything.
+    /// Starts a cluster for these actors, who have all rights.
     pub(crate) async fn start_for<S: Into<String>>(actors: impl IntoIterator<Item = S>) -> Self {
         let actors: Vec<String> = actors.into_iter().map(Into::into).collect();
-        // A port that was free may be somebody else's a moment later: then all begin anew.
+        // A free port may be taken a moment later: then start again.
         for _ in 0..5 {
             if let Some(cluster) = Self::begin(&actors).await {
                 return cluster;
@@ -61,7 +61,7 @@ impl Cluster {
             file.unwrap().write_all(api_key.as_bytes()).unwrap();
         }
         std::fs::write(folder.path().join("api-keys.toml"), &api_keys).unwrap();
-        // All at once, so that no two are the same.
+        // Bound at the same time, so that no two ports are equal.
         let free: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let address = |at: usize| free[at].local_addr().unwrap();
         let nodes = (0..3).map(|at| Node { peers: address(at), callers: address(3 + at), process: None }).collect();
@@ -83,7 +83,7 @@ impl Cluster {
         (!has_ended).then_some(cluster)
     }
 
-    /// Starts a node, with what it had before.
+    /// Starts a node with its earlier data.
     pub(crate) fn launch(&mut self, at: usize) {
         let mut command = self.command(at, &format!("node-{at}"));
         if at == 0 {
@@ -105,14 +105,14 @@ impl Cluster {
         command
     }
 
-    /// A fresh node that waits for a backup; it takes the place of this one, with the same API keys.
+    /// Replaces a node by a new one that waits for a backup, with the same API keys.
     pub(crate) fn await_restore(&mut self, at: usize) {
         self.kill(at);
         let mut command = self.command(at, &format!("restored-{at}"));
         self.nodes[at].process = Some(command.arg("--await-restore").spawn().unwrap());
     }
 
-    /// As a power cut would.
+    /// Kills a node, like a power failure.
     pub(crate) fn kill(&mut self, at: usize) {
         if let Some(mut process) = self.nodes[at].process.take() {
             process.kill().unwrap();
@@ -124,7 +124,7 @@ impl Cluster {
         (0..3).for_each(|at| self.kill(at));
     }
 
-    /// Whether every node that was started and not killed runs.
+    /// Whether every node that was started and not killed is running.
     pub(crate) fn runs(&mut self) -> bool {
         !self.nodes.iter_mut().filter_map(|node| node.process.as_mut()).any(is_over)
     }
@@ -149,7 +149,7 @@ impl Cluster {
         self.folder.path()
     }
 
-    /// Of one who knows all three.
+    /// A client of this actor with all three endpoints.
     pub(crate) fn client(&self, actor: &str) -> Client {
         let endpoints = (0..3).map(|at| self.endpoint(at));
         let api_key = std::fs::read_to_string(self.api_key_file_of(actor)).unwrap();

@@ -1,4 +1,4 @@
-//! Holding through networks that fail: by real clocks, over real sockets.
+//! Holding leases over failing networks, with real clocks and real sockets.
 
 use crate::daemon::{Daemon, client_at, create, until};
 use crate::proxy::{Fate, Proxy};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(4);
 
-/// Renewals meet this fate, all else passes.
+/// Applies this fate to renewals; everything else passes.
 fn renewals(fate: Fate) -> impl Fn(&str) -> Fate + Send + Sync {
     move |first| if first.contains("/renew") { fate } else { Fate::Passes }
 }
@@ -27,14 +27,14 @@ async fn consul912_renewals_are_tried_until_the_lease_is_over_and_never_after() 
         let lease = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
         lease.cancelled().cancelled().await;
         if fate == Fate::IsDropped {
-            // Before the lease is over, and not long before.
+            // Shortly before the lease ends.
             assert!(began.elapsed() < LEASE, "{:?}", began.elapsed());
             assert!(began.elapsed() > LEASE.mul_f64(0.95), "{:?}", began.elapsed());
             assert_eq!(lease.why_lost().await, Lost::Lapsed);
         }
         let tried = proxy.requests().iter().filter(|(first, _)| first.contains("/renew")).count();
         assert!(tried >= 3, "{fate:?}: tried {tried} times");
-        // Nobody renews what is over: the item becomes stale, and is then another's.
+        // Nobody renews an expired lease: the item becomes stale, and then another holder gets it.
         let other = daemon.client("bob").claim(&disk).within(Duration::from_secs(30)).claim().await.unwrap();
         assert!(other.token() > lease.token());
         let late = proxy.requests();
@@ -62,7 +62,7 @@ async fn consul912_a_lease_outlives_its_node_being_killed_and_started_again() {
 async fn dynamolock280_lost_renewal_answers_do_not_lose_the_lease() {
     let daemon = Daemon::start().await;
     let disk = create(&daemon.client("operator"), "disk").await;
-    // Two of three renewals happen and are not answered.
+    // Two of three renewals take effect without an answer.
     let count = Arc::new(AtomicUsize::new(0));
     let lossy = count.clone();
     let proxy = Proxy::start(daemon.address, move |first| {
@@ -86,7 +86,7 @@ async fn a_command_whose_answer_is_lost_has_one_effect() {
     let count = Arc::new(AtomicUsize::new(0));
     let lossy = count.clone();
     let proxy = Proxy::start(daemon.address, move |first| {
-        // The first answer of each of the two is lost.
+        // The first answer to each of the two commands is lost.
         let is_one = first.contains("/claim ") || first.contains("/complete ");
         let is_lost = is_one && lossy.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
         if is_lost { Fate::LosesItsAnswer } else { Fate::Passes }
@@ -124,7 +124,7 @@ async fn waiters_are_granted_in_order_and_those_that_leave_are_skipped() {
     first.release().await.unwrap();
     let second = cas.await.unwrap();
     assert!(second.token() > first.token());
-    // Granted from the line for ten seconds, and for the whole lease once it was renewed.
+    // A grant from the line lasts ten seconds, and the whole lease after its first renewal.
     until("it was picked up", async || second.remaining() > Duration::from_secs(600)).await;
     let client = daemon.client("dan");
     let holder = daemon.client("operator");
