@@ -20,7 +20,7 @@ async fn adding_an_item_again_does_not_add_it_twice() {
     assert!(created.created);
     let other = world.tenure(["add", "disk-42", "--queue", "other"]).said().ends_with(3);
     other.complains(&expect![[r#"
-        tenure: already_exists: An item of this id exists with other content
+        tenure: already_exists: Item id already exists with different content
                 `tenure show` shows the existing item; or choose another id
     "#]]);
 }
@@ -99,7 +99,7 @@ async fn refused_and_invalid_lines_are_reported_with_their_number() {
         2 added, 0 existed already, 1 refused
     "#]]);
     said.complains(&expect![[r#"
-        line 3: already_exists: An item of this id exists with other content
+        line 3: already_exists: Item id already exists with different content
     "#]]);
     let said = world.tenure(["add", "--queue", "ops"]).input("{\"id\": \"c\"}\n{\"it\": \"d\"}\n").said().ends_with(1);
     said.complains(&expect![[r#"

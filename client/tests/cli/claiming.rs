@@ -41,7 +41,7 @@ async fn a_claim_returns_its_token_and_a_second_claim_names_the_holder() {
     let bob = world.tenure_as("bob", ["claim", "disk", "--json"]).said().ends_with(3);
     assert_eq!(bob.problem().code, api::Code::AlreadyClaimed);
     world.tenure(["claim", "nothing"]).said().ends_with(4).complains(&expect![[r#"
-        tenure: not_found: There is no such thing, or none that this caller may see
+        tenure: not_found: Not found, or not visible to this caller
                 `tenure list` shows the items; is it in another --space?
     "#]]);
 }
@@ -52,12 +52,12 @@ async fn another_session_takes_over_only_with_takeover() {
     world.adds("disk");
     world.says("--session one claim disk");
     world.tenure(["--session", "two", "claim", "disk"]).said().ends_with(3).complains(&expect![[r#"
-        tenure: held_by_your_other_session: Another session of the same actor holds the item
+        tenure: held_by_your_other_session: Item is held by another session of the same actor
                 pass --takeover to end that lease, or --session to use its session
     "#]]);
     world.says("--session two claim disk --takeover");
     world.tenure(["--session", "one", "renew", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
-        tenure: lease_lost: The lease is gone for sure; held by ada until DATE, AWAY
+        tenure: lease_lost: The lease has ended; held by ada until DATE, AWAY
                 stop the work on it; `tenure show` shows its current state
     "#]]);
 }
@@ -124,7 +124,7 @@ async fn a_revoked_lease_is_lost_for_its_holder() {
     let again: Revoked = world.says_json("revoke disk --reason maintenance --assign-to bob");
     assert!(!again.revoked);
     world.tenure(["renew", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
-        tenure: lease_lost: The lease is gone for sure
+        tenure: lease_lost: The lease has ended
                 stop the work on it; `tenure show` shows its current state
     "#]]);
     let lost = world.tenure(["renew", "disk", "1", "--json"]).said().ends_with(5);
@@ -146,7 +146,7 @@ async fn a_waiter_gets_the_item_for_its_full_lease() {
     "#]]);
     let eve = world.tenure_as("eve", ["claim", "disk", "--wait", "--line-max", "1"]).said().ends_with(3);
     eve.complains(&expect![[r#"
-        tenure: line_too_long: The wait line is longer than the caller or the queue allows; 1 in line
+        tenure: line_too_long: Wait line is longer than the caller or the queue allows; 1 in line
                 try again later
     "#]]);
     world.says("release disk");
@@ -182,7 +182,7 @@ async fn a_wait_has_an_end_and_a_place_can_be_withdrawn() {
     world.adds("disk");
     world.claims("disk");
     world.tenure_as("bob", ["claim", "disk", "--wait=50ms"]).said().ends_with(3).complains(&expect![[r#"
-        tenure: wait_timeout: The time to wait in line is over
+        tenure: wait_timeout: Timed out waiting in line
                 try again later
     "#]]);
     let eve = world.tenure_as("eve", ["claim", "disk", "--wait"]).begins();

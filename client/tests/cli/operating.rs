@@ -54,7 +54,7 @@ async fn queues_are_listed_shown_paused_and_drained() {
         ops is paused
     "#]]);
     world.tenure(["claim", "disk"]).said().ends_with(3).complains(&expect![[r#"
-        tenure: queue_paused: The queue grants nothing now
+        tenure: queue_paused: Queue is paused, draining or drained
                 `tenure queue unpause` lets it grant again
     "#]]);
     assert_eq!(world.says_json::<FlowSet>("queue unpause ops").flow, Flow::Open);
@@ -160,7 +160,7 @@ async fn a_space_has_counts_and_a_policy() {
     let space: Space = world.says_json("space show");
     assert_eq!((space.policy.items_max, space.policy.body_bytes_max), (1, 1_000_000));
     world.tenure(["add", "cable", "--queue", "ops"]).said().ends_with(3).complains(&expect![[r#"
-        tenure: space_full: The space holds as much as its policy allows
+        tenure: space_full: Space has reached a limit of its policy
                 `tenure space show` shows its limits
     "#]]);
     world.tenure(["--space", "other", "show", "disk"]).said().ends_with(4);
@@ -174,7 +174,7 @@ async fn a_repeated_request_has_one_effect() {
     let again = world.says("claim disk --request-id once --repeat --json").value();
     assert_eq!((&first["token"], &first["renewed"]), (&again["token"], &again["renewed"]));
     world.tenure(["release", "disk", "--request-id", "once"]).said().ends_with(1).complains(&expect![[r#"
-        tenure: request_id_reused: The same request id came with another body
+        tenure: request_id_reused: Request id was already used for a different request
                 pass another --request-id, or none
     "#]]);
     world.tenure(["claim", "disk", "--repeat"]).said().ends_with(2);

@@ -19,13 +19,13 @@ async fn updates_apply_to_the_revision_that_was_read() {
     assert!(updated.grant.is_none());
     let stale = world.tenure(["update", "disk", "--read-at", "0.1", "--title", "late"]).said().ends_with(3);
     stale.complains(&expect![[r#"
-        tenure: stale_write: The item changed since it was read; current revision: 0.3; changed: title, priority, labels, plan
+        tenure: stale_write: Item has changed since it was read; current revision: 0.3; changed: title, priority, labels, plan
                 read the item again (`tenure show`) and repeat with --read-at and its revision
     "#]]);
     let shown: Item = world.says_json("show disk");
     assert_eq!((shown.content.title.as_str(), shown.content.labels.len()), ("new", 0));
     world.tenure(["update", "disk"]).said().ends_with(2).complains(&expect![[r#"
-        tenure: invalid: body: changes nothing: name a field to change
+        tenure: invalid: body: changes nothing; name a field to change
                 see the command's --help for the values that it accepts
     "#]]);
     let started: Updated = world.says_json("update disk --start");
@@ -46,7 +46,7 @@ async fn work_is_completed_with_its_token_and_its_result() {
     let shown: Item = world.says_json("show disk");
     assert_eq!(shown.content.body.unwrap().result.as_deref(), Some("all good"));
     world.tenure(["complete", "disk", "1"]).said().ends_with(3).complains(&expect![[r#"
-        tenure: terminal_item: The item is complete, failed or cancelled
+        tenure: terminal_item: Item is complete, failed or cancelled
                 `tenure reopen` queues it again
     "#]]);
     world.says("reopen disk").reads(&expect![[r#"
@@ -54,13 +54,13 @@ async fn work_is_completed_with_its_token_and_its_result() {
     "#]]);
     world.claims("disk");
     world.tenure(["complete", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
-        tenure: stale_token: The lease under this token is over, or it is somebody else's
+        tenure: stale_token: The token's lease has ended or belongs to another caller
                 stop the work on it; `tenure show` shows its current state
     "#]]);
     assert_eq!(world.says_json::<Moved>("complete disk 2").state, ItemState::Complete);
     assert_eq!(world.says_json::<Moved>("reopen disk").state, ItemState::Queued);
     world.tenure(["complete", "disk"]).said().ends_with(3).complains(&expect![[r#"
-        tenure: lease_required: Only a holder may do this: claim the item first
+        tenure: lease_required: Only a holder may do this; claim the item first
                 `tenure claim` the item first, and pass the fencing token after the item
     "#]]);
 }
@@ -75,7 +75,7 @@ async fn failed_work_is_retried_and_finally_blocked() {
         disk is blocked, revision 0.4
     "#]]);
     world.tenure(["claim", "disk"]).said().ends_with(3).complains(&expect![[r#"
-        tenure: blocked: Nobody gets the item until an operator's retry
+        tenure: blocked: Item is blocked until an operator retries it
                 `tenure show` shows why; `tenure retry` queues it again
     "#]]);
     world.says("retry disk").reads(&expect![[r#"
