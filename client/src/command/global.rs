@@ -42,7 +42,8 @@ pub(crate) struct Global {
     /// Space to work in [default: the profile's, or the caller's only space, or `default`]
     #[arg(long, global = true, env = "TENURE_SPACE", value_name = "SPACE", value_parser = parse::space)]
     pub(crate) space: Option<SpaceName>,
-    /// Session of the actor; a lease belongs to an actor and a session
+    /// Session of the actor; a lease belongs to an actor and a session [default: none; a random one for exec, work and
+    /// bench]
     #[arg(long, global = true, env = "TENURE_SESSION", value_name = "SESSION", value_parser = parse::session)]
     pub(crate) session: Option<SessionId>,
     /// Print the JSON of the HTTP API; streams print one object per line
@@ -58,7 +59,7 @@ pub(crate) struct Global {
     /// After 100 s, or without TIME, only ask for the stored answer
     #[arg(long, global = true, requires = "request_id", value_name = "TIME", num_args = 0..=1, require_equals = true)]
     pub(crate) repeat: Option<Option<Date>>,
-    /// CA certificates (PEM) to trust in addition to those of the machine
+    /// CA certificates (PEM) to trust in addition to those of the machine [default: the profile's]
     #[arg(long, global = true, env = "TENURE_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
