@@ -1,28 +1,29 @@
-//! A file that several holders write to, one after the other. A holder that was paused past its lease writes late: without
-//! a guard its old content replaces the new one; with a guard it is kept out.
+//! A file that several holders write to, one after the other. A holder that was paused past the end of its lease writes
+//! late. Without a guard its old content replaces the new content; with a guard the write is rejected.
 
 use client::names::ItemId;
 use client::{FenceGuard, Token};
 use std::path::Path;
 use std::{fs, io};
 
-/// What a resource takes.
+/// A write to a resource.
 struct Write<'a> {
     token: Token,
     content: &'a str,
 }
 
-/// Takes every write, and so the late one.
+/// Accepts every write, also the late one.
 fn write_unguarded(path: &Path, write: &Write<'_>) -> io::Result<()> {
     fs::write(path, write.content)
 }
 
-/// Takes a write only if no newer holder has written.
+/// Accepts a write only if no newer holder has written.
 fn write_guarded(guard: &FenceGuard, item: &ItemId, path: &Path, write: &Write<'_>) -> io::Result<()> {
     guard.write(item, write.token, || fs::write(path, write.content)).map_err(io::Error::other)?
 }
 
-/// Ada holds the item and is paused; Bob is granted it and writes; Ada wakes up and writes. What is in the files then.
+/// Ada holds the item and is paused. Bob is granted the item and writes. Ada wakes up and writes. Returns the content
+/// of both files.
 pub(crate) fn late_write(folder: &Path) -> io::Result<(String, String)> {
     let item = ItemId::new("disk-42").map_err(|bad| io::Error::other(bad.to_string()))?;
     let guard = FenceGuard::open(folder.join("fence"))?;
@@ -31,7 +32,7 @@ pub(crate) fn late_write(folder: &Path) -> io::Result<(String, String)> {
     let ada = Write { token: Token(17), content: "ada's, who lost it" };
     for write in [bob, ada] {
         write_unguarded(&plain, &write)?;
-        // A holder that is kept out has to stop.
+        // A holder whose write is rejected has to stop.
         let _ = write_guarded(&guard, &item, &fenced, &write);
     }
     Ok((fs::read_to_string(plain)?, fs::read_to_string(fenced)?))

@@ -1,7 +1,7 @@
--- A row that keeps late writes out by itself: the token is compared in the statement that writes, so there is nothing
--- between the check and the write. Run it with psql and the variables id, content and token.
+-- A row that rejects late writes: the statement that writes also compares the token, so nothing can happen between the
+-- check and the write. Run it with psql and the variables id, content and token.
 --
--- One row is answered when the write was let in, none when a newer holder has written: then the writer has to stop.
+-- It returns one row if the write was accepted, and none if a newer holder has written: then the writer has to stop.
 
 INSERT INTO disks AS held (id, content, token)
 VALUES (:'id', :'content', :token)

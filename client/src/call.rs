@@ -1,4 +1,4 @@
-//! One call: what is asked, under which id, and how long it may take. Awaited, it is carried out.
+//! One call: the request, its id and its time limits. Awaiting it sends the request.
 
 use crate::clock::Moment;
 use crate::endpoint::Endpoint;
@@ -19,18 +19,18 @@ use std::time::Duration;
 const APPLIED: HeaderName = HeaderName::from_static("tenure-applied-index");
 const AGE: HeaderName = HeaderName::from_static("tenure-age-ms");
 
-/// What a request changes, and so what a lost answer means.
+/// What a request changes. It determines what a lost answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Asked again as one likes.
+    /// A read, which can be sent again at any time.
     Nothing,
-    /// Once under its id, for as long as nodes remember it.
+    /// Takes effect once per request id, for as long as nodes remember the id.
     Once,
-    /// The same however often: a renewal is known by its token.
+    /// Has the same effect however often it is sent, like a renewal, which is identified by its token.
     Same,
 }
 
-/// A request without its reply's type.
+/// A request, without the type of its reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
@@ -38,21 +38,22 @@ pub(crate) struct Ask {
     pub(crate) body: Bytes,
     pub(crate) effect: Effect,
     pub(crate) key: Option<String>,
-    /// How long ago it was first sent, when nobody answered that.
+    /// How long ago the request was first sent, if it got no answer.
     pub(crate) repeat_after: Option<Duration>,
     pub(crate) read_at: Option<Number>,
     pub(crate) resume_after: Option<Number>,
     pub(crate) within: Option<Duration>,
     pub(crate) attempt_within: Option<Duration>,
-    /// What the node is asked to wait.
+    /// How long the node is asked to wait.
     pub(crate) waits: Duration,
-    /// Only this node, whatever it says.
+    /// Ask only this node.
     pub(crate) only_at: Option<Endpoint>,
-    /// 503 is an answer as well.
+    /// Accept status 503 as an answer.
     pub(crate) says_how_it_is: bool,
 }
 
-/// A call that was not made yet. Dropped, it never is; given up while it is made, it may have happened.
+/// A call that has not been sent yet. If dropped, it is never sent; if cancelled while it runs, it may have had an
+/// effect.
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call<T> {
@@ -61,24 +62,24 @@ pub struct Call<T> {
     reply: PhantomData<fn() -> T>,
 }
 
-/// A reply, and what came with it.
+/// A reply with its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
     pub value: T,
-    /// When the request that was answered was sent: what `expires_in_ms` counts from.
+    /// When the answered attempt was sent; `expires_in_ms` counts from here.
     pub sent_at: Moment,
     pub request_id: String,
-    /// Of an item that was shown.
+    /// The revision of the item, if the reply shows one.
     pub revision: Option<Number>,
-    /// Of a local read.
+    /// The age of the data, for a local read.
     pub age: Option<Age>,
 }
 
-/// How far and how old what a local read saw is.
+/// The position and the age of the state that a local read saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     pub applied: u64,
-    /// None: the node has not been in step since it started.
+    /// `None` if the node has not been up to date since it started.
     pub age: Option<Duration>,
 }
 
@@ -108,7 +109,7 @@ impl<T> Call<T> {
 
     pub(crate) fn command(client: &Client, method: Method, path: Path, body: &impl Serialize) -> Self {
         let body = serde_json::to_vec(body).map(Bytes::from);
-        let body = body.map_err(|error| Error::Invalid(format!("the request cannot be written: {error}")));
+        let body = body.map_err(|error| Error::Invalid(format!("cannot encode the request: {error}")));
         Self::new(client, method, path, Effect::Once, body)
     }
 
@@ -116,7 +117,7 @@ impl<T> Call<T> {
         Self::command(client, Method::POST, path, body)
     }
 
-    /// Without a body.
+    /// A command without a body.
     pub(crate) fn bare(client: &Client, method: Method, path: Path) -> Self {
         Self::new(client, method, path, Effect::Once, Ok(Bytes::new()))
     }
@@ -128,29 +129,29 @@ impl<T> Call<T> {
         self
     }
 
-    /// Under this id, and not one that is made up: whoever repeats a request, say after a restart, names it so.
+    /// Uses this request id instead of a random one, so that the request can be repeated, for example after a restart.
     pub fn key(self, id: impl Into<String>) -> Self {
         self.set(|ask| ask.key = Some(id.into()))
     }
 
-    /// It was first sent under its key this long ago, and nobody answered. If that is so long ago that nodes may have
-    /// forgotten it, they answer what they remember and otherwise refuse it: it is never run twice. Give
-    /// [`Duration::MAX`] if the time is not known.
+    /// Marks this as a repeat of a request that was first sent with this key this long ago and got no answer. If nodes
+    /// may have forgotten the request by now, they return the answer that they remember, or refuse: it never runs
+    /// twice. Pass [`Duration::MAX`] if the time is not known.
     pub fn repeated(self, after: Duration) -> Self {
         self.set(|ask| ask.repeat_after = Some(after))
     }
 
-    /// The revision that the caller has read: refused if the item changed since.
+    /// The revision that the caller has read. The request is refused if the item has changed since.
     pub fn read_at(self, revision: Number) -> Self {
         self.set(|ask| ask.read_at = Some(revision))
     }
 
-    /// With all attempts together, the time that the call asks a node to wait aside.
+    /// Time limit for all attempts together, not counting the time that the call asks a node to wait.
     pub fn within(self, within: Duration) -> Self {
         self.set(|ask| ask.within = Some(within))
     }
 
-    /// For one attempt.
+    /// Time limit for one attempt.
     pub fn attempt_within(self, within: Duration) -> Self {
         self.set(|ask| ask.attempt_within = Some(within))
     }
@@ -159,14 +160,14 @@ impl<T> Call<T> {
         retry::run(&self.client, &self.ask?).await
     }
 
-    /// With its body unread.
+    /// Sends the call and leaves the body of the reply unread.
     pub(crate) async fn opened(self) -> Result<retry::Opened, Error> {
         retry::open(&self.client, &self.ask?).await
     }
 }
 
 impl<T: DeserializeOwned> Call<T> {
-    /// The reply with what came with it.
+    /// Sends the call and returns the reply with its metadata.
     ///
     /// # Errors
     /// See [`Error`].
@@ -174,8 +175,8 @@ impl<T: DeserializeOwned> Call<T> {
         let ask = self.ask?;
         let reply = retry::run(&self.client, &ask).await?;
         let value = serde_json::from_slice(&reply.body).map_err(|error| {
-            let why = format!("the answer is not understood: {error}");
-            // The node took it.
+            let why = format!("cannot decode the answer: {error}");
+            // The node accepted the request.
             match ask.effect {
                 Effect::Nothing => Error::Invalid(why),
                 Effect::Once | Effect::Same => Error::Unknown { why, request_id: reply.request_id.clone() },

@@ -1,4 +1,4 @@
-//! A held lease. It renews itself, says until when it is certainly held, and stops the work in time when it is not.
+//! A held lease. It renews itself, tells until when it is certainly held, and stops the work in time when it is not.
 
 mod claiming;
 pub(crate) mod hold;
@@ -25,10 +25,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The right to work on an item. Work has to watch [`Claim::cancelled`]: it fires when the right is over, also when no node
-/// can be reached. Dropped, the work is told to stop and the lease is given back in the background.
+/// A held lease: the right to work on an item. The work has to watch [`Lease::cancelled`], which fires when the right
+/// ends, even if no node can be reached. Dropping the lease stops the work and releases the lease in the background.
 #[derive(Debug)]
-pub struct Claim {
+pub struct Lease {
     client: Client,
     hold: Arc<Hold>,
     grant: Grant,
@@ -36,7 +36,7 @@ pub struct Claim {
     _keeper: AbortOnDropHandle<()>,
 }
 
-/// A write that may have happened.
+/// A write that may have had an effect.
 #[derive(Clone, Debug)]
 struct Unanswered {
     what: String,
@@ -44,20 +44,20 @@ struct Unanswered {
     first_sent: Moment,
 }
 
-/// Who renews.
+/// Who renews the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewedBy {
     Itself,
     Worker,
 }
 
-impl Claim {
+impl Lease {
     pub(crate) fn new(client: &Client, grant: Grant, sent_at: Moment) -> Self {
         Self::kept(client, grant, sent_at, RenewedBy::Itself)
     }
 
     pub(crate) fn kept(client: &Client, grant: Grant, sent_at: Moment, by: RenewedBy) -> Self {
-        // What was granted from the line runs for a moment only, until its first renewal.
+        // A grant from the wait line is short until its first renewal.
         let is_picked_up = grant.expires_in_ms >= grant.lease_for_ms || grant.cancel_requested;
         let word = Word {
             sent_at,
@@ -86,43 +86,44 @@ impl Claim {
         &self.hold.item
     }
 
-    /// The run of the actor that holds it.
+    /// The session that holds it.
     #[must_use]
     pub fn session(&self) -> Option<&SessionId> {
         self.client.session()
     }
 
-    /// The fencing token: what the item's resource has to be shown with every write.
+    /// The fencing token. Send it to the item's resource with every write.
     #[must_use]
     pub fn token(&self) -> Token {
         self.hold.token
     }
 
-    /// As it was granted.
+    /// The grant, as the node returned it.
     #[must_use]
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// Until then nobody else is granted the item, whatever happens to nodes and networks; on [`Client::clock`].
+    /// Until this moment nobody else is granted the item, whatever happens to nodes and networks. Measured on
+    /// [`Client::clock`].
     #[must_use]
     pub fn valid_until(&self) -> Moment {
         self.hold.valid_until()
     }
 
-    /// Zero once it is lost.
+    /// The time until [`Lease::valid_until`]; zero once the lease is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
-    /// Fires when the work has to be over: at [`Claim::valid_until`] at the latest.
+    /// Fires when the work has to stop: at [`Lease::valid_until`] at the latest.
     #[must_use]
     pub fn cancelled(&self) -> CancellationToken {
         self.hold.stop.clone()
     }
 
-    /// Fires when somebody wants the item cancelled: half a minute is left to wind down.
+    /// Fires when cancellation of the item is requested: 30 s are left to stop the work.
     #[must_use]
     pub fn wind_down(&self) -> CancellationToken {
         self.hold.wind_down.clone()
@@ -133,25 +134,25 @@ impl Claim {
         self.hold.wind_down.is_cancelled()
     }
 
-    /// How many wait for the item, as the last renewal told.
+    /// The number of waiters for the item, as of the last renewal.
     #[must_use]
     pub fn line_length(&self) -> u32 {
         self.hold.line_length()
     }
 
-    /// Whether and why it is lost, as far as that is known by now.
+    /// Why the lease is lost, as far as known; `None` if it is held.
     #[must_use]
     pub fn lost(&self) -> Option<Lost> {
         self.hold.lost()
     }
 
-    /// Waits until it is lost and somebody said why, or nobody could.
+    /// Waits until the lease is lost and the reason is known, or cannot be found out.
     pub async fn why_lost(&self) -> Lost {
         self.hold.explained.cancelled().await;
         self.hold.lost().unwrap_or(Lost::GivenBack)
     }
 
-    /// The item that the work starts from; asked for if the grant came without it.
+    /// The item that the work starts from; read from a node if the grant does not contain it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -162,7 +163,7 @@ impl Claim {
         self.look().await
     }
 
-    /// The item as it is now. Writes go by what was seen here from now on.
+    /// Reads the item as it is now. Later writes are based on the revision that it returns.
     ///
     /// # Errors
     /// See [`Error`].
@@ -178,13 +179,13 @@ impl Claim {
         })
     }
 
-    /// The revision that writes go by.
+    /// The revision that writes are based on.
     #[must_use]
     pub fn revision(&self) -> Option<Number> {
         self.hold.revision()
     }
 
-    /// For a known idle gap.
+    /// Extends the lease for a known idle gap.
     ///
     /// # Errors
     /// See [`Error`].
@@ -202,7 +203,7 @@ impl Claim {
         Ok(answer.value)
     }
 
-    /// With the token, and refused if the item changed since it was seen.
+    /// Changes the item, with the token; refused if the item has changed since it was last read.
     ///
     /// # Errors
     /// See [`Error`].
@@ -213,7 +214,7 @@ impl Claim {
         Ok(updated)
     }
 
-    /// Tells observers of progress.
+    /// Reports progress to observers.
     ///
     /// # Errors
     /// See [`Error`].
@@ -223,7 +224,7 @@ impl Claim {
         self.moved("activity", &activity, self.client.activity(self.item(), &activity)).await
     }
 
-    /// Waits for somebody's word. The lease goes on.
+    /// Reports that the work waits for input. The lease continues.
     ///
     /// # Errors
     /// See [`Error`].
@@ -233,7 +234,7 @@ impl Claim {
         self.moved("await_input", &awaits, self.client.await_input(self.item(), &awaits)).await
     }
 
-    /// Goes on after waiting for somebody's word.
+    /// Resumes the work after waiting for input.
     ///
     /// # Errors
     /// See [`Error`].
@@ -242,37 +243,37 @@ impl Claim {
         self.moved("resume", &resume, self.client.resume(self.item(), &resume)).await
     }
 
-    /// The work is stopped, and the item is queued in the next phase.
+    /// Stops the work and queues the item in the next phase.
     ///
     /// # Errors
-    /// See [`Error`]. The lease is held until it is answered: try again.
+    /// See [`Error`]. The lease is held until a node answers: try again.
     pub async fn hand_on(&self, phase: Phase) -> Result<Moved, Error> {
         self.hold.stop.cancel();
         let hand_on = HandOn { token: Some(self.token()), read_at: self.revision(), phase };
         self.ended("hand_on", &hand_on, self.client.hand_on(self.item(), &hand_on)).await
     }
 
-    /// The work is done.
+    /// Stops the work and completes the item.
     ///
     /// # Errors
-    /// See [`Error`]. The lease is held until it is answered: try again.
+    /// See [`Error`]. The lease is held until a node answers: try again.
     pub async fn complete(&self, result: Option<String>) -> Result<Moved, Error> {
         self.hold.stop.cancel();
         let complete = Complete { token: Some(self.token()), read_at: self.revision(), result };
         self.ended("complete", &complete, self.client.complete(self.item(), &complete)).await
     }
 
-    /// The work failed: it is queued again after its backoff, unless no further attempt makes sense.
+    /// Stops the work and fails the item: it is queued again after its backoff, unless `is_final`.
     ///
     /// # Errors
-    /// See [`Error`]. The lease is held until it is answered: try again.
+    /// See [`Error`]. The lease is held until a node answers: try again.
     pub async fn fail(&self, error: Option<String>, is_final: bool) -> Result<Moved, Error> {
         self.hold.stop.cancel();
         let fail = Fail { token: Some(self.token()), read_at: self.revision(), error, is_final };
         self.ended("fail", &fail, self.client.fail(self.item(), &fail)).await
     }
 
-    /// The work is stopped, and only then the lease is given back.
+    /// Stops the work, and only then releases the lease.
     ///
     /// # Errors
     /// See [`Error`].
@@ -284,7 +285,7 @@ impl Claim {
         Ok(released)
     }
 
-    /// The work is stopped, and the item waits for its assignee without a heartbeat.
+    /// Stops the work and reserves the item for its assignee, without a heartbeat.
     ///
     /// # Errors
     /// See [`Error`].
@@ -309,8 +310,8 @@ impl Claim {
         Ok(moved)
     }
 
-    /// The same write again after nobody answered it is a repeat, not a second one, for as long as nodes are sure to know
-    /// what became of it.
+    /// Sends a write. If the same write got no answer before, this one is a repeat and not a second write, for as long
+    /// as nodes are sure to remember the first.
     async fn written<T: serde::de::DeserializeOwned>(
         &self,
         verb: &str,
@@ -344,7 +345,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for Lease {
     fn drop(&mut self) {
         let is_lost = self.hold.lost().is_some();
         self.finish();
@@ -356,7 +357,7 @@ impl Drop for Claim {
         let release = Release { token: Some(self.token()), keep_assignment: false };
         let releasing = async move {
             if let Err(error) = client.release(&item, &release).await {
-                tracing::debug!(%item, %error, "a lease that was dropped could not be given back: its time will end it");
+                tracing::debug!(%item, %error, "could not release a dropped lease; it will expire");
             }
         };
         self.client.shared.background.spawn_on(releasing, &runtime);

@@ -1,5 +1,5 @@
-//! Claiming, one request at a time: one item, many at once, or the next of a queue. A lease that renews itself is a
-//! [`Claim`](crate::Claim).
+//! Claims as single requests: one item, many at once, or the next of a queue. For a lease that renews itself, see
+//! [`Lease`](crate::Lease).
 
 use crate::call::Call;
 use crate::path::{Path, Query};
@@ -15,11 +15,11 @@ use std::time::Duration;
 /// What `peek` looks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeekQuery {
-    /// 1 unless said, 100 at most.
+    /// By default 1, at most 100.
     pub count: Option<u32>,
     pub order: Option<Order>,
     pub labels: Vec<Label>,
-    /// What the caller can do; what its worker was registered with unless said.
+    /// The capabilities of the caller. By default those that its worker is registered with.
     pub capabilities: Option<Vec<Label>>,
     pub phase: Option<Phase>,
     pub mode: Option<RunsIn>,
@@ -31,8 +31,8 @@ pub struct PeekQuery {
 }
 
 impl Client {
-    /// One request. With `on_conflict: wait` the answer may be a place in line: the same call under the same
-    /// [`key`](Call::key) keeps it and goes on waiting. `Refused` does not come here: it is an error.
+    /// Sends one claim. With `on_conflict: wait` the answer may be a place in line: the same call with the same
+    /// [`key`](Call::key) keeps the place and continues to wait. A refusal is returned as an error, never as `Refused`.
     pub fn request_claim(&self, id: &ItemId, claim: &Claim) -> Call<Claimed> {
         let waits = match claim.on_conflict {
             OnConflict::Fail => Duration::ZERO,
@@ -41,18 +41,18 @@ impl Client {
         Call::post(self, Path::item(id).verb("claim"), claim).set(|ask| ask.waits = waits)
     }
 
-    /// An answer for each, in order.
+    /// Claims many items. The answer has one entry per claim, in order.
     pub fn claim_many(&self, claims: &Claims) -> Call<ClaimsAnswered> {
         Call::post(self, Path::new("/v1/claims"), claims)
     }
 
-    /// Finds and grants in one step.
+    /// Finds and grants the next items of a queue in one atomic step.
     pub fn next(&self, queue: &QueueName, next: &Next) -> Call<Dispatched> {
         let waits = Duration::from_millis(next.wait_ms.unwrap_or(0));
         Call::post(self, Path::queue(queue).verb("next"), next).set(|ask| ask.waits = waits)
     }
 
-    /// What `next` would hand out.
+    /// The items that `next` would grant.
     pub fn peek(&self, queue: &QueueName, query: &PeekQuery) -> Call<ItemPage> {
         let said = Query::default()
             .say("count", query.count)
@@ -73,7 +73,7 @@ impl Client {
         Call::bare(self, Method::POST, Path::item(id).verb("withdraw"))
     }
 
-    /// The named first, in this order. For operators.
+    /// Moves these actors to the front of the wait line, in this order. For operators.
     pub fn reorder(&self, id: &ItemId, actors: &[ActorId]) -> Call<Reordered> {
         Call::post(self, Path::item(id).verb("reorder"), &Reorder { actors: actors.to_vec() })
     }

@@ -1,4 +1,4 @@
-//! The client: who calls, where nodes are, and what all calls share. Cheap to clone.
+//! The client: the identity, the endpoints, and what all calls share. Cheap to clone.
 
 use crate::Error;
 use crate::clock::Clock;
@@ -31,15 +31,15 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) attempt_within: Duration,
     pub(crate) within: Duration,
-    /// What nobody waits for at once: what was dropped is given back.
+    /// Background tasks that release what was dropped.
     pub(crate) background: TaskTracker,
 }
 
 impl Client {
-    /// Connects to nobody yet.
+    /// Creates a client. It does not connect yet.
     ///
     /// # Errors
-    /// When what was set makes no sense.
+    /// If the configuration is invalid.
     pub fn new(config: Config) -> Result<Self, Error> {
         let endpoints = parse(&config.endpoints)?;
         let transport = Transport::new(&endpoints, config.extra_ca.as_deref())?;
@@ -73,17 +73,17 @@ impl Client {
     /// The same client in another space.
     ///
     /// # Errors
-    /// When the name cannot be sent.
+    /// If the name cannot be sent as a header.
     pub fn in_space(&self, space: &SpaceName) -> Result<Self, Error> {
         let mut other = self.clone();
         Arc::make_mut(&mut other.headers).insert(SPACE, value("space", space.as_str())?);
         Ok(other)
     }
 
-    /// The same client as another run of the actor.
+    /// The same client in another session.
     ///
     /// # Errors
-    /// When the name cannot be sent, or the machine gives no random numbers.
+    /// If the name cannot be sent as a header, or the machine provides no random numbers.
     pub fn in_session(&self, session: Session) -> Result<Self, Error> {
         let mut other = self.clone();
         other.session = match session {
@@ -99,7 +99,7 @@ impl Client {
         Ok(other)
     }
 
-    /// The run of the actor that calls.
+    /// The session of the caller.
     #[must_use]
     pub fn session(&self) -> Option<&SessionId> {
         self.session.as_ref()
@@ -110,13 +110,13 @@ impl Client {
         &self.shared.clock
     }
 
-    /// The addresses that it was given.
+    /// The configured endpoints.
     #[must_use]
     pub fn endpoints(&self) -> &[Endpoint] {
         self.endpoints.all()
     }
 
-    /// Waits until everything that was dropped has been given back, or could not be. For the end of a program.
+    /// Waits until everything that was dropped has been released, or could not be. For the end of a program.
     pub async fn settled(&self) {
         self.shared.background.close();
         self.shared.background.wait().await;
@@ -130,8 +130,8 @@ pub(crate) fn parse(endpoints: &[String]) -> Result<Vec<Endpoint>, Error> {
 
 fn identify(headers: &mut HeaderMap, identity: &Identity) -> Result<(), Error> {
     match identity {
-        Identity::Bearer(token) => {
-            let mut header = value("token", &format!("Bearer {token}"))?;
+        Identity::ApiKey(api_key) => {
+            let mut header = value("API key", &format!("Bearer {api_key}"))?;
             header.set_sensitive(true);
             headers.insert(AUTHORIZATION, header);
         }
@@ -151,7 +151,7 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, Error> {
     HeaderValue::from_str(text).map_err(|_| Error::Invalid(format!("{name} must be visible ASCII to be sent")))
 }
 
-/// 128 bits: nobody makes up the same one.
+/// A random name of 128 bits, unique in practice.
 pub(crate) fn random_name() -> Result<String, Error> {
     let random = || getrandom::u64().map_err(|error| Error::Invalid(format!("no random numbers: {error}")));
     Ok(format!("{:016x}{:016x}", random()?, random()?))

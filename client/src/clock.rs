@@ -1,10 +1,10 @@
-//! The clock that leases are counted on: it goes on while the machine sleeps, and nobody sets it.
+//! The clock that measures leases: it continues while the machine sleeps, and it cannot be set.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A moment of this machine since it was started. Means nothing on another one.
+/// A time since this machine started. It has no meaning on another machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub Duration);
 
@@ -14,19 +14,19 @@ impl Moment {
         Self(self.0.saturating_add(span))
     }
 
-    /// How long from `self` until `later`; zero when that has passed.
+    /// The time from `self` until `later`; zero if `later` has passed.
     #[must_use]
     pub fn until(self, later: Self) -> Duration {
         later.0.saturating_sub(self.0)
     }
 }
 
-/// Where moments come from.
+/// A source of moments.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Moment + Send + Sync>);
 
 impl Clock {
-    /// A clock of one's own, say one that a test moves.
+    /// A custom clock, for example one that a test controls.
     pub fn new(now: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
@@ -51,7 +51,7 @@ impl fmt::Debug for Clock {
 
 fn since_boot() -> Moment {
     use rustix::time::{ClockId, clock_gettime};
-    // Where the monotonic clock counts sleep itself, there is no other.
+    // Other systems have no such clock: their monotonic clock counts sleep itself.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_goes_on_and_never_back() {
+    fn the_clock_only_moves_forward() {
         let clock = Clock::default();
         let first = clock.now();
         assert!(first > Moment::default());

@@ -17,7 +17,7 @@ use hyper::header::CONTENT_DISPOSITION;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A backup of which nothing comes for so long has broken off.
+/// A backup that sends nothing for this long has broken off.
 const BACKUP_SILENCE: Duration = Duration::from_secs(60);
 
 impl Client {
@@ -25,28 +25,28 @@ impl Client {
         Call::get(self, Path::new("/v1/cluster"))
     }
 
-    /// As a learner.
+    /// Adds a node as a learner.
     pub fn add_member(&self, member: &NewMember) -> Call<Done> {
         Call::post(self, Path::new("/v1/cluster/members"), member)
     }
 
-    /// With which a node may join for a while.
+    /// Creates a secret with which a node may join for a limited time.
     pub fn join_secret(&self, new: &NewJoinSecret) -> Call<JoinSecret> {
         Call::post(self, Path::new("/v1/cluster/join-secret"), new)
     }
 
-    /// Gives a learner its vote.
+    /// Makes a learner a voter.
     pub fn promote_member(&self, node: u64) -> Call<Done> {
         let path = Path::new("/v1/cluster/members").segment(&node.to_string()).verb("promote");
         Call::bare(self, Method::POST, path)
     }
 
-    /// Its id never comes back.
+    /// Removes a node. Its number can never be used again.
     pub fn remove_member(&self, node: u64) -> Call<Done> {
         Call::bare(self, Method::DELETE, Path::new("/v1/cluster/members").segment(&node.to_string()))
     }
 
-    /// To that node, or to the one that is furthest.
+    /// Transfers leadership to that node, by default to the most up-to-date voter.
     pub fn transfer_leader(&self, to: Option<u64>) -> Call<Done> {
         Call::post(self, Path::new("/v1/cluster/transfer"), &Transfer { to })
     }
@@ -60,10 +60,10 @@ impl Client {
         Call::post(self, Path::new("/v1/cluster/rules"), &RaiseRules { version })
     }
 
-    /// Everything that was acknowledged before, as a stream.
+    /// Streams a backup of everything that was acknowledged before this call.
     ///
     /// # Errors
-    /// When no node began one.
+    /// If no node started a backup.
     pub async fn backup(&self) -> Result<Backup, Error> {
         let Opened { headers, body } = Call::<()>::get(self, Path::new("/v1/cluster/backup")).opened().await?;
         let name = headers.get(CONTENT_DISPOSITION).and_then(|header| header.to_str().ok());
@@ -72,7 +72,7 @@ impl Client {
     }
 }
 
-/// A backup on its way. What was cut off is an error, never an end.
+/// A backup that is being received. If it is cut off, reading it returns an error and never an end.
 #[derive(Debug)]
 pub struct Backup {
     name: Option<String>,
@@ -80,23 +80,23 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// What the node would call the file.
+    /// The file name that the node suggests.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The next bytes; none at its end.
+    /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// When it broke off: what came is of no use.
+    /// If the backup was cut off: what was received is useless.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             let broken = |why: String| Error::Unavailable { why, retry_after_ms: None };
             let frame = timeout(BACKUP_SILENCE, self.body.frame()).await;
             match frame.map_err(|_| broken("the backup stopped".into()))? {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(broken(format!("the backup broke off: {error}"))),
+                Some(Err(error)) => return Err(broken(format!("the backup was cut off: {error}"))),
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
                         return Ok(Some(bytes));

@@ -1,4 +1,4 @@
-//! The command line: one file for each noun or group of verbs. It decides nothing about who holds what.
+//! The command line: one file for each noun or group of verbs. It makes no decisions about leases.
 
 mod add;
 mod backup;
@@ -34,7 +34,8 @@ use std::process::ExitCode;
 
 /// Leases, fencing tokens and fair wait lines: who works on what, until when.
 ///
-/// Without a profile or an --endpoint, the development node on this machine (`tenured --dev`) is asked, as the user who calls.
+/// Without a profile or an --endpoint, it calls the development node on this machine (`tenured --dev`) with the user
+/// name as the actor.
 #[derive(Parser, Debug)]
 #[command(name = "tenure", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -75,7 +76,7 @@ enum Verb {
     HandOn(write::HandOn),
     Exec(exec::Exec),
     Work(work::Work),
-    /// Queues: how full they are, their policy, and whether they grant
+    /// Queues: counts, policy, pause and drain
     #[command(subcommand)]
     Queue(queue::Verb),
     /// The registry of workers
@@ -84,17 +85,17 @@ enum Verb {
     /// The space: its counts and its policy
     #[command(subcommand)]
     Space(space::Verb),
-    /// The cluster: members, leader, backup. Needs a right for the cluster
+    /// The cluster: members, leader, backup. Requires a right for the cluster
     #[command(subcommand)]
     Cluster(cluster::Verb),
-    /// Where clusters are and who one is there
+    /// Profiles: named clusters and the identity to use there
     #[command(subcommand)]
     Profile(profile::Verb),
     Top(top::Top),
     Bench(bench::Bench),
     Completions(shell::Completions),
     Man(shell::Man),
-    /// What the exit codes mean
+    /// Explain the exit codes
     #[command(long_about = failure::EXIT_CODES, help_template = "{about}\n")]
     ExitCodes,
 }
@@ -110,10 +111,10 @@ pub(crate) fn main() -> ExitCode {
     let out = Out::new(cli.global.json);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::other(format!("no threads: {error}")).report(&out),
+        Err(error) => return Failure::other(format!("cannot start the async runtime: {error}")).report(&out),
     };
     let ended = runtime.block_on(run(cli, &matches));
-    // A thread that still reads standard input must not keep the process.
+    // A thread that still reads standard input must not keep the process alive.
     runtime.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -121,7 +122,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// What the library has to say goes to standard error: warnings, or more with TENURE_LOG.
+/// Writes the library's logs to standard error: warnings, or more with TENURE_LOG.
 fn logs() {
     use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::try_from_env("TENURE_LOG");
@@ -178,7 +179,7 @@ async fn run(cli: Cli, matches: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
-/// Whether an option stood on the command line.
+/// Whether an option was given on the command line.
 fn is_said(matches: &ArgMatches, option: &str) -> bool {
     let mut matches = matches;
     while let Some((_, inner)) = matches.subcommand() {

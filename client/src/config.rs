@@ -1,4 +1,4 @@
-//! How a client is set up.
+//! The configuration of a client.
 
 use crate::clock::Clock;
 use api::words::ActorKind;
@@ -7,37 +7,38 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longer than a node takes to say that it could not: cut off earlier, its word would be lost.
+/// Longer than a node needs to report that it could not serve a request: with a shorter limit, its answer would be
+/// lost.
 const ATTEMPT_WITHIN: Duration = Duration::from_secs(12);
-/// Long enough for an election and a node that is started again.
+/// Long enough for an election and the restart of a node.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Who calls.
+/// The identity of the caller.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// The token of an actor.
-    Bearer(String),
-    /// A development node takes the caller's word.
+    /// The API key of an actor.
+    ApiKey(String),
+    /// A self-reported identity, which a development node trusts.
     SelfReported { actor: ActorId, kind: ActorKind, parent: Option<ActorId> },
 }
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bearer(_) => f.write_str("Bearer(…)"),
+            Self::ApiKey(_) => f.write_str("ApiKey(…)"),
             Self::SelfReported { actor, kind, parent } => write!(f, "SelfReported({actor}, {kind:?}, {parent:?})"),
         }
     }
 }
 
-/// Which run of the actor calls. A lease belongs to an actor and a session.
+/// The session of the caller. A lease belongs to an actor and a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Session {
-    /// A new one for each client: two launches of one identity never share a lease.
+    /// A random session for each client: two runs of one identity never share a lease.
     #[default]
     Random,
     Named(SessionId),
-    /// Leases that were taken without one.
+    /// No session.
     None,
 }
 
@@ -46,17 +47,17 @@ pub struct Config {
     /// `http(s)://host:port` of one node or of several.
     pub endpoints: Vec<String>,
     pub identity: Identity,
-    /// The token's only one, else `default`, unless said.
+    /// By default the only space of the API key, or `default`.
     pub space: Option<SpaceName>,
     pub session: Session,
-    /// Certificates in PEM that are trusted beside those of the machine.
+    /// CA certificates in PEM, which are trusted in addition to those of the machine.
     pub extra_ca: Option<PathBuf>,
-    /// What one attempt may take, the time that it is asked to wait aside.
+    /// Time limit for one attempt, not counting the time that a node is asked to wait.
     pub attempt_within: Duration,
-    /// What a call may take with all its attempts, unless it says otherwise.
+    /// Time limit for a call with all its attempts, unless the call sets its own.
     pub within: Duration,
     pub user_agent: String,
-    /// That leases are counted on.
+    /// The clock that measures leases.
     pub clock: Clock,
 }
 

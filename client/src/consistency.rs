@@ -1,13 +1,13 @@
-//! How fresh a view has to be.
+//! How fresh a read has to be.
 
 use crate::path::Query;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
-    /// Everything that was acknowledged before the call is in it.
+    /// The read sees everything that was acknowledged before the call.
     #[default]
     Linearizable,
-    /// As the node that is asked has it; the answer says how old that is.
+    /// The read sees the state of the node that is asked; the answer says how old it is.
     Local,
 }
 

@@ -1,4 +1,4 @@
-//! Where nodes are. Any node serves any call: the one that served last is asked first.
+//! The addresses of nodes. Any node serves any call; the node that served last is asked first.
 
 use crate::Error;
 use hyper::Uri;
@@ -44,17 +44,17 @@ impl FromStr for Endpoint {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = |why: &str| Error::Invalid(format!("{text} is no address of a node: {why}"));
-        let uri: Uri = text.parse().map_err(|_| invalid("write http://host:port or https://host:port"))?;
-        let endpoint = Self::of(&uri).ok_or_else(|| invalid("write http://host:port or https://host:port"))?;
+        let invalid = |why: &str| Error::Invalid(format!("{text} is not a node address: {why}"));
+        let uri: Uri = text.parse().map_err(|_| invalid("use http://host:port or https://host:port"))?;
+        let endpoint = Self::of(&uri).ok_or_else(|| invalid("use http://host:port or https://host:port"))?;
         if endpoint.scheme != Scheme::HTTP && endpoint.scheme != Scheme::HTTPS {
-            return Err(invalid("only http and https are spoken"));
+            return Err(invalid("only http and https are supported"));
         }
         if uri.path() != "/" || uri.query().is_some() {
-            return Err(invalid("it has a path"));
+            return Err(invalid("it must not have a path or a query"));
         }
         if endpoint.authority.as_str().contains('@') {
-            return Err(invalid("a credential does not belong there"));
+            return Err(invalid("it must not contain a credential"));
         }
         Ok(endpoint)
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// All that are known, in the order in which they were given.
+/// All known endpoints, in the order in which they were given.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     all: Vec<Endpoint>,
@@ -76,7 +76,7 @@ pub(crate) struct Endpoints {
 impl Endpoints {
     pub(crate) fn new(all: Vec<Endpoint>) -> Result<Self, Error> {
         if all.is_empty() {
-            return Err(Error::Invalid("no address of a node was given".into()));
+            return Err(Error::Invalid("no node address is given".into()));
         }
         Ok(Self { all, current: AtomicUsize::new(0) })
     }
@@ -85,13 +85,13 @@ impl Endpoints {
         &self.all
     }
 
-    /// The one to ask, and its place.
+    /// The endpoint to ask, and its index.
     pub(crate) fn current(&self) -> (usize, &Endpoint) {
         let at = self.current.load(Ordering::Relaxed) % self.all.len();
         (at, &self.all[at])
     }
 
-    /// The one at that place did not serve. Of many callers that found out, one moves on.
+    /// Moves on from an endpoint that did not serve. If many callers fail at once, only one of them moves on.
     pub(crate) fn leave(&self, at: usize) {
         let next = (at + 1) % self.all.len();
         let _ = self.current.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn many_who_find_out_at_once_move_on_by_one() {
+    fn concurrent_failures_advance_the_endpoint_once() {
         let all = ["http://a", "http://b", "http://c"].map(|text| text.parse().unwrap());
         let endpoints = Endpoints::new(all.to_vec()).unwrap();
         endpoints.leave(0);

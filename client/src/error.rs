@@ -1,21 +1,22 @@
-//! No success, in the three kinds that a caller has to tell apart. Never says that something failed which may have
-//! happened.
+//! The errors of a call, in the kinds that a caller has to tell apart. No error says that a request failed if it may
+//! have had an effect.
 
 use api::{Code, Problem, TookEffect};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The answer is no. It had no effect; trying again is a new request.
+    /// A node refused the request. It had no effect; trying again is a new request.
     Refused(Box<Problem>),
-    /// It certainly did not happen: nobody took it in time. A read has no effect anyway.
+    /// The request certainly had no effect: no node accepted it in time, or it was a read, which never has one.
     Unavailable { why: String, retry_after_ms: Option<u64> },
-    /// Nobody can say whether it happened. Ask again under the same id: [`Call::key`] and [`Call::repeated`].
+    /// The request may have had an effect. Ask again with the same id: [`Call::key`] and [`Call::repeated`].
     ///
     /// [`Call::key`]: crate::Call::key
     /// [`Call::repeated`]: crate::Call::repeated
     Unknown { why: String, request_id: String },
-    /// The client is set up wrongly, or what answered is no node. It had no effect.
+    /// The client's configuration is invalid, or the server that answered is not a Tenure node. The request had no
+    /// effect.
     Invalid(String),
 }
 
@@ -28,7 +29,7 @@ impl Error {
         }
     }
 
-    /// Whether the same wish, sent later, may be granted.
+    /// Whether the same request may succeed later.
     #[must_use]
     pub fn may_retry(&self) -> bool {
         match self {
@@ -38,7 +39,7 @@ impl Error {
         }
     }
 
-    /// Of a refusal.
+    /// The code, if this is a refusal.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         self.problem().map(|problem| problem.code)
@@ -59,8 +60,10 @@ impl fmt::Display for Error {
             Self::Refused(problem) => {
                 write!(f, "refused, {}: {}", problem.code.name(), problem.detail.as_deref().unwrap_or(&problem.title))
             }
-            Self::Unavailable { why, .. } => write!(f, "it did not happen: {why}"),
-            Self::Unknown { why, request_id } => write!(f, "it may have happened (request {request_id}): {why}"),
+            Self::Unavailable { why, .. } => write!(f, "the request had no effect: {why}"),
+            Self::Unknown { why, request_id } => {
+                write!(f, "the request may have had an effect (request id {request_id}): {why}")
+            }
             Self::Invalid(why) => f.write_str(why),
         }
     }

@@ -1,4 +1,4 @@
-//! Events in pages. As they happen: [`Client::watch`].
+//! Events in pages. To get events as they happen, use [`Client::watch`].
 
 use crate::Client;
 use crate::call::Call;
@@ -7,14 +7,14 @@ use api::event::EventPage;
 use api::names::Number;
 use lease::names::{ActorId, ItemId, QueueName};
 
-/// Which events are wanted.
+/// Selects events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventsQuery {
-    /// Behind this one. In pages from the first that is kept unless said; as they happen from now on.
+    /// Only events after this one. By default, pages start at the oldest event that is kept, and streams start now.
     pub after: Option<Number>,
     pub queue: Option<QueueName>,
     pub item: Option<ItemId>,
-    /// Only those that this actor caused or that name it.
+    /// Only events that this actor caused or that name it.
     pub actor: Option<ActorId>,
 }
 
@@ -25,7 +25,7 @@ impl EventsQuery {
 }
 
 impl Client {
-    /// Oldest first. A page may be empty and still say where to go on.
+    /// Events, oldest first. A page may be empty and still have a next position.
     pub fn events(&self, query: &EventsQuery, limit: Option<usize>) -> Call<EventPage> {
         let said = query.said().say("after", query.after).say("limit", limit);
         Call::get(self, Path::new("/v1/events").with(said))

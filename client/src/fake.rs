@@ -1,5 +1,5 @@
-//! A scripted node for tests, in memory, so that time may be paused: what it is asked stands in its log, and what it
-//! says, one thing for each attempt, was written before.
+//! A scripted in-memory node for tests, so that time can be paused. It logs every request, and answers each attempt
+//! from its script.
 
 use crate::client::parse;
 use crate::config::{Config, Identity, Session};
@@ -25,17 +25,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// What becomes of one attempt.
+/// The result of one attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum Says {
-    /// Nobody listens.
+    /// The connection is refused.
     Refuses,
-    /// The request is read, and the connection is gone.
+    /// The request is read, and the connection is closed without an answer.
     Drops,
-    /// The request is read, and nothing comes back.
+    /// The request is read, and no answer comes.
     Hangs,
     Ok(Value),
-    /// With this status.
+    /// A body with this status.
     Status(u16, Value),
     Problem(Code),
     ProblemAfter(Code, u64),
@@ -49,14 +49,14 @@ pub(crate) struct Asked {
     pub(crate) host: String,
     pub(crate) what: String,
     pub(crate) key: Option<String>,
-    /// Since the first attempt, of one that says that it is a repeat.
+    /// The time since the first attempt, if this one is marked as a repeat.
     pub(crate) retry_ms: Option<u64>,
     pub(crate) last_event: Option<String>,
     pub(crate) body: Value,
     pub(crate) after: Duration,
 }
 
-/// What a node that was scripted to the end says to anything more.
+/// The answer to every request after the end of the script.
 type Otherwise = Arc<dyn Fn(&Asked) -> Says + Send + Sync>;
 
 #[derive(Clone)]
@@ -65,7 +65,7 @@ pub(crate) struct Fake {
     log: Arc<Mutex<Vec<Asked>>>,
     otherwise: Otherwise,
     began: Instant,
-    /// That the machine slept.
+    /// How long the machine has slept.
     slept: Arc<Mutex<Duration>>,
 }
 
@@ -105,12 +105,12 @@ impl Fake {
         lock(&self.log).clone()
     }
 
-    /// `host what` of every attempt, for short.
+    /// `host what` of every attempt.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.log().into_iter().map(|asked| format!("{} {}", asked.host, asked.what)).collect()
     }
 
-    /// What it would say now.
+    /// Takes the next answer.
     pub(crate) fn says(&self, asked: &Asked) -> Says {
         lock(&self.script).pop_front().unwrap_or_else(|| (self.otherwise)(asked))
     }
@@ -186,7 +186,7 @@ impl Fake {
                     sleep(after).await;
                     Ok(Frame::data(Bytes::from(piece)))
                 });
-                // What was said before is sent first.
+                // The earlier pieces are sent first.
                 let broken = stream::once(async {
                     sleep(Duration::from_millis(1)).await;
                     Err(io::Error::from(io::ErrorKind::ConnectionReset))
@@ -203,7 +203,7 @@ fn problem(problem: Problem) -> Response<UnsyncBoxBody<Bytes, io::Error>> {
     answer(problem.status, &serde_json::to_value(problem).unwrap())
 }
 
-/// Each on a connection of its own, so that every attempt is dialed.
+/// An answer that closes its connection, so that every attempt connects anew.
 fn answer(status: u16, value: &Value) -> Response<UnsyncBoxBody<Bytes, io::Error>> {
     let body = Full::new(Bytes::from(value.to_string())).map_err(|never: Infallible| match never {});
     let mut response = Response::new(body.boxed_unsync());

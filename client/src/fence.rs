@@ -1,8 +1,8 @@
-//! The resource's side of a lease: lets a holder write only while no newer one has been seen.
+//! The resource's side of a lease: admits a holder's write only if no newer holder has been seen.
 //!
-//! A lease alone does not keep a late write out: a holder that was paused wakes up after its lease, and writes. What it
-//! writes to has to compare tokens. This guard does that for resources without a transaction of their own; a database
-//! does it in the statement that writes (`examples/fenced_postgres.sql`).
+//! A lease alone does not prevent late writes: a paused holder can wake up after its lease has ended, and write. So the
+//! resource has to compare fencing tokens. This guard does that for resources without transactions; a database does it
+//! in the statement that writes (`examples/fenced_postgres.sql`).
 
 use lease::names::ItemId;
 use lease::numbers::Token;
@@ -13,15 +13,15 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Items that are remembered by themselves unless said otherwise: some ten megabytes.
+/// Default number of items that are remembered individually: about ten megabytes.
 const ITEMS_MAX: usize = 100_000;
-/// Lines beyond those that count before the file is written anew.
+/// Outdated lines in the file before it is rewritten.
 const SLACK: usize = 1_000;
 
-/// Why a write was not let in.
+/// Why a write was not admitted.
 #[derive(Debug)]
 pub enum Fenced {
-    /// A newer holder was here: this one has lost its lease. Nothing was written.
+    /// A newer holder has written: this one has lost its lease. Nothing was written.
     Stale { highest: Token },
     /// The token could not be made durable. Nothing was written.
     Disk(io::Error),
@@ -30,20 +30,20 @@ pub enum Fenced {
 impl fmt::Display for Fenced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stale { highest } => write!(f, "a newer holder with token {highest} was here"),
-            Self::Disk(error) => write!(f, "the token could not be kept: {error}"),
+            Self::Stale { highest } => write!(f, "a newer holder with token {highest} has written"),
+            Self::Disk(error) => write!(f, "cannot store the token: {error}"),
         }
     }
 }
 
 impl std::error::Error for Fenced {}
 
-/// The highest token of each item, in a file. One guard for one resource and one space: tokens of different spaces do not
-/// compare. The file is locked: a second guard on it is refused.
+/// Stores the highest token of each item in a file. Use one guard per resource and space: tokens of different spaces
+/// cannot be compared. The file is locked, so opening it a second time fails.
 #[derive(Debug)]
 pub struct FenceGuard {
     ledger: Mutex<Ledger>,
-    /// Whoever writes to an item, one at a time.
+    /// One lock per item, so that writes to an item run one at a time.
     turns: Mutex<BTreeMap<ItemId, Arc<Mutex<()>>>>,
 }
 
@@ -52,41 +52,42 @@ struct Ledger {
     path: PathBuf,
     file: File,
     highest: BTreeMap<ItemId, Token>,
-    /// No token below this is let in for an item that is not remembered by itself.
+    /// For an item that is not remembered individually, no token below this is admitted.
     floor: Token,
     lines: usize,
     items_max: usize,
-    /// An append failed: what the file holds is not known.
+    /// An append failed, so the content of the file is unknown.
     is_broken: bool,
 }
 
 impl FenceGuard {
     /// # Errors
-    /// When the file cannot be read, is damaged, or is another guard's.
+    /// If the file cannot be read, is damaged, or is locked by another guard.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::with_items_max(path, ITEMS_MAX)
     }
 
-    /// Beyond so many items, those with the lowest tokens are remembered together: of them nothing is let in that is not
-    /// newer than all.
+    /// Above `items_max` items, those with the lowest tokens are remembered together: a write to one of them is
+    /// admitted only if its token is newer than all of theirs.
     ///
     /// # Errors
-    /// As [`FenceGuard::open`].
+    /// Like [`FenceGuard::open`].
     pub fn with_items_max(path: impl AsRef<Path>, items_max: usize) -> io::Result<Self> {
         let path = path.as_ref().to_owned();
         let ledger = Ledger::open(path, items_max.max(1))?;
         Ok(Self { ledger: Mutex::new(ledger), turns: Mutex::default() })
     }
 
-    /// Writes, if the token is not older than any that was let in for the item. It is durable before `write` runs, and no
-    /// other write to the item is let in until `write` is over: a check that is done when the write begins is of no use.
+    /// Runs `write` if the token is not older than any token admitted for the item. The token is durable before `write`
+    /// runs, and no other write to the item is admitted until `write` has ended: a check that only happens before the
+    /// write would be useless.
     ///
     /// # Errors
-    /// When it was not let in: `write` did not run.
+    /// If the write was not admitted: `write` did not run.
     pub fn write<R>(&self, item: &ItemId, token: Token, write: impl FnOnce() -> R) -> Result<R, Fenced> {
         let turn = lock(&self.turns).entry(item.clone()).or_default().clone();
         let taken = lock(&turn);
-        // Let go before the write: only writes to the same item wait for it.
+        // The ledger is unlocked before the write: only writes to the same item wait for it.
         let admitted = lock(&self.ledger).admit(item, token);
         let written = admitted.map(|()| write());
         drop(taken);
@@ -95,7 +96,7 @@ impl FenceGuard {
         written
     }
 
-    /// The highest that was let in.
+    /// The highest token admitted for the item.
     #[must_use]
     pub fn highest(&self, item: &ItemId) -> Option<Token> {
         lock(&self.ledger).highest.get(item).copied()
@@ -113,11 +114,11 @@ impl Ledger {
     fn open(path: PathBuf, items_max: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
         file.try_lock()
-            .map_err(|error| io::Error::other(format!("{}: another guard has it: {error}", path.display())))?;
+            .map_err(|error| io::Error::other(format!("{} is locked by another guard: {error}", path.display())))?;
         let mut ledger =
             Self { path, file, highest: BTreeMap::new(), floor: Token(0), lines: 0, items_max, is_broken: false };
         let whole = ledger.read()?;
-        // A line that was being written when the machine stopped: nobody was let in by it.
+        // Drops a line that was incomplete when the machine stopped: no write was admitted for it.
         ledger.file.set_len(whole)?;
         ledger.file.seek(SeekFrom::Start(whole))?;
         ledger.file.sync_all()?;
@@ -125,7 +126,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Says how much of the file is whole.
+    /// Returns the length of the complete lines.
     fn read(&mut self) -> io::Result<u64> {
         let mut reader = BufReader::new(self.file.try_clone()?);
         let mut whole = 0;
@@ -157,7 +158,7 @@ impl Ledger {
             return Ok(());
         }
         if self.is_broken {
-            return Err(Fenced::Disk(io::Error::other("an earlier write of the guard failed: open it anew")));
+            return Err(Fenced::Disk(io::Error::other("an earlier write of the guard failed: reopen it")));
         }
         self.append(&line(Some(item), token)).map_err(Fenced::Disk)?;
         self.highest.insert(item.clone(), token);
@@ -178,16 +179,16 @@ impl Ledger {
             let last = tokens[tokens.len() / 4];
             self.floor = self.floor.max(Token(last.0.saturating_add(1)));
             self.highest.retain(|_, token| *token > last);
-            return self.write_anew();
+            return self.rewrite();
         }
         if self.lines > self.highest.len() * 2 + SLACK {
-            return self.write_anew();
+            return self.rewrite();
         }
         Ok(())
     }
 
-    /// In one piece: whoever stops in between finds the old file or the new one.
-    fn write_anew(&mut self) -> io::Result<()> {
+    /// Rewrites the file atomically: after a crash there is the old file or the new one.
+    fn rewrite(&mut self) -> io::Result<()> {
         let written = self.replace();
         self.is_broken |= written.is_err();
         written
@@ -211,7 +212,7 @@ impl Ledger {
     }
 }
 
-/// Without an item: the floor.
+/// A line of the file. Without an item it holds the floor.
 fn line(item: Option<&ItemId>, token: Token) -> String {
     let text = match item {
         Some(item) => format!("{token} {item}"),
@@ -252,7 +253,7 @@ mod tests {
         ItemId::new(name).unwrap()
     }
 
-    fn is_let_in(guard: &FenceGuard, name: &str, token: u64) -> bool {
+    fn is_admitted(guard: &FenceGuard, name: &str, token: u64) -> bool {
         match guard.write(&item(name), Token(token), || ()) {
             Ok(()) => true,
             Err(Fenced::Stale { .. }) => false,
@@ -261,30 +262,32 @@ mod tests {
     }
 
     #[test]
-    fn an_older_token_is_kept_out_also_after_a_restart() {
+    fn older_tokens_are_rejected_even_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fence");
         let guard = FenceGuard::open(&path).unwrap();
         assert!(FenceGuard::open(&path).is_err(), "a second guard would not know of the first");
-        assert!(is_let_in(&guard, "disk", 7) && is_let_in(&guard, "disk", 7) && is_let_in(&guard, "tape", 3));
-        assert!(!is_let_in(&guard, "disk", 6));
+        assert!(is_admitted(&guard, "disk", 7) && is_admitted(&guard, "disk", 7) && is_admitted(&guard, "tape", 3));
+        assert!(!is_admitted(&guard, "disk", 6));
         drop(guard);
         let guard = FenceGuard::open(&path).unwrap();
-        assert!(!is_let_in(&guard, "disk", 6) && is_let_in(&guard, "disk", 8) && !is_let_in(&guard, "tape", 2));
+        assert!(!is_admitted(&guard, "disk", 6) && is_admitted(&guard, "disk", 8) && !is_admitted(&guard, "tape", 2));
     }
 
     #[test]
-    fn a_torn_line_let_nobody_in_and_a_damaged_one_is_not_passed_over() {
+    fn a_torn_line_is_dropped_and_a_damaged_line_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fence");
         let guard = FenceGuard::open(&path).unwrap();
-        assert!(is_let_in(&guard, "disk", 7) && is_let_in(&guard, "tape", 9));
+        assert!(is_admitted(&guard, "disk", 7) && is_admitted(&guard, "tape", 9));
         drop(guard);
         let whole = fs::read(&path).unwrap();
         for torn in 0..whole.len() {
             fs::write(&path, &whole[..torn]).unwrap();
             let guard = FenceGuard::open(&path).unwrap();
-            assert!(is_let_in(&guard, "disk", 7) && is_let_in(&guard, "tape", 9) && !is_let_in(&guard, "tape", 8));
+            assert!(
+                is_admitted(&guard, "disk", 7) && is_admitted(&guard, "tape", 9) && !is_admitted(&guard, "tape", 8)
+            );
         }
         let mut damaged = whole.clone();
         damaged[3] ^= 1;
@@ -293,18 +296,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_lets_nothing_old_in() {
+    fn forgotten_items_reject_older_tokens() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fence");
         let guard = FenceGuard::with_items_max(&path, 8).unwrap();
         for token in 1..=100 {
-            assert!(is_let_in(&guard, &format!("item-{token}"), token));
+            assert!(is_admitted(&guard, &format!("item-{token}"), token));
         }
         drop(guard);
         let guard = FenceGuard::with_items_max(&path, 8).unwrap();
         assert!(lock(&guard.ledger).highest.len() <= 8);
-        assert!((1..=90).all(|token| !is_let_in(&guard, &format!("item-{token}"), token)));
-        assert!(is_let_in(&guard, "item-100", 100) && is_let_in(&guard, "item-1", 101));
+        assert!((1..=90).all(|token| !is_admitted(&guard, &format!("item-{token}"), token)));
+        assert!(is_admitted(&guard, "item-100", 100) && is_admitted(&guard, "item-1", 101));
     }
 
     #[test]
@@ -313,7 +316,7 @@ mod tests {
         let path = folder.path().join("fence");
         let guard = FenceGuard::open(&path).unwrap();
         for token in 1..=1_200 {
-            assert!(is_let_in(&guard, "disk", token));
+            assert!(is_admitted(&guard, "disk", token));
         }
         assert!(lock(&guard.ledger).lines <= SLACK + 3);
         drop(guard);
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_was_let_in_is_over_before_a_newer_one_begins() {
+    fn an_admitted_write_ends_before_a_newer_one_begins() {
         let folder = tempfile::tempdir().unwrap();
         let guard = Arc::new(FenceGuard::open(folder.path().join("fence")).unwrap());
         let written = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! Holding: renewing, extending, giving back; and what operators do to the leases of others.
+//! Calls on leases: renew, extend, release, reserve; and for operators, revoke.
 
 use crate::Client;
 use crate::call::{Call, Effect};
@@ -13,27 +13,27 @@ impl Client {
         Call::post(self, Path::item(id).verb("renew"), renew).set(|ask| ask.effect = Effect::Same)
     }
 
-    /// Every lease of the session: a worker's heartbeat.
+    /// Renews every lease of the session: a worker's heartbeat.
     pub fn renew_all(&self, all: &RenewAll) -> Call<RenewedAll> {
         Call::post(self, Path::new("/v1/renewals"), all).set(|ask| ask.effect = Effect::Same)
     }
 
-    /// For a known idle gap. Never shortens.
+    /// Extends a lease for a known idle gap. Never shortens it.
     pub fn extend(&self, id: &ItemId, extend: &Extend) -> Call<Extended> {
         Call::post(self, Path::item(id).verb("extend"), extend)
     }
 
-    /// Holding nothing still succeeds, with `released: false`.
+    /// Releases a lease. If the caller holds none, it succeeds with `released: false`.
     pub fn release(&self, id: &ItemId, release: &Release) -> Call<Released> {
         Call::post(self, Path::item(id).verb("release"), release)
     }
 
-    /// The lease becomes a reservation for its assignee.
+    /// Turns a lease into a reservation for its assignee.
     pub fn reserve(&self, id: &ItemId, reserve: &Reserve) -> Call<Reserved> {
         Call::post(self, Path::item(id).verb("reserve"), reserve)
     }
 
-    /// For operators.
+    /// Ends the lease of another holder. For operators.
     pub fn revoke(&self, id: &ItemId, revoke: &Revoke) -> Call<Revoked> {
         Call::post(self, Path::item(id).verb("revoke"), revoke)
     }

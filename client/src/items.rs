@@ -1,4 +1,4 @@
-//! Items: created, listed, shown, changed.
+//! Creates, lists, reads and changes items.
 
 use crate::call::Call;
 use crate::path::{Path, Query};
@@ -13,7 +13,7 @@ use lease::names::{ActorId, ItemId, Label, QueueName};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The longest that a node lets a caller wait for something to happen.
+/// The longest time for which a node lets a caller wait.
 pub const POLL_MAX: Duration = Duration::from_secs(20);
 
 /// Which items a list shows.
@@ -27,32 +27,33 @@ pub struct ItemsQuery {
     pub claim: Option<ClaimStatus>,
     /// Part of the id or of the title.
     pub text: Option<String>,
-    /// Where an earlier answer said to go on.
+    /// The cursor of an earlier answer.
     pub cursor: Option<String>,
-    /// 100 unless said, 1,000 at most.
+    /// By default 100, at most 1,000.
     pub limit: Option<usize>,
     pub consistency: Consistency,
 }
 
-/// How a reader takes an item that somebody holds.
+/// What a read does if somebody holds the item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IfClaimed {
     #[default]
     Return,
-    /// Waits until it is free, [`POLL_MAX`] at most, then `already_claimed`.
+    /// Waits until it is free, at most [`POLL_MAX`]; then fails with `already_claimed`.
     Wait,
-    /// Refused with `already_claimed`.
+    /// Fails with `already_claimed`.
     Fail,
 }
 
 impl Client {
-    /// Creating is never execution: only a claim is. An id that exists with the same content answers that item.
+    /// Creates an item. This does not start work on it; only a claim does. If the id exists with the same content, the
+    /// answer is that item.
     pub fn create(&self, item: &NewItem) -> Call<Created> {
         Call::post(self, Path::new("/v1/items"), item)
     }
 
-    /// An answer for each, in order.
+    /// Creates many items. The answer has one entry per item, in order.
     pub fn create_many(&self, items: &NewItems) -> Call<ItemsCreated> {
         Call::post(self, Path::new("/v1/items/batch"), items)
     }
@@ -70,24 +71,24 @@ impl Client {
         Call::get(self, Path::new("/v1/items").with(query.consistency.said(said)))
     }
 
-    /// With its body.
+    /// Reads an item with its body.
     pub fn item(&self, id: &ItemId) -> Call<Item> {
         Call::get(self, Path::item(id))
     }
 
-    /// As it is, or once nobody holds it.
+    /// Reads an item now, or once nobody holds it.
     pub fn item_if(&self, id: &ItemId, if_claimed: IfClaimed) -> Call<Item> {
         let waits = if if_claimed == IfClaimed::Wait { POLL_MAX } else { Duration::ZERO };
         let said = Query::default().word("if_claimed", Some(if_claimed));
         Call::get(self, Path::item(id).with(said)).set(|ask| ask.waits = waits)
     }
 
-    /// As the node that is asked has it: the answer's age says how old that may be.
+    /// Reads an item from the node that is asked; the age of the answer says how old it may be.
     pub fn item_locally(&self, id: &ItemId) -> Call<Item> {
         Call::get(self, Path::item(id).with(Consistency::Local.said(Query::default())))
     }
 
-    /// Under a lease with its token; while nobody holds it with `read_at`.
+    /// Changes an item: under a lease with its token, or with `read_at` while nobody holds it.
     pub fn update(&self, id: &ItemId, update: &Update) -> Call<Updated> {
         Call::command(self, Method::PATCH, Path::item(id), update)
     }
@@ -112,12 +113,12 @@ impl Client {
         Call::get(self, Path::item(id).verb("held_at").with(Query::default().say("at_ms", [at_ms])))
     }
 
-    /// What the caller carries: assigned to it, leased by it, reserved for it; so many of each at most.
+    /// The caller's items: assigned to it, leased by it, reserved for it; at most `limit` of each.
     pub fn carrying(&self, limit: Option<usize>) -> Call<Carrying> {
         Call::get(self, Path::new("/v1/carrying").with(Query::default().say("limit", limit)))
     }
 
-    /// Ownership without a lease.
+    /// Assigns an item to an actor, without a lease.
     pub fn assign(&self, id: &ItemId, actor: &ActorId) -> Call<Assigned> {
         Call::post(self, Path::item(id).verb("assign"), &Assign { actor: actor.clone() })
     }
@@ -126,17 +127,17 @@ impl Client {
         Call::post(self, Path::item(id).verb("unassign"), &Assign { actor: actor.clone() })
     }
 
-    /// At once while nobody holds it; a holder has 30 s to wind down, unless forced.
+    /// Cancels an item: at once if nobody holds it; otherwise the holder has 30 s to stop, unless forced.
     pub fn cancel(&self, id: &ItemId, cancel: &Cancel) -> Call<Cancelled> {
         Call::post(self, Path::item(id).verb("cancel"), cancel)
     }
 
-    /// A terminal item is queued again.
+    /// Queues a terminal item again.
     pub fn reopen(&self, id: &ItemId) -> Call<Moved> {
         Call::bare(self, Method::POST, Path::item(id).verb("reopen"))
     }
 
-    /// A blocked or failed item may be tried again. For operators.
+    /// Lets a blocked or failed item be retried. For operators.
     pub fn retry(&self, id: &ItemId) -> Call<Moved> {
         Call::bare(self, Method::POST, Path::item(id).verb("retry"))
     }

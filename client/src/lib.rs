@@ -1,8 +1,8 @@
 //! The client of Tenure: every call of a node, and leases that renew themselves.
 //!
-//! Any node serves any call. A call that nobody took is sent to the next node; one that was not answered is repeated under
-//! the same id, so that it has one effect; a refusal is returned at once. An [`Error`] tells what certainly did not happen
-//! from what may have.
+//! Any node serves any call. A call that a node did not accept is sent to the next node. A call without an answer is
+//! repeated with the same id, so that it has one effect. A refusal is returned at once. An [`Error`] tells a call that
+//! certainly had no effect from one that may have had one.
 //!
 //! A worker of a queue:
 //!
@@ -12,8 +12,8 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let token = Identity::Bearer(std::env::var("TENURE_API_TOKEN")?);
-//!     let client = Client::new(Config::new(["http://node-1:7400", "http://node-2:7400"], token))?;
+//!     let identity = Identity::ApiKey(std::env::var("TENURE_API_KEY")?);
+//!     let client = Client::new(Config::new(["http://node-1:7400", "http://node-2:7400"], identity))?;
 //!     let worker = Worker::new(&client, &QueueName::new("thumbnails")?).concurrency(4);
 //!     worker
 //!         .run(|job| async move {
@@ -26,17 +26,17 @@
 //! }
 //! ```
 //!
-//! One item, held while something is done to it:
+//! One item, held during the work on it:
 //!
 //! ```no_run
 //! # async fn rotate(_: client::Token) {}
 //! # async fn hold(client: client::Client) -> Result<(), client::Error> {
 //! let disk = client::names::ItemId::new("disk-42").expect("a name");
-//! let claim = client.claim(&disk).action("rotating").claim().await?;
-//! let lost = claim.cancelled();
+//! let lease = client.claim(&disk).action("rotating").claim().await?;
+//! let lost = lease.cancelled();
 //! tokio::select! {
-//!     () = rotate(claim.token()) => { claim.release().await?; }
-//!     () = lost.cancelled() => eprintln!("stopped: {}", claim.why_lost().await),
+//!     () = rotate(lease.token()) => { lease.release().await?; }
+//!     () = lost.cancelled() => eprintln!("stopped: {}", lease.why_lost().await),
 //! }
 //! # Ok(())
 //! # }
@@ -72,7 +72,7 @@ mod fake;
 
 pub use api;
 pub use call::{Age, Answer, Call};
-pub use claim::{Claim, Claiming, Lost};
+pub use claim::{Claiming, Lease, Lost};
 pub use claims::PeekQuery;
 pub use client::Client;
 pub use clock::{Clock, Moment};

@@ -1,4 +1,4 @@
-//! One node itself: whether it lives and serves, and what is done to it alone. Asked there and nowhere else.
+//! One node: its health, and operations on this node only. These calls are sent to no other node.
 
 use crate::call::{Call, Effect};
 use crate::endpoint::Endpoint;
@@ -13,7 +13,7 @@ use hyper::body::Frame;
 use serde::Deserialize;
 use std::io;
 
-/// One node of those that the client knows, or any other.
+/// One node: one of the client's endpoints, or any other.
 #[derive(Clone, Debug)]
 pub struct Node {
     client: Client,
@@ -23,17 +23,18 @@ pub struct Node {
 /// How a backup is restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restore {
-    /// Only tokens above this one are given out.
+    /// Give only fencing tokens above this one.
     pub token_floor: Option<u64>,
-    /// Also if the node's clock is not later than the newest time in the backup: somebody has checked that it is right.
+    /// Restore even if the node's clock is not later than the newest time in the backup. Somebody has checked that the
+    /// clock is right.
     pub accept_clock: bool,
 }
 
-/// What a node says of itself.
+/// The health that a node reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     Fine,
-    /// With why.
+    /// Not healthy, with the reason.
     Not(String),
 }
 
@@ -42,7 +43,7 @@ struct Told {
     ok: bool,
     #[serde(default)]
     why: Option<String>,
-    /// For those who have a right for the cluster.
+    /// Only for callers with a right for the cluster.
     #[serde(default)]
     detail: Option<String>,
 }
@@ -64,18 +65,18 @@ impl Node {
         call.set(|ask| ask.only_at = Some(self.endpoint.clone()))
     }
 
-    /// Whether the process can go on as it is.
+    /// Whether the process is healthy.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub async fn health(&self) -> Result<Health, Error> {
         self.told("/healthz").await
     }
 
-    /// Whether callers should be sent there.
+    /// Whether the node is ready for callers.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub async fn readiness(&self) -> Result<Health, Error> {
         self.told("/readyz").await
     }
@@ -84,15 +85,15 @@ impl Node {
         let reply = self.here(Call::<()>::get(&self.client, Path::new(path)).set(|ask| ask.says_how_it_is = true));
         let reply = reply.reply().await?;
         let told: Told = serde_json::from_slice(&reply.body)
-            .map_err(|error| Error::Invalid(format!("{} says what is not understood: {error}", self.endpoint)))?;
+            .map_err(|error| Error::Invalid(format!("cannot decode the answer of {}: {error}", self.endpoint)))?;
         let why = || [told.why, told.detail].into_iter().flatten().collect::<Vec<_>>().join(": ");
         Ok(if told.ok { Health::Fine } else { Health::Not(why()) })
     }
 
-    /// In the text format of Prometheus.
+    /// The node's metrics, in the text format of Prometheus.
     ///
     /// # Errors
-    /// When it does not answer, or this is not for the caller.
+    /// If it does not answer, or the caller has no right to its metrics.
     pub async fn metrics(&self) -> Result<String, Error> {
         let reply = self.here(Call::<()>::get(&self.client, Path::new("/metrics"))).reply().await?;
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
@@ -103,7 +104,7 @@ impl Node {
         self.here(Call::bare(&self.client, Method::POST, Path::new("/v1/cluster/snapshot")))
     }
 
-    /// It hands leadership over and takes no more commands.
+    /// Makes the node hand over leadership and reject commands.
     pub fn drain(&self) -> Call<NodeDraining> {
         self.here(self.flip("/v1/cluster/drain"))
     }
@@ -112,11 +113,11 @@ impl Node {
         self.here(self.flip("/v1/cluster/undrain"))
     }
 
-    /// Sends a backup to a node that waits for one (`tenured --await-restore`): it becomes the first of a new cluster. Sent
-    /// once and never again by itself, for however long it takes.
+    /// Sends a backup to a node that waits for one (`tenured --await-restore`). The node becomes the first of a new
+    /// cluster. The backup is sent once, without a retry and without a time limit.
     ///
     /// # Errors
-    /// See [`Error`]: after `Unknown` the node itself says whether it still waits.
+    /// See [`Error`]: after `Unknown`, ask the node whether it still waits.
     pub async fn restore<S>(&self, backup: S, how: Restore) -> Result<Restored, Error>
     where
         S: Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -127,12 +128,12 @@ impl Node {
         let body = StreamBody::new(backup.map_ok(Frame::data)).boxed_unsync();
         let body = retry::upload(&self.client, &self.endpoint, &path, body).await?;
         serde_json::from_slice(&body).map_err(|error| {
-            let why = format!("the answer is not understood: {error}");
+            let why = format!("cannot decode the answer: {error}");
             Error::Unknown { why, request_id: String::new() }
         })
     }
 
-    /// However often.
+    /// A call that has the same effect however often it is sent.
     fn flip(&self, path: &str) -> Call<NodeDraining> {
         Call::bare(&self.client, Method::POST, Path::new(path)).set(|ask| ask.effect = Effect::Same)
     }

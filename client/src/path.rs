@@ -1,9 +1,9 @@
-//! Paths with names in them, and queries.
+//! Paths and queries of the HTTP API.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Display;
 
-/// A path of the interface: a name in it may hold anything.
+/// A path of the HTTP API. Names in it are encoded, so they may contain any character.
 #[derive(Clone, Debug)]
 pub(crate) struct Path(String);
 
@@ -32,7 +32,7 @@ impl Path {
         self
     }
 
-    /// With what the query says.
+    /// Appends a query.
     pub(crate) fn with(mut self, query: Query) -> Self {
         if !query.0.is_empty() {
             self.0.push('?');
@@ -46,7 +46,7 @@ impl Path {
     }
 }
 
-/// What is not said is left out.
+/// A query. Missing values are left out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(String);
 
@@ -63,7 +63,7 @@ impl Query {
         self
     }
 
-    /// A word of a closed set, as it stands in JSON.
+    /// Adds the JSON name of an enum value.
     pub(crate) fn word(self, name: &str, word: Option<impl serde::Serialize>) -> Self {
         let text = word.and_then(|word| serde_json::to_value(word).ok()?.as_str().map(ToOwned::to_owned));
         self.say(name, text)
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_in_a_path_or_a_query_may_hold_anything() {
+    fn names_in_paths_and_queries_are_encoded() {
         let item = lease::names::ItemId::new("disk/1 ä?&.").unwrap();
         let query = Query::default().say("label", ["a b", "c&d"]).say("limit", None::<u32>);
         let query = query.word("state", Some(api::words::ItemState::AwaitingInput));

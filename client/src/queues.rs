@@ -1,4 +1,4 @@
-//! Queues: how full they are, their policy, and whether they grant.
+//! Queues: counts, policy, pause and drain.
 
 use crate::call::Call;
 use crate::path::{Path, Query};
@@ -7,12 +7,12 @@ use api::queue::{FlowSet, PolicyChange, PolicySet, Queue, QueuePage};
 use hyper::Method;
 use lease::names::QueueName;
 
-/// A part of a list.
+/// Selects a page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageQuery {
-    /// Where an earlier answer said to go on.
+    /// The cursor of an earlier answer.
     pub cursor: Option<String>,
-    /// 100 unless said, 1,000 at most.
+    /// By default 100, at most 1,000.
     pub limit: Option<usize>,
     pub consistency: Consistency,
 }
@@ -33,12 +33,12 @@ impl Client {
         Call::get(self, Path::queue(name))
     }
 
-    /// What is not named stays. For operators.
+    /// Changes a queue's policy; values not given are kept. For operators.
     pub fn set_policy(&self, name: &QueueName, change: &PolicyChange) -> Call<PolicySet> {
         Call::command(self, Method::PATCH, Path::queue(name).verb("policy"), change)
     }
 
-    /// No grants; holders go on, waiters keep their places.
+    /// Stops granting; holders continue and waiters keep their places.
     pub fn pause(&self, name: &QueueName) -> Call<FlowSet> {
         Call::bare(self, Method::POST, Path::queue(name).verb("pause"))
     }
@@ -47,7 +47,7 @@ impl Client {
         Call::bare(self, Method::POST, Path::queue(name).verb("unpause"))
     }
 
-    /// No grants, waiters are sent away, until nothing is held.
+    /// Stops granting and rejects waiters, until no lease is left.
     pub fn drain_queue(&self, name: &QueueName) -> Call<FlowSet> {
         Call::bare(self, Method::POST, Path::queue(name).verb("drain"))
     }

@@ -1,8 +1,8 @@
-//! When a request is sent again, where, and what is said when it no longer is.
+//! Decides when and where a request is sent again, and which error is returned when it no longer is.
 //!
-//! Every attempt of a call goes under one id. An attempt that was sent and not answered puts the call in doubt: from then
-//! on attempts say that they are repeats, and only an answer that tells of the first one ends the doubt. Nothing that may
-//! have happened is ever reported as failed.
+//! All attempts of a call have one request id. An attempt that was sent and not answered puts the call in doubt: from
+//! then on attempts are marked as repeats, and only an answer about the first attempt ends the doubt. A call that may
+//! have had an effect is never reported as failed.
 
 use crate::call::{Ask, Effect};
 use crate::client::random_name;
@@ -26,12 +26,12 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The first wait between rounds; each further one is up to twice as long.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// Nodes do not run a repeat that comes later: they may have forgotten the first attempt.
+/// Nodes do not run a repeat that comes later than this: they may have forgotten the first attempt.
 pub(crate) const REPEAT_WITHIN: Duration = Duration::from_millis(lease::bounds::REPEAT_WITHIN.0);
-/// More than any page that a node sends.
+/// Maximum size of an answer, more than any page that a node sends.
 const BODY_MAX: usize = 64 * 1024 * 1024;
 
-/// A success.
+/// A successful answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
@@ -40,7 +40,7 @@ pub(crate) struct Reply {
     pub(crate) request_id: String,
 }
 
-/// A success whose body is still to come.
+/// A successful answer whose body has not been read yet.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) headers: HeaderMap,
@@ -53,7 +53,7 @@ pub(crate) async fn run(client: &Client, ask: &Ask) -> Result<Reply, Error> {
         Body::Whole(body) => {
             Ok(Reply { headers: answered.headers, body, sent_at: answered.sent_at, request_id: answered.request_id })
         }
-        Body::Stream(_) => Err(Error::Invalid("a body was left unread".into())),
+        Body::Stream(_) => Err(Error::Invalid("the answer's body was not read".into())),
     }
 }
 
@@ -61,11 +61,11 @@ pub(crate) async fn open(client: &Client, ask: &Ask) -> Result<Opened, Error> {
     let answered = Attempts::new(client, ask)?.run(Reads::Head).await?;
     match answered.body {
         Body::Stream(body) => Ok(Opened { headers: answered.headers, body }),
-        Body::Whole(_) => Err(Error::Invalid("a body was read that should not be".into())),
+        Body::Whole(_) => Err(Error::Invalid("the answer's body was read too early".into())),
     }
 }
 
-/// Sends a body that comes as a stream, to one node and once: what was read is gone.
+/// Sends a streamed body to one node, without a retry: what was read from the stream is gone.
 pub(crate) async fn upload(client: &Client, at: &Endpoint, path: &str, body: Upload) -> Result<Bytes, Error> {
     let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
@@ -73,12 +73,13 @@ pub(crate) async fn upload(client: &Client, at: &Endpoint, path: &str, body: Upl
     *request.headers_mut() = (*client.headers).clone();
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     let key = random_name()?;
-    let value = HeaderValue::from_str(&key).map_err(|_| Error::Invalid(format!("{key:?} cannot be sent")))?;
+    let value =
+        HeaderValue::from_str(&key).map_err(|_| Error::Invalid(format!("{key:?} cannot be sent as a header")))?;
     request.headers_mut().insert(IDEMPOTENCY_KEY, value);
     let answering = async {
         let (head, body) = client.shared.transport.upload(request).await?.into_parts();
         let body = Limited::new(body, BODY_MAX).collect().await;
-        let body = body.map_err(|error| NoAnswer::Lost(format!("the answer broke off: {error}")))?;
+        let body = body.map_err(|error| NoAnswer::Lost(format!("the answer was cut off: {error}")))?;
         Ok((head.status, body.to_bytes()))
     };
     let verdict = match answering.await {
@@ -117,13 +118,14 @@ struct Answered {
 /// What an attempt means for the call.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Over: this is the answer.
+    /// The call is over: this is the answer.
     Over(Error),
-    /// Over, unless an earlier attempt is in doubt: this one was turned away before anybody looked for that.
+    /// The call is over, unless an earlier attempt is in doubt: this attempt was refused before the node looked for an
+    /// earlier one.
     TurnedAway(Error),
-    /// This attempt did not happen.
+    /// This attempt had no effect: try again.
     Again { why: String, after: Option<Duration> },
-    /// This attempt may have happened.
+    /// This attempt may have had an effect.
     InDoubt { why: String, after: Option<Duration> },
 }
 
@@ -131,12 +133,12 @@ struct Attempts<'c> {
     client: &'c Client,
     ask: &'c Ask,
     key: String,
-    /// Counted on the clock that counts sleep: nodes do not sleep with this machine.
+    /// On the clock that counts the machine's sleep: nodes do not sleep with this machine.
     began: Moment,
     deadline: Instant,
-    /// Why an attempt may have happened.
+    /// Why an attempt may have had an effect.
     doubt: Option<String>,
-    /// Attempts that led to nothing.
+    /// Number of failed attempts.
     failed: usize,
 }
 
@@ -147,7 +149,7 @@ impl<'c> Attempts<'c> {
             None => random_name()?,
         };
         let within = ask.within.unwrap_or(client.shared.within).saturating_add(ask.waits);
-        let doubt = ask.repeat_after.map(|_| "the attempt before was not answered".to_owned());
+        let doubt = ask.repeat_after.map(|_| "an earlier attempt got no answer".to_owned());
         let (began, deadline) = (client.shared.clock.now(), Instant::now() + within);
         Ok(Self { client, ask, key, began, deadline, doubt, failed: 0 })
     }
@@ -157,7 +159,7 @@ impl<'c> Attempts<'c> {
         self.ask.repeat_after.unwrap_or_default().saturating_add(self.began.until(self.client.shared.clock.now()))
     }
 
-    /// How long a repeat may still be made; none: for as long as the call may take.
+    /// How long a repeat may still be sent. `None`: until the call's time limit.
     fn repeat_within(&self) -> Option<Duration> {
         let is_limited = self.ask.effect == Effect::Once && self.doubt.is_some();
         is_limited.then(|| REPEAT_WITHIN.saturating_sub(self.age()))
@@ -240,20 +242,20 @@ impl<'c> Attempts<'c> {
                 return Ok((head, Body::Stream(body)));
             }
             let body = Limited::new(body, BODY_MAX).collect().await;
-            let body = body.map_err(|error| NoAnswer::Lost(format!("the answer broke off: {error}")))?;
+            let body = body.map_err(|error| NoAnswer::Lost(format!("the answer was cut off: {error}")))?;
             Ok((head, Body::Whole(body.to_bytes())))
         };
-        // Whether it was sent by then is not known.
+        // It is not known whether the request was sent by then.
         timeout_at(by, answering).await.unwrap_or_else(|_| Err(NoAnswer::Lost("no answer in time".into())))
     }
 
-    /// Waits for the next attempt; or says what the call came to.
+    /// Waits before the next attempt, or returns the error that ends the call.
     async fn pause(&self, why: String, after: Option<Duration>) -> Result<(), Error> {
         let nodes = if self.ask.only_at.is_some() { 1 } else { self.client.endpoints.all().len() };
         let round = self.failed / nodes;
         let wait = match after {
             Some(after) => after + jitter(BACKOFF),
-            // Another node may know better at once.
+            // Try the other nodes at once.
             None if !self.failed.is_multiple_of(nodes) => Duration::ZERO,
             None => jitter(BACKOFF.saturating_mul(1 << round.min(16)).min(BACKOFF_MAX)),
         };
@@ -264,7 +266,7 @@ impl<'c> Attempts<'c> {
             }));
         }
         sleep(wait).await;
-        // The machine may have slept much longer.
+        // The machine may have slept much longer than `wait`.
         match self.in_doubt().filter(|_| self.repeat_within() == Some(Duration::ZERO)) {
             Some(unknown) => Err(unknown),
             None => Ok(()),
@@ -299,11 +301,11 @@ fn of_answer(status: StatusCode, body: &Body) -> Verdict {
     };
     match serde_json::from_slice::<Problem>(bytes) {
         Ok(problem) => of_problem(problem),
-        // Of what stands between: whether a node saw the request is not known.
+        // From a proxy in between: it is not known whether a node saw the request.
         Err(_) if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
-            Verdict::InDoubt { why: format!("answered {status} by something that is no node"), after: None }
+            Verdict::InDoubt { why: format!("got {status} from something that is not a node"), after: None }
         }
-        Err(_) => Verdict::TurnedAway(Error::Invalid(format!("answered {status}: is this a node of Tenure?"))),
+        Err(_) => Verdict::TurnedAway(Error::Invalid(format!("got {status}: is this a Tenure node?"))),
     }
 }
 
@@ -322,7 +324,7 @@ fn of_problem(problem: Problem) -> Verdict {
             let request_id = problem.request_id.clone().unwrap_or_default();
             Verdict::Over(Error::Unknown { why: why(), request_id })
         }
-        // Decided before nodes look for what became of the id.
+        // Refused before nodes look for an earlier attempt with this request id.
         Code::RejectedByPolicy
         | Code::Forbidden
         | Code::Unauthenticated
@@ -361,13 +363,13 @@ fn of_problem(problem: Problem) -> Verdict {
     }
 }
 
-/// Anything up to that long: callers that failed together do not come back together.
+/// A random time of at most `max`, so that callers that failed together do not retry together.
 pub(crate) fn jitter(max: Duration) -> Duration {
     let share = getrandom::u64().unwrap_or(u64::MAX) >> 32;
     max.mul_f64(f64::from(u32::try_from(share).unwrap_or(u32::MAX)) / f64::from(u32::MAX))
 }
 
-/// The wait before an attempt that follows so many that failed.
+/// The wait before the next attempt after this many failed ones.
 pub(crate) fn backoff(failed: u32) -> Duration {
     jitter(BACKOFF.saturating_mul(1 << failed.min(16)).min(BACKOFF_MAX))
 }
@@ -377,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_that_says_it_did_not_happen_is_tried_again_or_returned_and_no_other_is() {
+    fn codes_without_an_effect_are_retried_or_returned_and_no_others() {
         for code in Code::ALL {
             let verdict = of_problem(Problem::new(*code));
             match code.took_effect() {
@@ -406,7 +408,7 @@ mod tests {
         fake.client(hosts).release(&item("disk"), &Release::default()).await
     }
 
-    /// Whether each attempt said that it was a repeat.
+    /// Whether each attempt was marked as a repeat.
     fn repeats(fake: &Fake) -> Vec<bool> {
         fake.log().iter().map(|asked| asked.retry_ms.is_some()).collect()
     }
@@ -417,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_is_not_there_or_has_no_leader_is_passed_over_at_once() {
+    async fn nodes_that_are_down_or_leaderless_are_skipped_at_once() {
         let fake = Fake::new([Says::Refuses, Says::Problem(Code::Unavailable), released()]);
         assert!(release(&fake, &["a", "b", "c"]).await.unwrap().released);
         let log = fake.log();
@@ -437,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lost_answer_is_asked_for_again_under_the_same_id() {
+    async fn lost_answers_are_requested_again_with_the_same_id() {
         let fake = Fake::new([Says::Drops, Says::Hangs, Says::Problem(Code::Unknown), released()]);
         assert!(release(&fake, &["a", "b"]).await.unwrap().released);
         assert_eq!(repeats(&fake), [false, true, true, true]);
@@ -445,7 +447,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_call_has_an_id_of_its_own_unless_it_is_given_one() {
+    async fn each_call_has_a_new_id_unless_the_caller_sets_one() {
         let fake = Fake::new([released(), released(), released()]);
         let client = fake.client(&["a"]);
         for _ in 0..2 {
@@ -468,7 +470,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_says_when_to_come_back_is_not_asked_before() {
+    async fn a_node_is_not_asked_before_its_retry_after() {
         let fake = Fake::new([Says::ProblemAfter(Code::Overloaded, 1_500), released()]);
         release(&fake, &["a"]).await.unwrap();
         let after = fake.log()[1].after;
@@ -476,7 +478,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_took_certainly_did_not_happen() {
+    async fn requests_that_no_node_accepted_had_no_effect() {
         let fake = Fake::new([]);
         let began = Instant::now();
         let error = release(&fake, &["a", "b"]).await.unwrap_err();
@@ -487,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_sent_once_and_never_answered_may_have_happened_whatever_is_said_later() {
+    async fn an_unanswered_request_stays_unknown_whatever_later_attempts_return() {
         for later in [
             Says::Refuses,
             Says::Problem(Code::Unavailable),
@@ -507,19 +509,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_became_of_the_first_attempt_ends_the_doubt() {
+    async fn an_answer_about_the_first_attempt_ends_the_doubt() {
         let fake = Fake::new([Says::Drops, Says::Problem(Code::NotHolder)]);
         assert_eq!(release(&fake, &["a"]).await.unwrap_err().code(), Some(Code::NotHolder));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_success_that_is_not_understood_may_have_happened() {
+    async fn a_success_that_cannot_be_decoded_is_unknown() {
         let fake = Fake::new([Says::Ok(json!({ "nothing": "known" }))]);
         assert!(matches!(release(&fake, &["a"]).await, Err(Error::Unknown { .. })));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_repeated_that_nodes_may_have_forgotten() {
+    async fn requests_that_nodes_may_have_forgotten_are_not_repeated() {
         let fake = Fake::with([], |_| Says::Drops);
         let client = fake.client(&["a"]);
         let call = client.release(&item("disk"), &Release::default()).within(Duration::from_secs(3_600));
@@ -540,10 +542,10 @@ mod tests {
         assert!(said[2] > Some(Duration::from_secs(5)), "{said:?}");
     }
 
-    /// The timer of a sleeping machine stands still; nodes go on, and forget.
+    /// The timers of a sleeping machine stop, while nodes continue and forget requests.
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_repeated_when_the_machine_slept_past_the_time_to_repeat() {
-        // While the answer is waited for, and between two attempts.
+    async fn nothing_is_repeated_if_the_machine_slept_past_the_repeat_limit() {
+        // While it waits for the answer, and between two attempts.
         for first in [Says::Hangs, Says::ProblemAfter(Code::Unknown, 10_000)] {
             let fake = Fake::new([first, released()]);
             let asleep = fake.clone();
@@ -558,7 +560,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_certainly_did_not_happen_is_sent_however_long_the_machine_slept() {
+    async fn requests_without_an_effect_are_retried_even_after_a_long_sleep() {
         let fake = Fake::new([Says::ProblemAfter(Code::Overloaded, 10_000), released()]);
         let asleep = fake.clone();
         tokio::spawn(async move {
@@ -569,7 +571,7 @@ mod tests {
         assert_eq!(repeats(&fake), [false, false]);
     }
 
-    /// It does no harm: nodes answer what they remember, and run nothing.
+    /// This is harmless: nodes return what they remember, and run nothing.
     #[tokio::test(start_paused = true)]
     async fn a_caller_may_ask_about_a_request_of_any_age_once() {
         let client = |fake: &Fake| fake.client(&["a"]);
@@ -586,7 +588,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_is_asked_again_and_has_no_id() {
+    async fn reads_are_retried_and_have_no_id() {
         let line = Says::Ok(json!({ "places": [] }));
         let fake = Fake::new([Says::Drops, Says::Problem(Code::Internal), line]);
         fake.client(&["a", "b"]).line(&item("disk")).await.unwrap();
@@ -597,7 +599,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_node_alone_is_asked_about_itself() {
+    async fn health_calls_go_only_to_their_node() {
         let fake = Fake::new([Says::Status(503, json!({ "ok": false, "why": "no quorum" }))]);
         let client = fake.client(&["a", "b"]);
         let node = client.node(client.endpoints()[1].clone());

@@ -11,7 +11,7 @@ impl Client {
         Call::get(self, Path::new("/v1/space"))
     }
 
-    /// All of it at once. For operators of every queue.
+    /// Sets the whole policy. For operators of every queue.
     pub fn set_space_policy(&self, policy: &SpacePolicy) -> Call<SpacePolicySet> {
         Call::command(self, Method::PUT, Path::new("/v1/space/policy"), policy)
     }

@@ -1,4 +1,4 @@
-//! One request to one node, and what became of it. HTTP/1 only: a connection that died takes no other call with it.
+//! One request to one node, and its result. HTTP/1 only, so that a broken connection affects no other call.
 
 use crate::Error;
 use crate::endpoint::Endpoint;
@@ -27,21 +27,21 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// A node that cannot be reached for so long is passed over.
+/// Time limit for connecting; after it, the node is skipped.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// Shorter than what nodes and what stands between keep an idle connection for.
+/// Shorter than the time for which nodes and proxies keep an idle connection open.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// There is no answer.
+/// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// It was not sent: it certainly did not happen.
+    /// The request was not sent, so it certainly had no effect.
     NotSent(String),
-    /// It was sent, at least in part.
+    /// The request was sent, at least in part.
     Lost(String),
 }
 
-/// A body that is sent as it comes, once.
+/// A streamed request body, which can be sent only once.
 pub(crate) type Upload = UnsyncBoxBody<Bytes, io::Error>;
 
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Transport {
         Self { pool: pool.build(Dialer(dial)) }
     }
 
-    /// Up to the head of the answer.
+    /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, NoAnswer> {
         self.request(request.map(Either::Left)).await
     }
@@ -81,7 +81,7 @@ impl Transport {
     }
 }
 
-/// An error with all that is behind it: the first alone says little.
+/// An error with all its sources: the outermost alone says little.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -104,7 +104,7 @@ fn tls(extra_ca: Option<&Path>) -> Result<TlsConnector, Error> {
         }
     }
     if roots.is_empty() {
-        return Err(Error::Invalid("https, but no certificate is trusted: give the one of the cluster".into()));
+        return Err(Error::Invalid("https endpoint, but no trusted CA certificate found; pass --ca".into()));
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -121,7 +121,7 @@ async fn dial(endpoint: Endpoint, tls: Option<TlsConnector>) -> io::Result<Link>
         if !endpoint.is_tls() {
             return Ok(Link::new(stream));
         }
-        let tls = tls.ok_or_else(|| io::Error::other("this client was set up without TLS"))?;
+        let tls = tls.ok_or_else(|| io::Error::other("this client is configured without TLS"))?;
         let name = ServerName::try_from(endpoint.host().to_owned()).map_err(io::Error::other)?;
         Ok(Link::new(tls.connect(name, stream).await?))
     };
@@ -154,7 +154,7 @@ impl tower_service::Service<Uri> for Dialer {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let dialing = Endpoint::of(&uri).map(|endpoint| (self.0)(endpoint));
         Box::pin(async move {
-            let dialing = dialing.ok_or_else(|| io::Error::other("a request without an address"))?;
+            let dialing = dialing.ok_or_else(|| io::Error::other("the request has no address"))?;
             dialing.await.map(TokioIo::new)
         })
     }

@@ -1,4 +1,4 @@
-//! Events as they happen: one stream over whichever nodes serve it, without a gap and without a repeat.
+//! Events as they happen: one stream over whichever nodes serve it, without gaps and without repeats.
 
 mod frame;
 
@@ -18,22 +18,22 @@ use std::fmt;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// A node sends something every 15 s: after two that did not come, the connection is dead.
+/// A node sends something every 15 s: if two are missing, the connection is dead.
 const SILENCE: Duration = Duration::from_secs(35);
 
-/// Why a stream does not go on. It is told at most once; after that there is nothing.
+/// Why a stream ended. Returned at most once; nothing follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// What follows the position is no longer kept. Everything after `kept_after` is.
+    /// Events after the position are no longer kept. Events after `kept_after` are.
     PositionTooOld { kept_after: Option<Number> },
-    /// The token is no longer known.
+    /// The API key is no longer known.
     Unauthenticated,
-    /// The node does not serve this stream to this caller.
+    /// The node refuses this stream to this caller.
     Refused(Box<Problem>),
-    /// The connection broke before the node said at which position the stream begins. Going on from now would leave a gap
-    /// that nobody sees: look at the state, and watch again.
+    /// The connection broke before the node reported the position at which the stream begins. Continuing from now would
+    /// leave an invisible gap: read the state, and watch again.
     NoPosition,
-    /// What answered is no node, or says what is not understood.
+    /// The server that answered is not a node, or its answer cannot be decoded.
     Invalid(String),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Ended {
         match self {
             Self::PositionTooOld { kept_after: None } => f.write_str("events at that position are no longer kept"),
             Self::PositionTooOld { kept_after: Some(kept) } => write!(f, "only events after {kept} are kept"),
-            Self::Unauthenticated => f.write_str("the token is no longer known"),
+            Self::Unauthenticated => f.write_str("the API key is no longer known"),
             Self::Refused(problem) => write!(f, "refused, {}", problem.code.name()),
             Self::NoPosition => f.write_str("the connection broke before the stream had a position"),
             Self::Invalid(why) => f.write_str(why),
@@ -52,12 +52,12 @@ impl fmt::Display for Ended {
 
 impl std::error::Error for Ended {}
 
-/// Events of a space, from a position on.
+/// Events of a space, from a position onwards.
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
     query: EventsQuery,
-    /// Everything up to here was handed out, or is not wanted.
+    /// All events up to here were returned, or do not match the query.
     position: Option<Number>,
     open: Option<(Incoming, Frames)>,
     failed: u32,
@@ -65,10 +65,10 @@ pub struct Watch {
 }
 
 impl Client {
-    /// Begins to watch: what happens after this returned is seen. From then on it goes on by itself, on any node.
+    /// Starts to watch: every event after this call returns is seen. The stream then continues by itself, on any node.
     ///
     /// # Errors
-    /// When no node begins the stream in time, or it is refused.
+    /// If no node starts the stream in time, or it is refused.
     pub async fn watch(&self, query: &EventsQuery) -> Result<Watch, Error> {
         let mut watch = Watch {
             client: self.clone(),
@@ -84,13 +84,13 @@ impl Client {
 }
 
 impl Watch {
-    /// Where the stream stands: given as `after`, another one goes on from there.
+    /// The position of the stream. Pass it as `after` to continue from there with another stream.
     #[must_use]
     pub fn position(&self) -> Option<Number> {
         self.position
     }
 
-    /// The next event; none after the end. May be given up and asked again without losing any.
+    /// The next event; `None` after the end. The future can be dropped and called again without losing an event.
     pub async fn next(&mut self) -> Option<Result<Event, Ended>> {
         if self.is_over {
             return None;
@@ -116,11 +116,11 @@ impl Watch {
                         if let Ok(bytes) = read.into_data()
                             && !frames.add(&bytes)
                         {
-                            self.lose("a frame without an end");
+                            self.lose("a frame is too long");
                         }
                     }
                     Ok(Some(Err(error))) => self.lose(&error.to_string()),
-                    Ok(None) => self.lose("the node ended it without a word"),
+                    Ok(None) => self.lose("the node ended the stream without a reason"),
                     Err(_) => self.lose("no heartbeat"),
                 }
                 continue;
@@ -143,7 +143,7 @@ impl Watch {
             return Ok(None);
         }
         let event: Event = serde_json::from_str(&frame.data)
-            .map_err(|error| Ended::Invalid(format!("an event is not understood: {error}")))?;
+            .map_err(|error| Ended::Invalid(format!("cannot decode an event: {error}")))?;
         if self.position.is_some_and(|position| event.number <= position) {
             return Ok(None);
         }
@@ -151,7 +151,7 @@ impl Watch {
         Ok(Some(event))
     }
 
-    /// A node said why it ends the stream: another one goes on, or nobody does.
+    /// Handles a node's reason for ending the stream: continues on another node, or ends.
     fn ended(&mut self, data: &str) -> Result<(), Ended> {
         let told: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
         let reason = told["reason"].as_str().unwrap_or_default();
@@ -169,13 +169,13 @@ impl Watch {
     }
 
     fn lose(&mut self, why: &str) {
-        tracing::debug!(why, position = ?self.position, "a stream of events is to go on elsewhere");
+        tracing::debug!(why, position = ?self.position, "an event stream continues on another node");
         self.open = None;
         let (at, _) = self.client.endpoints.current();
         self.client.endpoints.leave(at);
     }
 
-    /// For as long as it takes: nobody but the caller says when to give up.
+    /// Reconnects without a time limit: the caller decides when to stop.
     async fn reconnect(&mut self) -> Result<(), Ended> {
         if self.position.is_none() {
             return Err(Ended::NoPosition);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_goes_on_elsewhere_behind_the_last_event_that_was_whole() {
+    async fn a_stream_continues_elsewhere_after_the_last_complete_event() {
         let half = event(4)[..40].to_owned();
         let fake = Fake::new([
             Says::Streams(vec![soon(event(2)), soon(event(3) + &half)]),
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_never_had_a_position_does_not_pretend_to_go_on() {
+    async fn a_stream_without_a_position_ends_instead_of_continuing() {
         let fake = Fake::new([Says::Streams(vec![])]);
         assert_eq!(seen(&fake, None).await, (vec![], Some(Ended::NoPosition)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_position_that_is_refused_later_ends_the_stream_with_what_is_kept() {
+    async fn a_position_that_is_refused_later_ends_the_stream() {
         let fake = Fake::new([Says::Streams(vec![soon(event(2))]), Says::Problem(Code::PositionTooOld)]);
         assert_eq!(seen(&fake, after(1)).await.1, Some(Ended::PositionTooOld { kept_after: None }));
         let fake = Fake::new([Says::Problem(Code::Forbidden)]);

@@ -1,7 +1,7 @@
-//! A worker: takes the next items of a queue, has each worked on, and says what became of it.
+//! A worker: takes the next items of a queue, runs the work for each, and reports the result.
 //!
-//! One heartbeat renews all of its leases. It works in a session of its own, so that the heartbeat keeps nothing alive that
-//! is not this worker's.
+//! One heartbeat renews all of its leases. The worker uses its own session, so that the heartbeat renews only this
+//! worker's leases.
 
 mod desk;
 mod heartbeat;
@@ -31,23 +31,23 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What running work gets to end by itself when the worker is to stop.
+/// Time for running work to finish when the worker stops.
 const DRAIN_WITHIN: Duration = Duration::from_secs(30);
-/// What of the actor's leases is looked through for those that nobody works on.
+/// How many of the actor's leases are searched for those that nobody works on.
 const CARRIED: usize = 1_000;
-/// A worker that is not heard of for so long is shown as quiet.
+/// A worker without a heartbeat for this long is shown as quiet.
 const ALIVE_FOR: Duration = Duration::from_secs(60);
 
-/// Why a worker ended.
+/// Why a worker stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It was told to by its program.
+    /// Its program or a signal stopped it.
     Shutdown,
-    /// An operator wants it to take nothing new.
+    /// An operator drains it.
     Drained,
 }
 
-/// A worker that does not run yet.
+/// A worker that is not running yet.
 #[derive(Clone, Debug)]
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker {
@@ -80,19 +80,19 @@ impl Worker {
         }
     }
 
-    /// Items that are worked on at a time; 1 unless said.
+    /// Items to work on at a time. By default 1.
     pub fn concurrency(mut self, items: usize) -> Self {
         self.concurrency = items.max(1);
         self
     }
 
-    /// What it can do: it is given only items that need no more.
+    /// The worker's capabilities: it gets only items that need no others.
     pub fn capabilities(mut self, capabilities: impl IntoIterator<Item = Label>) -> Self {
         self.register.capabilities = capabilities.into_iter().collect();
         self
     }
 
-    /// What it is called by operators.
+    /// Labels of the worker, for operators.
     pub fn labels(mut self, labels: impl IntoIterator<Item = Label>) -> Self {
         self.register.labels = labels.into_iter().collect();
         self
@@ -104,19 +104,20 @@ impl Worker {
         self
     }
 
-    /// The queue's default unless said. Short: a crash is noticed soon, and the heartbeat is one for all.
+    /// The lease duration. By default the queue's. If it is short, a crash is noticed sooner; one heartbeat renews all
+    /// leases.
     pub fn lease_for(mut self, span: Duration) -> Self {
         self.next.lease_for_ms = Some(millis(span));
         self
     }
 
-    /// Only items with all of these.
+    /// Takes only items with all of these labels.
     pub fn with_labels(mut self, labels: impl IntoIterator<Item = Label>) -> Self {
         self.next.labels = labels.into_iter().collect();
         self
     }
 
-    /// Only items in this phase.
+    /// Takes only items in this phase.
     pub fn phase(mut self, phase: Phase) -> Self {
         self.next.phase = Some(phase);
         self
@@ -127,34 +128,36 @@ impl Worker {
         self
     }
 
-    /// Work that does not call [`Job::progress`] for so long is renewed no more, and so stopped when its lease is over.
+    /// If work does not call [`Job::progress`] for this long, its lease is no longer renewed, and the work is stopped
+    /// when the lease ends.
     pub fn progress_within(mut self, span: Duration) -> Self {
         self.progress_within = Some(span);
         self
     }
 
-    /// What running work gets to end by itself when the worker is to stop; then it is stopped and given back.
+    /// Time for running work to finish when the worker stops. Then the work is stopped and its items are released.
     pub fn drain_within(mut self, span: Duration) -> Self {
         self.drain_within = span;
         self
     }
 
-    /// A random one unless said. Whatever else is held in it is renewed with it.
+    /// The session of the worker. By default a random one. The heartbeat also renews other leases that are held in the
+    /// session.
     pub fn in_session(mut self, session: Session) -> Self {
         self.session = session;
         self
     }
 
-    /// Until SIGTERM or SIGINT comes, or an operator drains it.
+    /// Runs the worker until SIGTERM or SIGINT, or until an operator drains it.
     ///
     /// # Errors
-    /// When nodes do not take this worker: see [`Error::Refused`].
+    /// If nodes refuse this worker: see [`Error::Refused`].
     pub async fn run<W, F>(self, work: W) -> Result<Stopped, Error>
     where
         W: Fn(Job) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Option<String>, Failure>> + Send + 'static,
     {
-        let invalid = |error: std::io::Error| Error::Invalid(format!("signals cannot be heard: {error}"));
+        let invalid = |error: std::io::Error| Error::Invalid(format!("cannot listen for signals: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(invalid)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(invalid)?;
         let shutdown = CancellationToken::new();
@@ -169,10 +172,10 @@ impl Worker {
         self.run_until(shutdown, work).await
     }
 
-    /// Until it is told, or an operator drains it.
+    /// Runs the worker until `shutdown` is cancelled, or until an operator drains it.
     ///
     /// # Errors
-    /// When nodes do not take this worker: see [`Error::Refused`].
+    /// If nodes refuse this worker: see [`Error::Refused`].
     pub async fn run_until<W, F>(self, shutdown: CancellationToken, work: W) -> Result<Stopped, Error>
     where
         W: Fn(Job) -> F + Send + Sync + 'static,
@@ -196,7 +199,7 @@ impl Worker {
         ended
     }
 
-    /// Registers it, however long nobody answers: a worker may be there before its nodes are.
+    /// Registers the worker; retries without a limit, because a worker may start before its nodes.
     async fn begin(&self, client: &Client, shutdown: &CancellationToken) -> Result<Option<Stopped>, Error> {
         let mut failed = 0;
         loop {
@@ -209,7 +212,7 @@ impl Worker {
                 Ok(registered) => return Ok(registered.draining.then_some(Stopped::Drained)),
                 Err(error @ (Error::Unavailable { .. } | Error::Unknown { .. })) => {
                     failed += 1;
-                    tracing::warn!(queue = %self.queue, %error, "a worker could not be registered yet");
+                    tracing::warn!(queue = %self.queue, %error, "could not register the worker; retrying");
                     sleep(backoff(failed)).await;
                 }
                 Err(error) => return Err(error),
@@ -217,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// Asks for items for as long as there is room for them.
+    /// Asks for items while there is room for them.
     async fn take<W, F>(
         &self,
         desk: &Arc<Desk>,
@@ -236,7 +239,7 @@ impl Worker {
         loop {
             while jobs.try_join_next().is_some() {}
             let is_room = async {
-                // Held until the question is answered: the semaphore is never closed.
+                // Only waits for a free permit: the semaphore is never closed.
                 drop(room.acquire().await);
             };
             tokio::select! {
@@ -277,14 +280,14 @@ impl Worker {
                     continue;
                 }
                 Ok((Dispatched::Empty { cursor: None, .. }, _)) => {
-                    // Parked until now, unless the node stops or the queue is closed.
+                    // The node waited until now, unless it is stopping or the queue grants nothing.
                     failed = if asked_at.elapsed() < Duration::from_secs(1) { failed + 1 } else { 0 };
                 }
                 Err(error) if error.code() == Some(Code::WorkerDraining) => return Ok(Stopped::Drained),
                 Err(error @ (Error::Refused(_) | Error::Invalid(_))) if !error.may_retry() => return Err(error),
                 Err(error) => {
                     failed += 1;
-                    tracing::warn!(queue = %self.queue, %error, "a worker was given nothing");
+                    tracing::warn!(queue = %self.queue, %error, "could not get items; retrying");
                     if asking.is_late() {
                         tokio::select! {
                             () = shutdown.cancelled() => return Ok(Stopped::Shutdown),
@@ -329,16 +332,16 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// A question for items that may have been given without anybody knowing. One that was not answered is repeated; dropped
-/// before its answer, what it was given is given back.
+/// A request for items that may have been granted without the worker knowing. If it got no answer, it is repeated. If
+/// it is dropped before its answer, the items that it got are released.
 struct Asking {
     desk: Arc<Desk>,
     queue: QueueName,
     next: Next,
     key: String,
-    /// When it was first sent, while nobody has answered.
+    /// When it was first sent, while there is no answer.
     open_since: Option<Moment>,
-    /// Nothing else is held in the session.
+    /// Whether the session holds only this worker's leases.
     is_alone: bool,
 }
 
@@ -358,13 +361,13 @@ impl Asking {
         answer.map(|Answer { value, sent_at, .. }| (value, sent_at))
     }
 
-    /// Whether nodes may have forgotten what became of it: they will not say any more.
+    /// Whether nodes may have forgotten its result by now.
     fn is_late(&self) -> bool {
         let now = self.desk.client.clock().now();
         self.open_since.is_some_and(|since| since.until(now) >= REPEAT_WITHIN)
     }
 
-    /// Gives back what it may have been given, so that another question can be asked. Stays open if nobody can be asked.
+    /// Releases what it may have been granted, so that a new request can be sent. Stays open if no node answers.
     async fn give_up(&mut self) {
         if !self.is_alone || give_back(&self.desk).await {
             self.open_since = None;
@@ -385,12 +388,13 @@ impl Drop for Asking {
     }
 }
 
-/// What the session holds and nobody works on. Looked up, for to ask again might take another item. False: it could not be.
+/// Releases what the session holds and nobody works on. It lists the leases, because asking again might take another
+/// item. Returns false if that failed.
 async fn give_back(desk: &Desk) -> bool {
     let leased = match desk.client.carrying(Some(CARRIED)).await {
         Ok(carrying) => carrying.leased,
         Err(error) => {
-            tracing::debug!(%error, "what a worker was given meanwhile could not be found out");
+            tracing::debug!(%error, "could not list the worker's leases");
             return false;
         }
     };
@@ -398,7 +402,7 @@ async fn give_back(desk: &Desk) -> bool {
     for (item, token) in own.filter(|(_, token)| !desk.has(*token)) {
         let release = Release { token: Some(token), keep_assignment: false };
         if let Err(error) = desk.client.release(&item, &release).await {
-            tracing::debug!(%item, %error, "an item that nobody works on could not be given back");
+            tracing::debug!(%item, %error, "could not release an item that nobody works on");
             if !matches!(error, Error::Refused(_)) {
                 return false;
             }

@@ -12,17 +12,17 @@ impl Client {
         Call::get(self, Path::new("/v1/workers").with(query.said()))
     }
 
-    /// The caller, as a worker. Repeated, it replaces the earlier word.
+    /// Registers the caller as a worker, or replaces its registration.
     pub fn register_worker(&self, register: &Register) -> Call<Registered> {
         Call::command(self, Method::PUT, Path::new("/v1/workers/self"), register)
     }
 
-    /// It gets no new item. For operators.
+    /// Drains a worker: it gets no new items. For operators.
     pub fn drain_worker(&self, worker: &WorkerName) -> Call<Draining> {
         Call::post(self, Path::new("/v1/workers/drain"), worker)
     }
 
-    /// Its leases are not touched.
+    /// Removes a worker. Its leases are not affected.
     pub fn remove_worker(&self, worker: &WorkerName) -> Call<Removed> {
         Call::post(self, Path::new("/v1/workers/remove"), worker)
     }

@@ -1,4 +1,4 @@
-//! Writing under a lease, and the ends of work.
+//! Writes under a lease, and calls that end the work.
 
 use crate::Client;
 use crate::call::Call;
@@ -7,22 +7,22 @@ use api::write::{Activity, AwaitInput, Complete, Fail, HandOn, Moved, Resume};
 use lease::names::ItemId;
 
 impl Client {
-    /// Tells observers of progress.
+    /// Reports progress to observers.
     pub fn activity(&self, id: &ItemId, activity: &Activity) -> Call<Moved> {
         Call::post(self, Path::item(id).verb("activity"), activity)
     }
 
-    /// Waits for somebody's word. The lease goes on.
+    /// Reports that the work waits for input. The lease continues.
     pub fn await_input(&self, id: &ItemId, await_input: &AwaitInput) -> Call<Moved> {
         Call::post(self, Path::item(id).verb("await_input"), await_input)
     }
 
-    /// Goes on after waiting for somebody's word.
+    /// Resumes the work after waiting for input.
     pub fn resume(&self, id: &ItemId, resume: &Resume) -> Call<Moved> {
         Call::post(self, Path::item(id).verb("resume"), resume)
     }
 
-    /// The lease ends and the item is queued in the next phase.
+    /// Ends the lease and queues the item in the next phase.
     pub fn hand_on(&self, id: &ItemId, hand_on: &HandOn) -> Call<Moved> {
         Call::post(self, Path::item(id).verb("hand_on"), hand_on)
     }
@@ -31,7 +31,7 @@ impl Client {
         Call::post(self, Path::item(id).verb("complete"), complete)
     }
 
-    /// Queued again after its backoff, unless it is final.
+    /// Fails an item: it is queued again after its backoff, unless the failure is final.
     pub fn fail(&self, id: &ItemId, fail: &Fail) -> Call<Moved> {
         Call::post(self, Path::item(id).verb("fail"), fail)
     }

@@ -1,4 +1,4 @@
-//! The command `tenure` against real nodes: what people read, what programs read, and how it ends.
+//! The command `tenure` against real nodes: its output for people and for programs, and its exit codes.
 
 #[expect(dead_code, reason = "shared with other tests")]
 #[path = "processes/cluster.rs"]

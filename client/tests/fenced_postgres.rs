@@ -1,4 +1,5 @@
-//! The example of a guarded row, on a PostgreSQL of its own. Says that it is skipped where there is none.
+//! Runs the example of a guarded row on its own PostgreSQL server. Prints that it is skipped if PostgreSQL is not
+//! installed.
 
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 const GUARDED: &str = include_str!("../examples/fenced_postgres.sql");
-/// The same without the comparison.
+/// The same statement without the comparison.
 const UNGUARDED: &str = "INSERT INTO disks (id, content, token) VALUES (:'id', :'content', :token)
     ON CONFLICT (id) DO UPDATE SET content = EXCLUDED.content, token = EXCLUDED.token RETURNING token;";
 
@@ -63,7 +64,7 @@ impl Postgres {
         Some(postgres)
     }
 
-    /// What one statement answers; none if it failed.
+    /// The answer of one statement; `None` if it failed.
     fn ask(&self, statement: &str, variables: &[(&str, &str)]) -> Option<String> {
         let program = [self.binaries.join("psql"), PathBuf::from("psql")].into_iter().find(|path| path.exists());
         let mut psql = Command::new(program.unwrap_or_else(|| PathBuf::from("psql")));
@@ -72,7 +73,7 @@ impl Postgres {
         for (name, value) in variables {
             psql.arg(format!("--set={name}={value}"));
         }
-        // Variables are filled in only in what is read, not in what is given as an argument.
+        // psql replaces variables only in its input, not in arguments.
         let file = self.folder.path().join("statement.sql");
         fs::write(&file, statement).unwrap();
         let answer = psql.arg("--file").arg(file).output().unwrap();
@@ -83,7 +84,7 @@ impl Postgres {
         self.ask(statement, &[("id", "disk-42"), ("content", content), ("token", token)]).unwrap()
     }
 
-    /// What is in the row after a holder with a newer token wrote, and then one with an older.
+    /// The content of the row after writes with a newer token and then an older one.
     fn after_a_late_write(&self, statement: &str) -> (String, String) {
         self.ask("DROP TABLE IF EXISTS disks; CREATE TABLE disks (id text PRIMARY KEY, content text NOT NULL, token bigint NOT NULL);", &[]).unwrap();
         assert_eq!(self.write(statement, "17", "ada's first"), "17");
@@ -101,7 +102,7 @@ impl Drop for Postgres {
 }
 
 #[test]
-fn a_late_write_replaces_an_unguarded_row_and_is_kept_out_of_a_guarded_one() {
+fn a_late_write_replaces_an_unguarded_row_and_is_rejected_by_a_guarded_one() {
     let Some(postgres) = Postgres::start() else {
         eprintln!("skipped: there is no PostgreSQL on this machine (initdb and postgres)");
         return;

@@ -1,8 +1,8 @@
-//! A fleet of workers in one process against three nodes whose leader is killed again and again: every item is done once, as
-//! the guarded resource saw it, and none is lost.
+//! A fleet of workers in one process against three nodes whose leader is killed again and again. Every item is done
+//! once, as seen by the guarded resource, and none is lost.
 //!
-//! A hundred workers and two kills unless `FLEET_WORKERS` and `FLEET_SECONDS` say otherwise; `./x fleet` is a thousand workers
-//! for five minutes.
+//! By default a hundred workers and two kills; `FLEET_WORKERS` and `FLEET_SECONDS` change that. `./x fleet` runs a
+//! thousand workers for five minutes.
 
 #[path = "processes/cluster.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
@@ -27,16 +27,16 @@ use tokio_util::sync::CancellationToken;
 /// A node lets one actor have a thousand waiting calls.
 const ACTORS: usize = 10;
 const ITEMS_AT_ONCE: u64 = 20;
-/// Fewer show nothing, however short it is to be.
+/// The minimum number of kills, for a run of any length.
 const KILLS_MIN: usize = 2;
-/// How long a killed node is away.
+/// How long a killed node stays down.
 const DOWN_FOR: Duration = Duration::from_secs(5);
-/// Longer than any election here: what no worker lets lapse is done once.
+/// Longer than any election here, so that no lease expires while a worker renews it.
 const LEASE: Duration = Duration::from_secs(60);
-/// Of a machine that has other things to do.
+/// The time limit, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How large, how long, and how often a leader is killed.
+/// The size and duration of the run, and the number of kills.
 struct Size {
     workers: usize,
     lasts: Duration,
@@ -58,7 +58,7 @@ impl Size {
     }
 }
 
-/// What is worked on: it takes no write with an older token than it has seen, and counts those that it took.
+/// The resource: rejects writes with an older token than it has seen, and counts the accepted ones.
 #[derive(Default)]
 struct Resource {
     writes: Mutex<BTreeMap<String, (u64, u32)>>,
@@ -87,7 +87,7 @@ fn new_item(number: u64) -> NewItem {
     NewItem::new(item(&format!("i-{number}")), queue())
 }
 
-/// Adds items until it is over, and says how many: each batch until it is there, whatever was lost on the way.
+/// Adds items until the run is over and returns their number. Retries each batch until it is added.
 async fn produce(client: Client, is_over: Arc<AtomicBool>) -> u64 {
     let mut added = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -120,7 +120,7 @@ fn hire(
         let work = move |job: Job| {
             let resource = resource.clone();
             async move {
-                // As long as it takes, differently for each.
+                // The work takes a different time for each item.
                 sleep(Duration::from_millis(job.token().0.wrapping_mul(7_919) % 3_000)).await;
                 resource.write(job.item().as_str(), job.token().0)?;
                 Ok::<_, Failure>(None)
@@ -131,7 +131,7 @@ fn hire(
     hired.collect()
 }
 
-/// Kills whoever leads, again and again, and says how many it killed.
+/// Kills the leader again and again, and returns the number of kills.
 async fn kill_leaders(cluster: &mut Cluster, operator: &Client, resource: &Resource, size: &Size) -> usize {
     let (began, mut kills) = (Instant::now(), 0);
     while began.elapsed() < size.lasts || kills < KILLS_MIN {

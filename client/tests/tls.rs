@@ -1,4 +1,4 @@
-//! TLS: a node is trusted for its certificate, and nothing is sent to one that is not.
+//! TLS: a node is trusted by its certificate, and nothing is sent to an untrusted node.
 
 use client::api::words::ActorKind;
 use client::names::ActorId;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Says that it is fine, and counts who asked.
+/// Serves healthy answers and counts the requests.
 async fn serve(key: &CertifiedKey<rcgen::KeyPair>) -> (u16, Arc<AtomicUsize>) {
     let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -48,7 +48,7 @@ fn client(port: u16, extra_ca: Option<PathBuf>) -> Result<Client, Error> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_trusted_for_its_certificate_and_asked_nothing_without() {
+async fn nodes_with_untrusted_certificates_are_not_asked() {
     let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (port, asked) = serve(&key).await;
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Becoming the holder of one item: at once, or by waiting in line.
+//! Claims one item: at once, or by waiting in line.
 
-use super::Claim;
+use super::Lease;
 use crate::client::random_name;
 use crate::retry::backoff;
 use crate::{Answer, Client, Error, Moment};
@@ -11,7 +11,7 @@ use lease::names::ItemId;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A claim that is not made yet.
+/// A claim that has not been sent yet.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is claimed until it is awaited"]
 pub struct Claiming {
@@ -22,38 +22,38 @@ pub struct Claiming {
 }
 
 impl Client {
-    /// A lease that renews itself.
+    /// Claims an item. The lease renews itself.
     pub fn claim(&self, item: &ItemId) -> Claiming {
         Claiming { client: self.clone(), item: item.clone(), wish: Wish::default(), within: None }
     }
 }
 
 impl Claiming {
-    /// The queue's default unless said; cut to its ceiling.
+    /// The lease duration, at most the queue's maximum. By default the queue's.
     pub fn lease_for(mut self, span: Duration) -> Self {
         self.wish.lease_for_ms = Some(millis(span));
         self
     }
 
-    /// Tells observers what the holder is doing.
+    /// What the holder is doing; observers can see it.
     pub fn action(mut self, action: impl Into<String>) -> Self {
         self.wish.action = Some(action.into());
         self
     }
 
-    /// And to which part.
+    /// Which part of the item the holder works on; observers can see it.
     pub fn field(mut self, field: impl Into<String>) -> Self {
         self.wish.field = Some(field.into());
         self
     }
 
-    /// Ends the lease of the same actor's other session.
+    /// Ends the lease of another session of the same actor.
     pub fn takeover(mut self) -> Self {
         self.wish.takeover = true;
         self
     }
 
-    /// Which steps may move the target's phase.
+    /// The steps that may move the target's phase.
     pub fn mirrors(mut self, mirrors: impl IntoIterator<Item = Transition>) -> Self {
         self.wish.mirrors = Some(mirrors.into_iter().collect());
         self
@@ -65,37 +65,37 @@ impl Claiming {
         self
     }
 
-    /// Gives up waiting after so long. For ever unless said: dropping it gives the place up.
+    /// Stops waiting after this long. By default it waits for ever. Dropping the claim leaves the line.
     pub fn within(mut self, span: Duration) -> Self {
         self.within = Some(span);
         self
     }
 
-    /// Granted now, or refused.
+    /// Claims the item now, or fails.
     ///
     /// # Errors
-    /// See [`Error`]: somebody else holding it is a refusal.
-    pub async fn try_claim(mut self) -> Result<Claim, Error> {
+    /// See [`Error`]: it is a refusal if somebody else holds the item.
+    pub async fn try_claim(mut self) -> Result<Lease, Error> {
         self.wish.on_conflict = OnConflict::Fail;
         self.wish.line_max = None;
         let mut pending = Pending::new(&self.client, &self.item, &self.wish)?;
         loop {
             match pending.ask(self.within).await? {
                 Answer { value: Claimed::Granted(grant), sent_at, .. } if grant.expires_in_ms > 0 => {
-                    return Ok(Claim::new(&self.client, *grant, sent_at));
+                    return Ok(Lease::new(&self.client, *grant, sent_at));
                 }
-                // Granted to an attempt whose answer came too late.
+                // Granted to an earlier attempt whose answer came too late: the lease has expired.
                 Answer { value: Claimed::Granted(_), .. } => pending.renamed()?,
                 Answer { value: other, .. } => return Err(strange(&other)),
             }
         }
     }
 
-    /// Waits in line until it is granted. Nobody overtakes.
+    /// Waits in line until the item is granted. Later callers do not overtake.
     ///
     /// # Errors
-    /// See [`Error`]. `wait_timeout` when the time to wait is over.
-    pub async fn claim(mut self) -> Result<Claim, Error> {
+    /// See [`Error`]. `wait_timeout` if the time to wait is over.
+    pub async fn claim(mut self) -> Result<Lease, Error> {
         self.wish.on_conflict = OnConflict::Wait;
         self.wish.wait_for_ms = self.within.map(millis);
         let by = self.within.map(|within| Instant::now() + within);
@@ -106,16 +106,16 @@ impl Claiming {
             let asked_at = Instant::now();
             match pending.ask(by.map(|by| by.saturating_duration_since(asked_at))).await {
                 Ok(Answer { value: Claimed::Granted(grant), sent_at, .. }) if grant.expires_in_ms > 0 => {
-                    return Ok(Claim::new(&self.client, *grant, sent_at));
+                    return Ok(Lease::new(&self.client, *grant, sent_at));
                 }
                 Ok(Answer { value: Claimed::Granted(_), .. }) => pending.renamed()?,
                 Ok(Answer { value: Claimed::Waiting(_), .. }) => {
                     has_place = true;
-                    // A node that stops answers at once: another one goes on.
+                    // A stopping node answers at once: ask another one after a pause.
                     failed = if asked_at.elapsed() < Duration::from_secs(1) { failed + 1 } else { 0 };
                 }
                 Ok(Answer { value: other, .. }) => return Err(strange(&other)),
-                // One who stands in line goes on: the place is kept for a while, and taken anew after that.
+                // A caller in line continues: its place is kept for a while, and a later poll joins again.
                 Err(Error::Unavailable { .. }) if has_place && !is_past(by) => failed += 1,
                 Err(Error::Unknown { .. }) if has_place && !is_past(by) => {
                     failed += 1;
@@ -139,10 +139,10 @@ fn millis(span: Duration) -> u64 {
 }
 
 fn strange(claimed: &Claimed) -> Error {
-    Error::Invalid(format!("a claim was answered by what is no answer to it: {claimed:?}"))
+    Error::Invalid(format!("unexpected answer to a claim: {claimed:?}"))
 }
 
-/// A claim that may have a place or a lease that nobody knows of yet. Dropped, it is taken back.
+/// A claim that may have a place in line or a lease that the caller does not know of yet. Dropping it gives them up.
 struct Pending {
     client: Client,
     item: ItemId,
@@ -165,7 +165,7 @@ impl Pending {
             call = call.within(within);
         }
         let answer = call.answered().await;
-        // A lease is its caller's from here on; a refusal leaves nothing behind.
+        // From here on the caller owns the lease. A refusal leaves nothing behind.
         self.is_open = match &answer {
             Ok(Answer { value: Claimed::Waiting(_), .. }) | Err(Error::Unknown { .. }) => true,
             Err(Error::Unavailable { .. }) => self.wish.on_conflict == OnConflict::Wait,
@@ -174,7 +174,7 @@ impl Pending {
         answer
     }
 
-    /// Asks as if for the first time.
+    /// Uses a new request id, as if asking for the first time.
     fn renamed(&mut self) -> Result<(), Error> {
         self.key = random_name()?;
         Ok(())
@@ -192,7 +192,7 @@ impl Drop for Pending {
     }
 }
 
-/// Asks what became of the request, and gives it back.
+/// Asks for the result of the request, and gives up what it got.
 async fn undo(client: Client, item: ItemId, mut wish: Wish, key: String, age: Duration) {
     if wish.on_conflict == OnConflict::Wait {
         wish.poll_ms = Some(1);
@@ -208,6 +208,6 @@ async fn undo(client: Client, item: ItemId, mut wish: Wish, key: String, age: Du
         Err(error) => Err(error),
     };
     if let Err(error) = undone {
-        tracing::debug!(%item, %error, "a claim that was given up could not be taken back: its time will end it");
+        tracing::debug!(%item, %error, "could not undo an abandoned claim; it will expire");
     }
 }

@@ -1,5 +1,5 @@
-//! What is known of one lease: until when it is certainly its holder's, and why it no longer is. Counted on this machine's
-//! own clock, so that work stops in time also when nobody answers.
+//! The state of one lease: until when it is certainly held, and why it was lost. Measured on this machine's own clock,
+//! so that work stops in time even if no node answers.
 
 use crate::clock::{Clock, Moment};
 use api::Code;
@@ -13,18 +13,18 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// A timer does not count sleep: at most so long after the machine woke up, the clock is looked at.
+/// Timers do not count the machine's sleep, so the clock is read at least this often.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Renewals do not crowd when an end is near that no renewal moves.
+/// The shortest pause between renewals, for a near end that renewals do not move.
 const RENEW_MIN: Duration = Duration::from_millis(100);
 
-/// Why a lease is no longer its holder's.
+/// Why a lease was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Its time was over before anybody renewed it, by this machine's own clock.
+    /// It was not renewed in time, by this machine's own clock.
     Lapsed,
-    /// Nodes say that it ended before its time; what ended it is not known yet, or cannot be.
+    /// Nodes say that it ended early; the reason is not known yet, or cannot be found out.
     Ended,
     /// The item was cancelled.
     Cancelled,
@@ -38,7 +38,7 @@ pub enum Lost {
     Revoked,
     /// The caller may no longer see the item.
     Denied(Code),
-    /// It was given back, completed, failed or handed on.
+    /// The holder released, reserved, completed, failed or handed on the item.
     GivenBack,
 }
 
@@ -52,21 +52,21 @@ impl fmt::Display for Lost {
             Self::TakenOver => f.write_str("another session of the same actor took over"),
             Self::Replaced => f.write_str("somebody else holds the item"),
             Self::Revoked => f.write_str("the lease was revoked"),
-            Self::Denied(code) => write!(f, "the item is no longer the caller's to see: {}", code.name()),
-            Self::GivenBack => f.write_str("the lease was given back"),
+            Self::Denied(code) => write!(f, "the caller may no longer see the item: {}", code.name()),
+            Self::GivenBack => f.write_str("the lease was released"),
         }
     }
 }
 
-/// What an answer says of a lease.
+/// What an answer says about a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
-    /// When the request that was answered was sent.
+    /// When the answered request was sent.
     pub(crate) sent_at: Moment,
     pub(crate) expires_in_ms: u64,
     pub(crate) renew_after_ms: u64,
     pub(crate) cancel_requested: bool,
-    /// Where the answer tells.
+    /// If the answer contains it.
     pub(crate) line_length: Option<u32>,
 }
 
@@ -76,17 +76,17 @@ pub(crate) struct Hold {
     pub(crate) token: Token,
     clock: Clock,
     standing: Mutex<Standing>,
-    /// Fires when the work has to be over.
+    /// Fires when the work has to stop.
     pub(crate) stop: CancellationToken,
-    /// Fires when somebody wants the item cancelled.
+    /// Fires when cancellation of the item is requested.
     pub(crate) wind_down: CancellationToken,
-    /// Fires when it is lost, after `stop`.
+    /// Fires when the lease is lost, after `stop`.
     pub(crate) gone: CancellationToken,
-    /// Nothing is to be kept any more.
+    /// Fires when the lease need not be kept any more.
     pub(crate) over: CancellationToken,
-    /// The reason of the loss is as good as it gets.
+    /// Fires when the reason of the loss is known, or cannot be found out.
     pub(crate) explained: CancellationToken,
-    /// The moment to renew has moved.
+    /// Notifies when the time of the next renewal has changed.
     moved: Notify,
 }
 
@@ -127,12 +127,12 @@ impl Hold {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A node said how long the lease still is. A hundredth is kept back: clocks do not run at one rate.
+    /// Applies a node's answer. One hundredth of the lease is not used, because clocks run at different rates.
     pub(crate) fn heard(&self, word: Word) {
         let span = Duration::from_millis(word.expires_in_ms - word.expires_in_ms.div_ceil(100));
         let until = word.sent_at.after(span);
         let mut standing = self.standing();
-        // Only a cancel brings the end nearer.
+        // Only a cancellation moves the end earlier.
         standing.valid_until = if word.cancel_requested { until } else { until.max(standing.valid_until) };
         standing.renew_at = word.sent_at.after(Duration::from_millis(word.renew_after_ms).max(RENEW_MIN));
         standing.line_length = word.line_length.unwrap_or(standing.line_length);
@@ -143,7 +143,7 @@ impl Hold {
         self.moved.notify_waiters();
     }
 
-    /// The work is over now. The first reason stays.
+    /// Marks the lease as lost and stops the work. The first reason is kept.
     pub(crate) fn lose(&self, why: Lost) {
         let mut standing = self.standing();
         if standing.lost.is_none() {
@@ -154,7 +154,7 @@ impl Hold {
         self.gone.cancel();
     }
 
-    /// What the reason was, now that it is known.
+    /// Sets the reason of the loss, now that it is known.
     pub(crate) fn explain(&self, why: Option<Lost>) {
         let mut standing = self.standing();
         if standing.lost == Some(Lost::Ended) {
@@ -195,7 +195,7 @@ impl Hold {
         self.standing().revision = Some(revision);
     }
 
-    /// Ends the work at the end of the lease, whether or not anybody answers.
+    /// Stops the work at the end of the lease, whether or not a node answers.
     pub(crate) async fn lapse(&self) {
         loop {
             let left = self.clock.now().until(self.valid_until());
@@ -207,7 +207,7 @@ impl Hold {
         }
     }
 
-    /// Until the lease wants to be renewed.
+    /// Waits until the lease is due for renewal.
     pub(crate) async fn due(&self) {
         loop {
             let moved = self.moved.notified();

@@ -1,4 +1,5 @@
-//! Keeps one lease alive: renews it in time, again and again until it is answered or the lease is over, and never after.
+//! Keeps one lease alive: renews it in time, retries until a node answers or the lease is over, and never renews after
+//! that.
 
 use super::hold::{Hold, Lost, Word};
 use crate::retry::backoff;
@@ -10,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// A node that does not answer a renewal for so long is given up, however long the lease still is.
+/// The shortest time limit for one renewal attempt, however little is left of the lease.
 const ATTEMPT_MIN: Duration = Duration::from_millis(250);
-/// To find out why a lease is gone. Nobody's work waits for it.
+/// Time limit for finding out why a lease is gone. No work waits for it.
 const EXPLAIN_WITHIN: Duration = Duration::from_secs(5);
-/// What of the caller's own leases is looked through to find one of another session.
+/// How many of the caller's own leases are searched for one of another session.
 const CARRIED: usize = 1_000;
 
-/// Until the lease is over, one way or the other.
+/// Renews a lease until it is over, and finds out why it ended.
 pub(super) async fn keep(client: Client, hold: Arc<Hold>) {
     tokio::select! {
         biased;
@@ -28,7 +29,7 @@ pub(super) async fn keep(client: Client, hold: Arc<Hold>) {
     explain(&client, &hold).await;
 }
 
-/// As [`keep`], where somebody else renews.
+/// Like [`keep`], for a lease that is renewed elsewhere.
 pub(super) async fn guard(client: Client, hold: Arc<Hold>) {
     tokio::select! {
         biased;
@@ -43,7 +44,7 @@ async fn renew(client: &Client, hold: &Hold) {
     let mut failed = 0;
     loop {
         hold.due().await;
-        // After a sleep both are due: the moment to renew, and the end.
+        // After the machine slept, both the renewal and the end of the lease may be due.
         if hold.remaining().is_zero() {
             return hold.lose(Lost::Lapsed);
         }
@@ -52,7 +53,7 @@ async fn renew(client: &Client, hold: &Hold) {
             Err(error) if is_loss(&error) => return hold.lose(loss(&error)),
             Err(error) => {
                 failed += 1;
-                tracing::warn!(item = %hold.item, %error, left = ?hold.remaining(), "a lease was not renewed yet");
+                tracing::warn!(item = %hold.item, %error, left = ?hold.remaining(), "could not renew a lease; retrying");
                 sleep(backoff(failed)).await;
             }
         }
@@ -68,7 +69,7 @@ pub(crate) async fn renew_once(client: &Client, hold: &Hold) -> Result<(), Error
     Ok(())
 }
 
-/// Several attempts fit into what is left of a lease.
+/// Time limit for one attempt, so that several fit into what is left of a lease.
 pub(crate) fn attempt_within(client: &Client, left: Duration) -> Duration {
     (left / 4).clamp(ATTEMPT_MIN, client.shared.attempt_within.max(ATTEMPT_MIN))
 }
@@ -83,7 +84,7 @@ fn word_of(renewed: &Renewed, sent_at: crate::Moment) -> Word {
     }
 }
 
-/// Whether a refusal says that the lease is gone. All else may be different the next time.
+/// Whether a refusal says that the lease is gone. After any other error a retry may succeed.
 pub(crate) fn is_loss(error: &Error) -> bool {
     matches!(error.code(), Some(Code::LeaseLost | Code::NotHolder | Code::StaleToken | Code::NotFound))
 }

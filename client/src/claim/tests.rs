@@ -1,4 +1,4 @@
-//! Stories of one lease, with time and nodes as data.
+//! Tests of one lease, with simulated time and scripted nodes.
 
 use super::*;
 use crate::fake::{Asked, Fake, Says, item};
@@ -46,29 +46,29 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-async fn held(fake: &Fake) -> Claim {
+async fn held(fake: &Fake) -> Lease {
     fake.client(&["a", "b"]).claim(&item("disk")).try_claim().await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_renewed_at_a_third_and_counted_from_when_the_answered_request_was_sent() {
+async fn leases_renew_after_a_third_and_count_from_when_the_request_was_sent() {
     let fake =
         Fake::with([granted(30_000)], |asked| if is(asked, "renew") { renewed(30_000, false) } else { released() });
-    let claim = held(&fake).await;
-    assert_eq!(claim.valid_until(), Moment(Duration::from_millis(29_700)));
+    let lease = held(&fake).await;
+    assert_eq!(lease.valid_until(), Moment(Duration::from_millis(29_700)));
     sleep(secs(11)).await;
     assert_eq!(fake.log()[1].after, secs(10));
-    assert_eq!(claim.valid_until(), Moment(Duration::from_millis(39_700)));
-    assert_eq!((claim.line_length(), claim.lost()), (2, None));
+    assert_eq!(lease.valid_until(), Moment(Duration::from_millis(39_700)));
+    assert_eq!((lease.line_length(), lease.lost()), (2, None));
     sleep(secs(3_600)).await;
-    assert!(!claim.cancelled().is_cancelled());
-    let client = claim.client.clone();
-    drop(claim);
+    assert!(!lease.cancelled().is_cancelled());
+    let client = lease.client.clone();
+    drop(lease);
     client.settled().await;
     assert!(is(fake.log().last().unwrap(), "release"));
     let asked = fake.log().len();
     sleep(secs(100)).await;
-    assert_eq!(fake.log().len(), asked, "what was dropped is renewed no more");
+    assert_eq!(fake.log().len(), asked, "a dropped lease is not renewed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,11 +78,11 @@ async fn consul912_renewals_that_fail_are_tried_until_the_lease_is_over_and_neve
     {
         let fails = failure.clone();
         let fake = Fake::with([granted(30_000)], move |_| fails.clone());
-        let claim = held(&fake).await;
-        claim.cancelled().cancelled().await;
-        assert_eq!(claim.client.clock().now(), Moment(Duration::from_millis(29_700)), "{failure:?}");
-        assert_eq!(claim.why_lost().await, Lost::Lapsed);
-        assert_eq!(claim.remaining(), Duration::ZERO);
+        let lease = held(&fake).await;
+        lease.cancelled().cancelled().await;
+        assert_eq!(lease.client.clock().now(), Moment(Duration::from_millis(29_700)), "{failure:?}");
+        assert_eq!(lease.why_lost().await, Lost::Lapsed);
+        assert_eq!(lease.remaining(), Duration::ZERO);
         let log = fake.log();
         assert!(log.len() >= 4, "{failure:?}: tried {} times", log.len());
         sleep(secs(60)).await;
@@ -95,44 +95,44 @@ async fn consul912_renewals_that_fail_are_tried_until_the_lease_is_over_and_neve
 async fn consul912_one_renewal_that_failed_is_forgotten_once_one_succeeds() {
     let script = [granted(30_000), Says::Problem(Code::Unavailable), Says::Drops, Says::Problem(Code::Unauthenticated)];
     let fake = Fake::with(script, |_| renewed(30_000, false));
-    let claim = held(&fake).await;
+    let lease = held(&fake).await;
     sleep(secs(120)).await;
-    assert_eq!(claim.lost(), None);
+    assert_eq!(lease.lost(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn dynamolock280_a_lost_answer_to_a_renewal_is_no_loss() {
+async fn dynamolock280_a_lost_renewal_answer_does_not_lose_the_lease() {
     let fake = Fake::with([granted(30_000), Says::Drops, Says::Hangs], |_| renewed(30_000, false));
-    let claim = held(&fake).await;
+    let lease = held(&fake).await;
     sleep(secs(20)).await;
-    assert_eq!(claim.lost(), None);
+    assert_eq!(lease.lost(), None);
     let renewals: Vec<_> = fake.log().into_iter().filter(|asked| is(asked, "renew")).collect();
     assert!(renewals.iter().all(|asked| asked.body["token"] == 17));
-    assert!(claim.valid_until() > Moment(secs(40)));
+    assert!(lease.valid_until() > Moment(secs(40)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_slept_through_its_lease_notices_when_it_wakes() {
     let fake = Fake::with([granted(30_000)], |_| Says::Hangs);
-    let claim = held(&fake).await;
+    let lease = held(&fake).await;
     sleep(secs(5)).await;
     fake.sleep_machine(secs(3_600));
     let woke = Instant::now();
-    claim.cancelled().cancelled().await;
+    lease.cancelled().cancelled().await;
     assert!(woke.elapsed() <= secs(1));
-    assert_eq!(claim.lost(), Some(Lost::Lapsed));
+    assert_eq!(lease.lost(), Some(Lost::Lapsed));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_slept_through_its_lease_does_not_renew_it() {
-    // The clock is looked at each second for the end of the lease, and after 19.7 s for the second renewal: that comes first.
+    // The clock is read every second for the end of the lease, and at 19.7 s for the second renewal, which comes first.
     let fake = Fake::with([granted(30_000)], |_| renewed(29_100, false));
-    let claim = held(&fake).await;
+    let lease = held(&fake).await;
     sleep(Duration::from_millis(19_500)).await;
     fake.sleep_machine(secs(3_600));
-    claim.cancelled().cancelled().await;
-    assert_eq!(claim.lost(), Some(Lost::Lapsed));
-    assert_eq!(claim.client.clock().now(), Moment(secs(3_600) + Duration::from_millis(19_700)));
+    lease.cancelled().cancelled().await;
+    assert_eq!(lease.lost(), Some(Lost::Lapsed));
+    assert_eq!(lease.client.clock().now(), Moment(secs(3_600) + Duration::from_millis(19_700)));
     assert_eq!(fake.asked().iter().filter(|asked| asked.contains("renew")).count(), 1);
 }
 
@@ -153,39 +153,39 @@ async fn a_lease_that_is_gone_stops_the_work_at_once_and_says_why() {
             }
             Says::Ok(shown.clone())
         });
-        let claim = held(&fake).await;
-        claim.cancelled().cancelled().await;
+        let lease = held(&fake).await;
+        lease.cancelled().cancelled().await;
         assert_eq!(fake.log()[1].after, secs(10));
-        assert_eq!(claim.client.clock().now(), Moment(secs(10)));
-        assert_eq!(claim.why_lost().await, why);
+        assert_eq!(lease.client.clock().now(), Moment(secs(10)));
+        assert_eq!(lease.why_lost().await, why);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_to_cancel_brings_the_end_nearer() {
+async fn a_cancellation_request_shortens_the_lease() {
     let fake = Fake::with([granted(900_000), renewed(30_000, true)], |_| renewed(15_000, true));
-    let claim = held(&fake).await;
-    claim.wind_down().cancelled().await;
-    assert!(claim.cancel_requested());
-    assert_eq!(claim.client.clock().now(), Moment(secs(300)));
-    assert_eq!(claim.valid_until(), Moment(secs(300) + Duration::from_millis(29_700)));
+    let lease = held(&fake).await;
+    lease.wind_down().cancelled().await;
+    assert!(lease.cancel_requested());
+    assert_eq!(lease.client.clock().now(), Moment(secs(300)));
+    assert_eq!(lease.valid_until(), Moment(secs(300) + Duration::from_millis(29_700)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_granted_from_the_line_is_picked_up_at_once() {
+async fn grants_from_the_line_are_renewed_at_once() {
     let fake = Fake::with([waiting(), waiting(), granted(9_000)], |_| renewed(30_000, false));
-    let claim = fake.client(&["a"]).claim(&item("disk")).claim().await.unwrap();
+    let lease = fake.client(&["a"]).claim(&item("disk")).claim().await.unwrap();
     sleep(Duration::from_millis(200)).await;
     let log = fake.log();
     assert_eq!(log.len(), 4);
     assert!(is(&log[3], "renew"));
     let keys: Vec<_> = log[..3].iter().map(|asked| asked.key.clone()).collect();
     assert!(keys.iter().all(|key| *key == keys[0]), "a place is kept by repeating one request");
-    assert_eq!(claim.lost(), None);
+    assert_eq!(lease.lost(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_given_up_gives_its_place_up() {
+async fn an_abandoned_wait_leaves_the_line() {
     for (becomes, verb) in [(waiting(), "withdraw"), (granted(9_000), "release")] {
         let fake = Fake::with([waiting(), Says::Hangs, becomes], |asked| match asked.what.rsplit('/').next() {
             Some("withdraw") => Says::Ok(json!({ "item": "disk", "withdrawn": true })),
@@ -215,11 +215,11 @@ async fn a_refusal_or_the_end_of_the_wait_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_is_stopped_before_the_lease_is_given_back() {
+async fn work_stops_before_its_lease_is_released() {
     let fake = Fake::with([granted(30_000), Says::Hangs], |_| released());
-    let claim = held(&fake).await;
-    let stop = claim.cancelled();
-    let releasing = tokio::spawn(async move { claim.release().await });
+    let lease = held(&fake).await;
+    let stop = lease.cancelled();
+    let releasing = tokio::spawn(async move { lease.release().await });
     while fake.log().len() < 2 {
         tokio::task::yield_now().await;
     }
@@ -228,33 +228,33 @@ async fn the_work_is_stopped_before_the_lease_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ending_that_nobody_answered_is_repeated_and_not_done_twice() {
+async fn an_unanswered_completion_is_repeated_and_takes_effect_once() {
     let fake = Fake::with([granted(3_600_000)], |_| Says::Drops);
-    let claim = held(&fake).await;
-    let Err(Error::Unknown { request_id, .. }) = claim.complete(Some("done".into())).await else { panic!("unknown") };
+    let lease = held(&fake).await;
+    let Err(Error::Unknown { request_id, .. }) = lease.complete(Some("done".into())).await else { panic!("unknown") };
     let log = fake.log();
     assert_eq!(log.last().unwrap().key.as_deref(), Some(request_id.as_str()));
-    assert_eq!(claim.lost(), None, "the lease is kept until it is answered");
+    assert_eq!(lease.lost(), None, "the lease is kept until it is answered");
 
     let fake = Fake::new([granted(3_600_000), Says::Ok(moved())]);
-    let claim = held(&fake).await;
-    claim.complete(None).await.unwrap();
-    assert_eq!((claim.lost(), claim.why_lost().await), (Some(Lost::GivenBack), Lost::GivenBack));
-    let client = claim.client.clone();
-    drop(claim);
+    let lease = held(&fake).await;
+    lease.complete(None).await.unwrap();
+    assert_eq!((lease.lost(), lease.why_lost().await), (Some(Lost::GivenBack), Lost::GivenBack));
+    let client = lease.client.clone();
+    drop(lease);
     client.settled().await;
-    assert_eq!(fake.log().len(), 2, "nothing is left to give back");
+    assert_eq!(fake.log().len(), 2, "nothing is left to release");
 }
 
-/// The token keeps a second one out; under the id that nodes have forgotten it would be refused for ever.
+/// The token prevents a second completion. With the forgotten id it would be refused for ever.
 #[tokio::test(start_paused = true)]
-async fn an_ending_whose_id_nodes_may_have_forgotten_is_told_under_another_one() {
+async fn a_completion_with_a_forgotten_id_is_sent_with_a_new_id() {
     let fake = Fake::new([granted(3_600_000), Says::Drops, Says::Ok(moved())]);
-    let claim = held(&fake).await;
+    let lease = held(&fake).await;
     let asleep = fake.clone();
     tokio::spawn(async move { asleep.sleep_machine(Duration::from_secs(600)) });
-    assert!(matches!(claim.complete(None).await, Err(Error::Unknown { .. })));
-    claim.complete(None).await.unwrap();
+    assert!(matches!(lease.complete(None).await, Err(Error::Unknown { .. })));
+    lease.complete(None).await.unwrap();
     let log = fake.log();
     let told: Vec<_> = log.iter().filter(|asked| asked.what.ends_with("/complete")).collect();
     assert_eq!((told[0].retry_ms, told[1].retry_ms), (None, None));
@@ -262,7 +262,7 @@ async fn an_ending_whose_id_nodes_may_have_forgotten_is_told_under_another_one()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_was_learned_too_late_is_claimed_again_under_another_id() {
+async fn a_grant_that_expired_before_its_answer_is_claimed_again_with_a_new_id() {
     let fake = Fake::with([Says::Drops, granted(0), granted(30_000)], |_| released());
     let _claim = held(&fake).await;
     let log = fake.log();

@@ -17,54 +17,55 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use std::time::Instant;
 use tokio::sync::mpsc;
 
-/// In one request: each is one step of the cluster, answered item by item.
+/// Items in one request. A request is one replicated command, answered item by item.
 const BATCH: usize = 500;
-/// Far below what a node takes in one request.
+/// Bytes in one request, far below a node's limit.
 const BATCH_BYTES: usize = 512 * 1024;
 
-/// Add an item; without an id many, as lines of JSON from standard input
+/// Add one item, or many as JSON lines from standard input
 ///
-/// Adding is never execution: only a claim is. An id that exists with the same content is no mistake. A line holds what the
-/// interface takes, say {"id": "disk-42", "queue": "ops", "title": "replace the disk"}; --queue serves lines that name none.
+/// Adding an item does not start work on it; only a claim does. Adding an id again with the same content is not an
+/// error. Each line is one item as the HTTP API takes it, for example {"id": "disk-42", "queue": "ops", "title":
+/// "replace the disk"}; --queue applies to lines that name no queue.
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// Its id; unless said, lines of JSON are read
+    /// Item id [default: read JSON lines from standard input]
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     id: Option<ItemId>,
-    /// The queue that it waits in
+    /// Queue of the item
     #[arg(long, value_name = "QUEUE", value_parser = parse::queue)]
     queue: Option<QueueName>,
-    /// What it is called
+    /// Title
     #[arg(long, value_name = "TEXT", default_value = "", requires = "id")]
     title: String,
-    /// The highest first; 5 unless said
+    /// Priority; the highest is granted first [default: 5]
     #[arg(long, value_name = "0-9", requires = "id", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
-    /// A label of it; several times: several of them
+    /// Label; repeat for several
     #[arg(long, value_name = "LABEL", requires = "id", value_parser = parse::label)]
     label: Vec<Label>,
-    /// What a worker must be able to do
+    /// Capability that a worker must have; repeat for several
     #[arg(long, value_name = "LABEL", requires = "id", value_parser = parse::label)]
     need: Vec<Label>,
-    /// The item that it is a part of
+    /// Parent item
     #[arg(long, value_name = "ITEM", requires = "id", value_parser = parse::item)]
     parent: Option<ItemId>,
-    /// The item whose phase follows this one's steps
+    /// Target item: its phase follows the steps of this item
     #[arg(long, value_name = "ITEM", requires = "id", value_parser = parse::item)]
     target: Option<ItemId>,
-    /// An item that has to complete first
+    /// Item that must complete first; repeat for several
     #[arg(long, value_name = "ITEM", requires = "id", value_parser = parse::item)]
     depends_on: Vec<ItemId>,
-    /// Not before this date, 2026-12-24T18:00:00Z
+    /// Do not grant the item before this date, for example 2026-12-24T18:00:00Z
     #[arg(long, value_name = "DATE", requires = "id")]
     not_before: Option<Date>,
-    /// Not before so long from now
+    /// Do not grant the item until this much time has passed
     #[arg(long, value_name = "DURATION", requires = "id")]
     delay: Option<Span>,
-    /// Where it runs; local: only with workers of yours
+    /// Where the work runs; local: only on your own workers [default: any]
     #[arg(long, value_name = "MODE", requires = "id", value_parser = parse::words::<RunsIn>(parse::MODES))]
     mode: Option<RunsIn>,
-    /// The phase that it is in
+    /// Phase of the item
     #[arg(long, value_name = "PHASE", requires = "id", value_parser = parse::phase)]
     phase: Option<Phase>,
     #[command(flatten)]
@@ -75,11 +76,11 @@ impl Add {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let Some(id) = self.id else {
             if self.parts != Parts::default() {
-                return Err(Failure::Usage("a body on the command line is for one item: say its id".into()));
+                return Err(Failure::Usage("a body on the command line needs an ITEM".into()));
             }
             return many(context, self.queue).await;
         };
-        let queue = self.queue.ok_or_else(|| Failure::Usage("say its --queue".into()))?;
+        let queue = self.queue.ok_or_else(|| Failure::Usage("--queue is required with ITEM".into()))?;
         let item = NewItem {
             title: self.title,
             priority: self.priority,
@@ -97,23 +98,23 @@ impl Add {
         };
         let created = context.ask(context.client.create(&item)).await?;
         context.out.answer(&created, |out, created| {
-            let there = if created.created { "is there" } else { "was there already" };
+            let there = if created.created { "added" } else { "exists already" };
             out.line(format_args!("{} {there}: {}, revision {}", created.item, word(created.state), created.revision))
         })
     }
 }
 
-/// Items that were read together, their lines, and how many bytes were read by then.
+/// Items that were read together, their line numbers, and the bytes read so far.
 struct Batch {
     lines: Vec<u64>,
     items: Vec<NewItem>,
     read: u64,
 }
 
-/// One batch after the other, so that items may depend on those before them.
+/// Sends one batch after the other, so that items may depend on earlier ones.
 async fn many(context: &Context, queue: Option<QueueName>) -> Result<(), Failure> {
     if io::stdin().is_terminal() {
-        let why = "no item is named, and standard input is a terminal";
+        let why = "no ITEM is given, and standard input is a terminal";
         return Err(Failure::Usage(format!("{why}: `tenure add ITEM --queue QUEUE`, or `tenure add < items.jsonl`")));
     }
     let size = rustix::fs::fstat(rustix::stdio::stdin()).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
@@ -127,7 +128,7 @@ async fn many(context: &Context, queue: Option<QueueName>) -> Result<(), Failure
         let created = context.client.create_many(&NewItems { items }).await.map_err(|error| {
             progress.end();
             say(format_args!(
-                "{} items are there; from line {} on it is not certain",
+                "{} items were added or existed already; the result is unknown from line {} on",
                 grouped(added + there),
                 lines.first().copied().unwrap_or(0)
             ));
@@ -157,17 +158,17 @@ async fn many(context: &Context, queue: Option<QueueName>) -> Result<(), Failure
     reader.await.map_err(|error| Failure::other(error.to_string()))??;
     if !context.out.is_json {
         let (added, there, refused) = (grouped(added), grouped(there), grouped(turned_away));
-        context.out.line(format_args!("{added} added, {there} were there already, {refused} refused"))?;
+        context.out.line(format_args!("{added} added, {there} existed already, {refused} refused"))?;
     }
     if turned_away > 0 { Err(Failure::Said(REFUSED)) } else { Ok(()) }
 }
 
-/// A batch has no id that a repeat of the whole command could use: adding the same again is no mistake.
+/// A batch has no request id that a repeat of the whole command could use, but adding the same items again is safe.
 fn sure(error: Error) -> Failure {
     let why = error.to_string();
     match error {
         Error::Unknown { .. } => {
-            say("run the same again: what is there already is not added twice");
+            say("run the same command again: items that exist are not added twice");
             say(format_args!("tenure: {}", clean(&why)));
             Failure::Said(super::failure::UNKNOWN)
         }
@@ -206,7 +207,7 @@ fn read(queue: Option<&QueueName>, batches: &mpsc::Sender<Batch>) -> Result<(), 
         batch.items.push(item(&line, queue).map_err(|why| {
             Failure::hinted(
                 format!("line {number}: {why}"),
-                "the lines before it may have been added; adding them again is no mistake",
+                "earlier lines may have been added; adding them again is safe",
             )
         })?);
     }

@@ -1,4 +1,4 @@
-//! A backup in a file, and a new cluster made from one.
+//! `cluster backup` and `cluster restore`.
 
 use super::cluster::At;
 use super::failure::Failure;
@@ -14,15 +14,15 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Of a file, on its way to a node.
+/// Bytes of the file that are read and sent at a time.
 const CHUNK: usize = 256 * 1024;
 
-/// Back the whole store up into a file, while it serves
+/// Back up the whole store to a file while the cluster keeps serving
 ///
-/// The file gets its name when all of it is on disk: what was cut off never looks like a backup.
+/// The file gets its final name when all of it is on disk: an incomplete file never looks like a backup.
 #[derive(Args, Debug)]
 pub(crate) struct Backup {
-    /// A file that is not there yet, or a folder; in this folder, named by the node, unless said
+    /// New file, or the folder to create it in [default: the current folder; the node chooses the name]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl Backup {
         };
         tokio::select! {
             copied = copied => copied?,
-            // What came so far is of no use, and does not stay.
+            // An incomplete backup is useless: it is removed.
             () = interrupted() => return Err(Failure::Interrupted),
         }
         progress.end();
@@ -74,14 +74,14 @@ impl Backup {
 fn refuse_to_replace(file: &Path) -> Result<(), Failure> {
     match fs::symlink_metadata(file) {
         Ok(_) => {
-            let why = format!("{} is there already: a backup replaces nothing", file.display());
-            Err(Failure::hinted(why, "choose another name, or move that one away"))
+            let why = format!("{} exists already: a backup does not replace files", file.display());
+            Err(Failure::hinted(why, "choose another name, or move that file away"))
         }
         Err(_) => Ok(()),
     }
 }
 
-/// A file under a name for the time being; removed unless it is finished.
+/// A file under a temporary name; removed on drop unless it is finished.
 struct Part {
     file: File,
     path: PathBuf,
@@ -93,12 +93,12 @@ impl Part {
         let mut name = file.file_name().unwrap_or_default().to_owned();
         name.push(format!(".part-{}", std::process::id()));
         let path = file.with_file_name(name);
-        // It holds everything that callers ever wrote.
+        // A backup holds everything that callers ever wrote, so only its owner may read it.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         Ok(Self { file, path, is_finished: false })
     }
 
-    /// On disk first, then under its name, which nobody may have taken meanwhile.
+    /// Syncs the file, then gives it its final name; fails if that name exists by now.
     fn finish(mut self, file: &Path) -> io::Result<()> {
         self.file.sync_all()?;
         fs::hard_link(&self.path, file)?;
@@ -117,25 +117,25 @@ impl Drop for Part {
     }
 }
 
-/// Send a backup to a fresh node that waits for one (`tenured --await-restore`)
+/// Send a backup to a new node that waits for one (`tenured --await-restore`)
 ///
-/// It becomes the first node of a new cluster, which grants nothing before `tenure cluster activate`.
+/// The node becomes the first of a new cluster, which grants nothing before `tenure cluster activate`.
 #[derive(Args, Debug)]
 pub(crate) struct Restore {
-    /// The backup
+    /// Backup file
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     at: At,
-    /// Let tokens begin above this one; may only raise where they begin anyway
+    /// Give only fencing tokens above this number; it can only raise the first token, not lower it
     #[arg(long, value_name = "N")]
     token_floor: Option<u64>,
     /// Restore although the node's clock is not later than the newest time in the backup; if the clock is behind,
     /// tokens may be repeated
     ///
-    /// Only after you have checked that this clock is right, and that the backup's newest time is wrong. If this clock is
-    /// behind, tokens that the old cluster gave out after the backup may be given out again, unless --token-floor is above
-    /// them. Epoch and tokens always rise above those in the backup.
+    /// Use it only after you have checked that this clock is right and that the backup's newest time is wrong. If this
+    /// clock is behind, tokens that the old cluster gave out after the backup may be given out again, unless
+    /// --token-floor is above them. Epoch and tokens always rise above those in the backup.
     #[arg(long)]
     accept_clock: bool,
 }
@@ -150,14 +150,14 @@ impl Restore {
         let upload = upload(file, size, unread.clone());
         let how = client::Restore { token_floor: self.token_floor, accept_clock: self.accept_clock };
         let restored = node.restore(upload, how).await;
-        // A file that could not be read is the reason, not the request that broke off.
+        // If the file could not be read, report that and not the request that failed because of it.
         if let Some(error) = unread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(failed(error));
         }
         context.out.answer(&restored?, |out, restored| {
-            say("it grants nothing yet: once nobody works by old leases, `tenure cluster activate`");
+            say("the cluster grants nothing yet: when nobody works under old leases any more, run `tenure cluster activate`");
             let applied = restored.applied;
-            out.line(format_args!("node {} is cluster {}, up to entry {applied}", restored.node, restored.cluster))
+            out.line(format_args!("node {} is restored as cluster {}, up to entry {applied}", restored.node, restored.cluster))
         })
     }
 }
@@ -173,7 +173,7 @@ fn upload(
         let unread = unread.clone();
         async move {
             let (mut file, sent, mut progress) = reading?;
-            // A file is read for as long as a disk takes: not on a thread that others wait for.
+            // A disk read may block, so it does not run on an async thread.
             let read = tokio::task::spawn_blocking(move || {
                 let mut chunk = vec![0; CHUNK];
                 let length = file.read(&mut chunk)?;

@@ -1,4 +1,4 @@
-//! Load on a cluster, in the same words in which others were measured: claim, renew, next, handoff.
+//! `bench`: puts load on a cluster and measures claim, renew, next and handoff.
 
 mod workloads;
 
@@ -18,44 +18,44 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Workload {
-    /// Claim a fresh item, release it; counted in pairs, timed is the claim
+    /// Claim a new item and release it; counts pairs, times the claim
     Claim,
     /// Each caller holds 100 leases and renews them in turn
     Renew,
-    /// Take the first of 20,000 queued items, complete it; timed is the taking
+    /// Take the first of 20,000 queued items and complete it; times the take
     Next,
-    /// All callers want one item; the releaser steps back 10 ms; counted in grants after a release, from asking to release
-    /// until the next holder knows
+    /// All callers claim one item; a holder pauses 10 ms after its release; counts grants after a release, times from
+    /// the release request until the next holder has its grant
     Handoff,
 }
 
 /// Measure a cluster: claim, renew, next, handoff
 ///
-/// Real load on a real cluster, in a queue of its own that is emptied afterwards. Callers and nodes on one machine share its
-/// cores: ratios within one run mean something, figures of another machine do not compare.
+/// Puts real load on the cluster, in a separate queue that is emptied afterwards. Callers and nodes on one machine
+/// share its cores: compare ratios within one run, not figures from different machines.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// Which workloads; all unless said
+    /// Workloads to run [default: all]
     #[arg(value_name = "WORKLOAD")]
     workload: Vec<Workload>,
-    /// How many callers at a time, with commas between
+    /// Numbers of concurrent callers to measure, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 64, 256], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     callers: Vec<u32>,
-    /// For each cell
+    /// Duration of each measurement
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     seconds: Span,
-    /// How many items `claim` and `next` go through
+    /// Items that `claim` and `next` use
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     items: u32,
-    /// Tokens of several actors, one a line: callers are each of them in turn
+    /// File with API keys of several actors, one per line; callers take them in turn
     #[arg(long, value_name = "FILE")]
     actors: Option<PathBuf>,
-    /// Leave the items where they are
+    /// Keep the items after the measurement
     #[arg(long)]
     keep: bool,
 }
 
-/// What callers of one cell saw. Latencies in microseconds.
+/// The result of one workload with one number of callers. Latencies in microseconds.
 #[derive(Serialize)]
 struct Cell {
     workload: Workload,
@@ -69,28 +69,28 @@ struct Cell {
     p99_us: u64,
     p999_us: u64,
     max_us: u64,
-    /// Pairs: a bound, and how many took no longer than that and longer than about half of it.
+    /// Pairs of an upper bound and the number of operations between about half of it and the bound.
     histogram: Vec<(u64, u64)>,
 }
 
-/// Counted by one caller.
+/// The counts of one caller.
 struct Tally {
     latencies: Histogram<u64>,
     errors: u64,
-    /// The first of them, so that somebody can see what it was.
+    /// The first error, for the report.
     why: Option<String>,
     last: Instant,
 }
 
 impl Tally {
     fn new() -> Result<Self, Failure> {
-        // To three digits, from a microsecond to a minute.
+        // Three significant digits, from 1 µs to 60 s.
         let latencies = Histogram::new_with_bounds(1, 60_000_000, 3);
-        let latencies = latencies.map_err(|error| Failure::other(format!("no histogram: {error}")))?;
+        let latencies = latencies.map_err(|error| Failure::other(format!("cannot create the histogram: {error}")))?;
         Ok(Self { latencies, errors: 0, why: None, last: Instant::now() })
     }
 
-    /// One operation is over; what is timed of it took this long.
+    /// Counts one operation; its timed part took `took`.
     fn done(&mut self, took: Duration) {
         self.last = Instant::now();
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -103,7 +103,7 @@ impl Tally {
     }
 
     fn add(&mut self, other: Self) {
-        // Their bounds are the same.
+        // It cannot fail: all histograms have the same bounds.
         let _ = self.latencies.add(&other.latencies);
         self.errors += other.errors;
         self.why = self.why.take().or(other.why);
@@ -111,10 +111,10 @@ impl Tally {
     }
 }
 
-/// Where a cell works.
+/// What a measurement works with.
 struct Ground<'c> {
     context: &'c Context,
-    /// Who the callers are in turn; none: whoever calls.
+    /// The clients that callers take in turn. Empty: callers use the identity of the command.
     actors: &'c [Client],
     queue: QueueName,
     items: u32,
@@ -146,8 +146,8 @@ impl Bench {
                     if context.actor.is_some() { u32::MAX } else { u32::try_from(actors.len()).unwrap_or(u32::MAX) };
                 if *workload == Workload::Handoff && (*callers < 2 || *callers > distinct) {
                     say(format_args!(
-                        "handoff with {callers} callers is left out: it wants several, each an actor of its own. On a development node \
-                         --actor makes them, elsewhere --actors names a file with a token for each"
+                        "skipping handoff with {callers} callers: it needs at least 2 callers, each a different actor. On a \
+                         development node pass --actor, elsewhere pass --actors with a file of API keys"
                     ));
                     continue;
                 }
@@ -181,12 +181,12 @@ impl Bench {
     fn actors(&self, context: &Context) -> Result<Vec<Client>, Failure> {
         let Some(path) = &self.actors else { return Ok(Vec::new()) };
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::Usage(format!("{}: cannot be read: {error}", path.display())))?;
-        let tokens: Vec<_> = text.split_whitespace().collect();
-        if tokens.is_empty() {
-            return Err(Failure::Usage(format!("{}: has no token", path.display())));
+            .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
+        let api_keys: Vec<_> = text.split_whitespace().collect();
+        if api_keys.is_empty() {
+            return Err(Failure::Usage(format!("{} holds no API key", path.display())));
         }
-        tokens.into_iter().map(|token| context.with_token(token)).collect()
+        api_keys.into_iter().map(|api_key| context.with_api_key(api_key)).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Claiming one item: at once, or by waiting in line.
+//! `claim` and `withdraw`: claims one item, at once or by waiting in line.
 
 use super::failure::Failure;
 use super::global::{Context, interrupted};
@@ -15,30 +15,30 @@ use std::time::Duration;
 
 const FIRST_POLL_MS: u64 = 200;
 
-/// Claim an item: the answer is a lease with a fencing token
+/// Claim an item: returns a lease with a fencing token
 ///
-/// The lease stays when the command ends: renew it, or give it back. `tenure exec` holds one while a command runs.
+/// The lease remains when the command ends: renew it or release it. `tenure exec` holds a lease while a command runs.
 #[derive(Args, Debug)]
 pub(crate) struct Claim {
     /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
-    /// For how long; as the queue has it unless said
+    /// Lease duration [default: the queue's policy]
     #[arg(long = "for", value_name = "DURATION")]
     lease_for: Option<Span>,
-    /// Wait in line until it is granted, or for so long at most; Ctrl-C gives the place up
+    /// Wait in line until the item is granted, or at most this long; Ctrl-C leaves the line
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
     wait: Option<Option<Span>>,
-    /// Do not join a line that is already so long
+    /// Do not join the line if it already has this many waiters
     #[arg(long, value_name = "N", requires = "wait")]
     line_max: Option<u32>,
-    /// End the lease that another session of yours has on it
+    /// End the lease that another session of yours has on the item
     #[arg(long)]
     takeover: bool,
-    /// What you are doing, for others to see
+    /// What you are doing; others can see it
     #[arg(long, value_name = "TEXT")]
     action: Option<String>,
-    /// And to which part
+    /// Which part of the item you work on; others can see it
     #[arg(long, value_name = "TEXT")]
     field: Option<String>,
 }
@@ -62,12 +62,12 @@ impl Claim {
         };
         context.out.answer(&claimed, |out, claimed| match claimed {
             Claimed::Granted(grant) => granted(out, grant),
-            Claimed::Waiting(_) | Claimed::Refused { .. } => Err(Failure::other("the answer is none to a claim")),
+            Claimed::Waiting(_) | Claimed::Refused { .. } => Err(Failure::other("unexpected answer to a claim")),
         })
     }
 }
 
-/// Until it is granted. Its place is given up when the user does.
+/// Waits until the item is granted. If the user interrupts, it leaves the line.
 async fn in_line(context: &Context, item: &ItemId, wish: Wish) -> Result<Grant, Failure> {
     let key = context.request_id()?;
     let asked_at = Cell::new(context.client.clock().now());
@@ -76,10 +76,10 @@ async fn in_line(context: &Context, item: &ItemId, wish: Wish) -> Result<Grant, 
         grant = polling => return grant,
         () = interrupted() => {}
     }
-    say("giving the place in line up");
+    say("leaving the line");
     tokio::select! {
         given_up = give_up(context, item, wish, &key, asked_at.get()) => given_up?,
-        // Twice means at once: the place ends by itself when nobody polls it.
+        // A second interrupt ends at once: a place that nobody polls expires.
         () = interrupted() => {}
     }
     Err(Failure::Interrupted)
@@ -94,7 +94,7 @@ async fn poll(
 ) -> Result<Grant, Failure> {
     let mut place = None;
     let mut repeat_after = context.repeat_after();
-    // Whoever waits hears soon where in line; after that it is a matter of patience.
+    // The first poll is short, so that the user soon sees the place in line.
     let mut wish = Wish { poll_ms: Some(FIRST_POLL_MS), ..wish.clone() };
     loop {
         let call = context.client.request_claim(item, &wish).key(key);
@@ -113,13 +113,13 @@ async fn poll(
                         0 => "next".to_owned(),
                         more => format!("{more} ahead"),
                     };
-                    say(format_args!("in line for {item}: {ahead}, {} wait", waiting.line_length));
+                    say(format_args!("in line for {item}: {ahead}, {} waiting", waiting.line_length));
                 }
             }
             Ok(Claimed::Refused { problem }) => return Err(Error::Refused(problem).into()),
-            // The place is kept for a while; a poll that comes later joins anew.
+            // The place is kept for a while; a later poll joins the line again.
             Err(Error::Unavailable { why, .. }) if place.is_some() => {
-                say(format_args!("still in line, but nobody answers: {why}"));
+                say(format_args!("still in line, but no node answers: {why}"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             Err(error) => return Err(error.into()),
@@ -127,7 +127,7 @@ async fn poll(
     }
 }
 
-/// What comes from the line runs for a moment only, until its holder shows that it is there.
+/// Renews a grant from the wait line, which is short until its holder renews it once.
 async fn picked_up(context: &Context, mut grant: Grant) -> Result<Grant, Failure> {
     if grant.expires_in_ms < grant.lease_for_ms && !grant.cancel_requested {
         let renew = Renew { token: grant.token, lease_for_ms: None };
@@ -140,7 +140,7 @@ async fn picked_up(context: &Context, mut grant: Grant) -> Result<Grant, Failure
     Ok(grant)
 }
 
-/// Leaves the line, and gives back what was granted meanwhile.
+/// Leaves the line, and releases the lease if it was granted meanwhile.
 async fn give_up(context: &Context, item: &ItemId, mut wish: Wish, key: &str, asked_at: Moment) -> Result<(), Failure> {
     wish.poll_ms = Some(1);
     let age = asked_at.until(context.client.clock().now());
@@ -156,7 +156,7 @@ async fn give_up(context: &Context, item: &ItemId, mut wish: Wish, key: &str, as
     Ok(())
 }
 
-/// A lease, for its holder.
+/// Prints a lease for its holder.
 pub(crate) fn granted(out: &Out, grant: &Grant) -> Result<(), Failure> {
     let mut table = Table::default();
     table.pair("item", &grant.item);
@@ -171,15 +171,15 @@ pub(crate) fn granted(out: &Out, grant: &Grant) -> Result<(), Failure> {
         table.pair("in line", grant.line_length);
     }
     if grant.renewed {
-        table.pair("note", "it was yours already: this renewed it");
+        table.pair("note", "you held it already: the lease is renewed");
     }
     if grant.cut {
-        table.pair("note", "cut to the longest that the queue allows");
+        table.pair("note", "shortened to the longest lease that the queue allows");
     }
     if grant.cancel_requested {
-        table.pair("note", "it is to be cancelled: wind down");
+        table.pair("note", "cancellation requested: stop the work");
     }
-    table.pair_if("gave back", grant.released.as_ref());
+    table.pair_if("released", grant.released.as_ref());
     out.table(&table)
 }
 
@@ -196,7 +196,7 @@ impl Withdraw {
         let withdrawn = context.ask(context.client.withdraw(&self.item)).await?;
         context.out.answer(&withdrawn, |out, withdrawn| match withdrawn.withdrawn {
             true => out.line(format_args!("left the line of {}", withdrawn.item)),
-            false => out.line(format_args!("there was no place in the line of {}", withdrawn.item)),
+            false => out.line(format_args!("you were not in the line of {}", withdrawn.item)),
         })
     }
 }

@@ -11,83 +11,83 @@ use client::{Endpoint, Node};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// Show the members, who leads, and how far each is
+    /// Show the members, the leader, and how far each member is
     Status,
-    /// Let a node join: it follows without a vote until it does
+    /// Allow a node to join the cluster, as a learner without a vote
     Add(Add),
-    /// Make a secret with which a node may join for a while
+    /// Create a join secret, with which a node may join for a limited time
     JoinSecret(ForJoining),
-    /// Give a learner its vote
+    /// Make a learner a voter
     Promote(Member),
-    /// Take a node out of the cluster; its number never comes back
+    /// Remove a node from the cluster; its number can never be used again
     Remove(Member),
-    /// Make another node lead
+    /// Transfer leadership to another node
     Transfer(Transfer),
-    /// Let a node take a snapshot of its state
+    /// Make a node take a snapshot of its state
     Snapshot(At),
     Backup(Backup),
     Restore(Restore),
-    /// Let a restored cluster grant again, once nobody works by leases of the old one
+    /// Let a restored cluster grant again, once nobody works under leases of the old cluster
     Activate,
-    /// Let a node hand leadership over and take no more commands
+    /// Make a node hand over leadership and reject commands
     Drain(At),
-    /// Let a node take commands again
+    /// Make a node accept commands again
     Undrain(At),
-    /// Raise the rules that are in force, once every member knows them
+    /// Raise the rules version in force, once every member supports it
     Rules(Rules),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// Its number, never given to another directory before
+    /// Node number; never used before by another data directory
     #[arg(long, value_name = "N")]
     node: u64,
-    /// Where other nodes reach it
+    /// Address where other nodes reach it
     #[arg(long, value_name = "HOST:PORT")]
     peer_address: String,
-    /// Where callers reach it
+    /// Address where callers reach it
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     api_address: String,
-    /// Of its directory; 0: not known yet, the node says it when it joins
+    /// Instance number of its data directory; 0: not known yet, the node reports it when it joins
     #[arg(long, value_name = "N", default_value_t = 0)]
     instance: u64,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ForJoining {
-    /// For how long it counts, at most 30d
+    /// How long the secret is valid, at most 30d
     #[arg(long = "for", value_name = "TIME", default_value = "1h")]
     valid_for: Span,
-    /// The only node that may join with it; any node if not given
+    /// Number of the only node that may join with it [default: any node]
     #[arg(long, value_name = "N")]
     node_id: Option<u64>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Member {
-    /// The node's number
+    /// Node number
     #[arg(value_name = "NODE")]
     node: u64,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Transfer {
-    /// To this node; to the one that is furthest unless said
+    /// New leader [default: the most up-to-date voter]
     #[arg(long, value_name = "NODE")]
     to: Option<u64>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Rules {
-    /// To this version
+    /// New rules version
     #[arg(value_name = "VERSION")]
     raise_to: u32,
 }
 
-/// One node.
+/// Selects one node.
 #[derive(Args, Debug)]
 pub(crate) struct At {
-    /// Which node, by its address; not needed when only one is known
+    /// Address of the node [default: the endpoint, if only one is configured]
     #[arg(long, value_name = "URL")]
     at: Option<Endpoint>,
 }
@@ -97,7 +97,7 @@ impl At {
         match (self.at, context.client.endpoints()) {
             (Some(endpoint), _) => Ok(context.client.node(endpoint)),
             (None, [only]) => Ok(context.client.node(only.clone())),
-            (None, _) => Err(Failure::Usage("several nodes are known: say which with --at".into())),
+            (None, _) => Err(Failure::Usage("several endpoints are configured: choose a node with --at".into())),
         }
     }
 }
@@ -120,15 +120,17 @@ impl Verb {
             }
             Self::Promote(Member { node }) => {
                 let done = context.ask(client.promote_member(node)).await?;
-                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} votes")))
+                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} is a voter")))
             }
             Self::Remove(Member { node }) => {
                 let done = context.ask(client.remove_member(node)).await?;
-                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} is out of the cluster")))
+                out.answer(&done, |out, Done { node }| {
+                    out.line(format_args!("node {node} is removed from the cluster"))
+                })
             }
             Self::Transfer(Transfer { to }) => {
                 let done = context.ask(client.transfer_leader(to)).await?;
-                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} leads")))
+                out.answer(&done, |out, Done { node }| out.line(format_args!("node {node} is the leader")))
             }
             Self::Snapshot(at) => {
                 let taken = context.ask(at.node(context)?.snapshot()).await?;
@@ -140,7 +142,7 @@ impl Verb {
             Self::Restore(restore) => restore.run(context).await,
             Self::Activate => {
                 let activated = context.ask(client.activate()).await?;
-                out.answer(&activated, |out, _| out.line("the cluster grants"))
+                out.answer(&activated, |out, _| out.line("the cluster grants again"))
             }
             Self::Drain(at) => out.answer(&context.ask(at.node(context)?.drain()).await?, drained),
             Self::Undrain(at) => out.answer(&context.ask(at.node(context)?.undrain()).await?, drained),
@@ -153,7 +155,7 @@ impl Verb {
 }
 
 fn drained(out: &Out, draining: &NodeDraining) -> Result<(), Failure> {
-    let so = if draining.draining { "takes no commands" } else { "takes commands" };
+    let so = if draining.draining { "rejects commands" } else { "accepts commands" };
     out.line(format_args!("node {} {so}", draining.node))
 }
 
@@ -185,7 +187,7 @@ fn status(out: &Out, status: &ClusterStatus) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The nodes, one in a row.
+/// A table with one row per node.
 pub(crate) fn members(status: &ClusterStatus) -> Table {
     let mut table = Table::new(&["NODE", "ROLE", "VOTES", "APPLIED", "LAG", "VERSION", "CALLERS", "PEERS"]);
     for member in &status.members {

@@ -1,4 +1,4 @@
-//! A command under a lease.
+//! `exec`: runs a command under a lease.
 
 use super::child::{self, Ended, Signals, Stopping};
 use super::failure::Failure;
@@ -9,53 +9,54 @@ use super::span::Span;
 use api::Code;
 use clap::Args;
 use client::names::ItemId;
-use client::{Claim, Error};
+use client::{Error, Lease};
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-/// The command could not be started, or there is none: as shells have it.
+/// The command could not be started, or was not found: the exit codes that shells use.
 const NOT_STARTED: u8 = 126;
 const NO_COMMAND: u8 = 127;
-/// It ended well, but what was to follow did not happen.
+/// The command succeeded, but the step after it (`--complete`, the release) failed.
 const NOT_FOLLOWED: u8 = 125;
 
 /// Hold an item while a command runs
 ///
-/// The lease is renewed for as long as the command runs, and given back when it ends. The command finds TENURE_ITEM,
-/// TENURE_TOKEN (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; with --pass-credential
-/// `tenure` within it speaks for the same holder. It runs in a process group of its own, without the terminal's input. When the lease is lost or cannot be
-/// renewed, the whole group is sent SIGTERM, and SIGKILL before the lease is over. Its exit code is passed on.
+/// The lease is renewed while the command runs and released when it ends. The command gets TENURE_ITEM, TENURE_TOKEN
+/// (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; with --pass-credential,
+/// `tenure` inside it acts as the same holder. It runs in its own process group, without the terminal's input. If the
+/// lease is lost or cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease ends. The command's
+/// exit code is passed on.
 #[derive(Args, Debug)]
 pub(crate) struct Exec {
     /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
-    /// For how long at a time; as the queue has it unless said
+    /// Lease duration; renewed while the command runs [default: the queue's policy]
     #[arg(long = "for", value_name = "DURATION")]
     lease_for: Option<Span>,
-    /// Wait in line until it is granted, or for so long at most
+    /// Wait in line until the item is granted, or at most this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
     wait: Option<Option<Span>>,
-    /// Do not join a line that is already so long
+    /// Do not join the line if it already has this many waiters
     #[arg(long, value_name = "N", requires = "wait")]
     line_max: Option<u32>,
-    /// End the lease that another session of yours has on it
+    /// End the lease that another session of yours has on the item
     #[arg(long)]
     takeover: bool,
-    /// What you are doing, for others to see
+    /// What you are doing; others can see it
     #[arg(long, value_name = "TEXT")]
     action: Option<String>,
-    /// Complete the item when the command ends with 0
+    /// Complete the item if the command exits with 0
     #[arg(long)]
     complete: bool,
-    /// Fail the item when the command ends with anything else
+    /// Fail the item if the command exits with another code
     #[arg(long)]
     fail_on_error: bool,
-    /// How long before the end of a lease that cannot be renewed the command is told to stop; a third of it at most
+    /// Stop the command this long before the end of a lease that cannot be renewed; at most a third of the lease
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     stop_before: Span,
-    /// Let the command call with this one's API token: it finds it in TENURE_API_TOKEN, which is taken away otherwise
+    /// Pass the API key to the command in TENURE_API_KEY, which is removed from its environment otherwise
     #[arg(long)]
     pass_credential: bool,
     /// The command and its arguments
@@ -65,17 +66,17 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let claim = self.claimed(context).await?;
-        let lease_for = Duration::from_millis(claim.grant().lease_for_ms);
-        let command = child::command(context, &claim, &self.command, self.pass_credential);
+        let lease = self.claimed(context).await?;
+        let lease_for = Duration::from_millis(lease.grant().lease_for_ms);
+        let command = child::command(context, &lease, &self.command, self.pass_credential);
         let mut signals =
-            Signals::heard().map_err(|error| Failure::other(format!("signals cannot be heard: {error}")))?;
+            Signals::heard().map_err(|error| Failure::other(format!("cannot listen for signals: {error}")))?;
         let stopping = Stopping::new(self.stop_before.0, lease_for);
-        let ended = child::run(command, None, &claim, context.client.clock(), stopping, Some(&mut signals)).await;
+        let ended = child::run(command, None, &lease, context.client.clock(), stopping, Some(&mut signals)).await;
         let ended = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                let _ = claim.release().await;
+                let _ = lease.release().await;
                 let code = if error.kind() == io::ErrorKind::NotFound { NO_COMMAND } else { NOT_STARTED };
                 say(format_args!("tenure: {}: {error}", clean(&self.command[0].to_string_lossy())));
                 return Err(Failure::Said(code));
@@ -83,16 +84,16 @@ impl Exec {
         };
         match ended {
             Ended::Stopped(_) => {
-                // If the lease is still there, nobody needs to wait for its end.
-                drop(claim);
+                // Releases the lease if it is still held, so that others need not wait until it expires.
+                drop(lease);
                 let _ = tokio::time::timeout(Duration::from_secs(2), context.client.settled()).await;
                 Err(Failure::Said(super::failure::LOST))
             }
             Ended::ByItself(status) => {
                 let code = child::code(status);
-                let followed = self.follow(&claim, code).await;
+                let followed = self.follow(&lease, code).await;
                 if let Err(error) = followed {
-                    say(format_args!("tenure: {}: {}", claim.item(), clean(&error.to_string())));
+                    say(format_args!("tenure: {}: {}", lease.item(), clean(&error.to_string())));
                     return Err(Failure::Said(if code == 0 { NOT_FOLLOWED } else { code }));
                 }
                 if code == 0 { Ok(()) } else { Err(Failure::Said(code)) }
@@ -100,7 +101,7 @@ impl Exec {
         }
     }
 
-    async fn claimed(&self, context: &Context) -> Result<Claim, Failure> {
+    async fn claimed(&self, context: &Context) -> Result<Lease, Failure> {
         let mut claiming = context.client.claim(&self.item);
         if let Some(span) = self.lease_for {
             claiming = claiming.lease_for(span.0);
@@ -117,38 +118,38 @@ impl Exec {
         if let Some(span) = self.wait.flatten() {
             claiming = claiming.within(span.0);
         }
-        let claim = async {
+        let leased = async {
             match self.wait {
                 None => claiming.try_claim().await,
                 Some(_) => claiming.claim().await,
             }
         };
         let claimed = tokio::select! {
-            claim = claim => Some(claim?),
+            lease = leased => Some(lease?),
             () = interrupted() => None,
         };
         match claimed {
-            Some(claim) => Ok(claim),
+            Some(lease) => Ok(lease),
             None => {
-                // What was given up is taken back in the background.
+                // The cancelled claim is withdrawn in the background.
                 context.client.settled().await;
                 Err(Failure::Interrupted)
             }
         }
     }
 
-    /// What is to become of the item.
-    async fn follow(&self, claim: &Claim, code: u8) -> Result<(), Error> {
+    /// Completes, fails or releases the item after the command ended.
+    async fn follow(&self, lease: &Lease, code: u8) -> Result<(), Error> {
         let end = async || match code {
-            0 if self.complete => claim.complete(None).await.map(|_| ()),
-            0 => claim.release().await.map(|_| ()),
-            _ if self.fail_on_error => claim.fail(Some(format!("exit code {code}")), false).await.map(|_| ()),
-            _ => claim.release().await.map(|_| ()),
+            0 if self.complete => lease.complete(None).await.map(|_| ()),
+            0 => lease.release().await.map(|_| ()),
+            _ if self.fail_on_error => lease.fail(Some(format!("exit code {code}")), false).await.map(|_| ()),
+            _ => lease.release().await.map(|_| ()),
         };
         match end().await {
-            // The command itself wrote to the item.
+            // The command itself changed the item: read it and try once more.
             Err(error) if error.code() == Some(Code::StaleWrite) => {
-                claim.look().await?;
+                lease.look().await?;
                 end().await
             }
             ended => ended,

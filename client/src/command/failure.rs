@@ -1,5 +1,4 @@
-//! Why a command did not do what it was asked to: the exit code that scripts branch on, what people are told, and what
-//! they can do next.
+//! Why a command failed: the exit code for scripts, the message for people, and a hint what to do next.
 
 use super::out::{Out, clean, say, wants_colour};
 use super::span::{Span, wall_now, when};
@@ -15,17 +14,17 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(crate) enum Failure {
     Client(Error),
-    /// The command line, or a value in it, makes no sense.
+    /// The command line, or a value in it, is invalid.
     Usage(String),
-    /// There is nothing: not a failure of anything.
+    /// There is nothing to return. Not an error.
     Nothing(String),
     Other {
         why: String,
         hint: Option<String>,
     },
-    /// It was said already.
+    /// The message was already printed.
     Said(u8),
-    /// Whoever read the output does not read any more.
+    /// The reader of the output has closed it.
     ClosedPipe,
     Interrupted,
 }
@@ -38,28 +37,28 @@ pub(crate) const NOTHING: u8 = 4;
 pub(crate) const LOST: u8 = 5;
 pub(crate) const UNAVAILABLE: u8 = 6;
 pub(crate) const UNKNOWN: u8 = 7;
-/// As shells have it: 128 and the number of SIGINT.
+/// 128 plus the number of SIGINT, as shells report it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes of tenure
 
   0    done
-  1    error: not allowed, not understood, a file that cannot be written
-  2    usage: the command line, or a value in it, makes no sense
-  3    refused: somebody else holds it, or it is in no state for this. Not a failure
-  4    nothing there: no such item, an empty queue
-  5    lost: the lease is gone, or the token is an old one. Stop the work
-  6    unavailable: it certainly did not happen. Try again
-  7    unknown: it may have happened. The request's id is told, and the command that asks again
+  1    error: not allowed, invalid data, or a file that cannot be read or written
+  2    usage: the command line, or a value in it, is invalid
+  3    refused: somebody else holds the item, or its state does not allow this. Not a failure
+  4    nothing there: no such item, or an empty queue
+  5    lost: the lease has ended, or its token is outdated. Stop the work
+  6    unavailable: the request had no effect. Try again
+  7    unknown: the request may have had an effect. The message shows its request id and the command that asks for its result
   130  interrupted: a place in line was given up
 
-`exec` passes on the exit code of its command (128 and the signal's number if a signal ended it); 5 if the lease was lost
-meanwhile; 125 if the command ended well and what was to follow, say --complete, did not happen; 126 if the command could
-not be started, 127 if there is none.
+`exec` passes on the exit code of its command (128 plus the signal number if a signal ended it). It exits with 5 if the lease
+was lost meanwhile, 125 if the command succeeded but the step after it failed (for example --complete), 126 if the command
+could not be started, and 127 if the command was not found.
 
-With --json, what a node refused or nobody answered is a problem on standard output, as nodes answer it. All else that goes
-wrong is told on standard error, in words.";
+With --json, a refusal, or a request without an answer, is printed on standard output as a problem, as nodes return it. All
+other errors are printed on standard error, as text.";
 
 #[derive(Serialize)]
 struct Meaning<'t> {
@@ -67,7 +66,7 @@ struct Meaning<'t> {
     means: &'t str,
 }
 
-/// What they mean: one a line for programs, the whole text for people.
+/// Prints the meaning of the exit codes: one per line as JSON, or the whole text for people.
 pub(crate) fn exit_codes(out: &Out) -> Result<(), Failure> {
     if !out.is_json {
         return out.line(EXIT_CODES);
@@ -89,7 +88,7 @@ impl Failure {
         Self::Other { why: why.into(), hint: Some(hint.into()) }
     }
 
-    /// To standard output.
+    /// A failure to write to standard output.
     pub(crate) fn writing(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::ClosedPipe,
@@ -109,7 +108,7 @@ impl Failure {
         }
     }
 
-    /// Tells people, and says how the process ends.
+    /// Prints the failure, and returns the exit code of the process.
     pub(crate) fn report(&self, out: &Out) -> ExitCode {
         if out.is_json
             && let Self::Client(error) = self
@@ -130,7 +129,7 @@ impl Failure {
     fn words(&self) -> Option<(String, Option<String>)> {
         match self {
             Self::Client(error) => Some((said(error), hint(error))),
-            Self::Usage(why) => Some((why.clone(), Some("`tenure help` lists what can be said".into()))),
+            Self::Usage(why) => Some((why.clone(), Some("`tenure help` lists the commands".into()))),
             Self::Nothing(why) => Some((why.clone(), None)),
             Self::Other { why, hint } => Some((why.clone(), hint.clone())),
             Self::Said(_) | Self::ClosedPipe | Self::Interrupted => None,
@@ -192,7 +191,7 @@ pub(crate) fn of_code(code: Code) -> u8 {
     }
 }
 
-/// What did not come from a node, in the words that a node would have used.
+/// An error as a problem: the node's own, or one in the form that a node would return.
 fn problem(error: &Error) -> Problem {
     match error {
         Error::Refused(problem) => (**problem).clone(),
@@ -213,7 +212,7 @@ fn said(error: &Error) -> String {
     }
 }
 
-/// A refusal for people: its code, what it means, and what the caller may know of it.
+/// A refusal as text: its code, its meaning, and the details that the caller may see.
 pub(crate) fn refused(problem: &Problem) -> String {
     let mut text = format!("{}: {}", problem.code.name(), problem.detail.as_deref().unwrap_or(&problem.title));
     let mut add = |more: String| text += &format!("; {more}");
@@ -222,10 +221,10 @@ pub(crate) fn refused(problem: &Problem) -> String {
         let until = holder.expires_at.map(|date| format!(" until {}", when(date)));
         add(format!("held by {who}{}", until.unwrap_or_default()));
         if let Some(action) = &holder.action {
-            add(format!("says: {action}"));
+            add(format!("doing: {action}"));
         }
     } else if let Some(ms) = problem.retry_after_ms {
-        add(format!("worth another try in {}", Span::of_ms(ms)));
+        add(format!("retry in {}", Span::of_ms(ms)));
     }
     if let Some(waits) = &problem.waits_for {
         if waits.dependencies > 0 {
@@ -236,25 +235,25 @@ pub(crate) fn refused(problem: &Problem) -> String {
         }
     }
     if let Some(max) = problem.leases_max {
-        add(format!("{max} at most"));
+        add(format!("at most {max}"));
     }
     if let Some(length) = problem.line_length {
         add(format!("{length} in line"));
     }
     if let Some(revision) = problem.revision {
-        add(format!("it is at revision {revision}"));
+        add(format!("current revision: {revision}"));
     }
     if let Some(changed) = problem.changed.as_ref().filter(|changed| !changed.is_empty()) {
         add(format!("changed: {}", changed.join(", ")));
     }
     if let Some(state) = &problem.state {
-        add(format!("it is {state}"));
+        add(format!("current state: {state}"));
     }
     if let Some(need) = problem.needs {
-        add(format!("it needs {}", needed(need)));
+        add(format!("requires {}", needed(need)));
     }
     if let Some(kept) = problem.kept_after {
-        add(format!("everything after {kept} is kept"));
+        add(format!("events after {kept} are kept"));
     }
     text
 }
@@ -262,67 +261,69 @@ pub(crate) fn refused(problem: &Problem) -> String {
 fn hint(error: &Error) -> Option<String> {
     match error {
         Error::Unavailable { .. } => {
-            Some("is a node there? `tenure cluster status` asks; --endpoint or a profile says where".into())
+            Some("is a node running at the endpoint? `tenure cluster status` asks it; set the endpoint with --endpoint or a profile".into())
         }
-        Error::Unknown { request_id, .. } => Some(format!("ask what became of it: {}", again(request_id))),
+        Error::Unknown { request_id, .. } => Some(format!("to get its result: {}", again(request_id))),
         Error::Invalid(_) => None,
         Error::Refused(problem) => Some(of_refusal(problem.code).to_owned()),
     }
 }
 
-/// What to do next.
+/// The hint for a refusal: what to do next.
 fn of_refusal(code: Code) -> &'static str {
     match code {
-        Code::Invalid => "--help behind the verb says what it takes",
-        Code::AlreadyClaimed => "--wait joins the wait line; `tenure line` shows it",
-        Code::HeldByYourOtherSession => "--takeover ends that lease, or name its session with --session",
-        Code::NotFound => "`tenure list` shows what there is; is it another --space?",
+        Code::Invalid => "see the command's --help for the values that it accepts",
+        Code::AlreadyClaimed => "pass --wait to join the wait line; `tenure line` shows it",
+        Code::HeldByYourOtherSession => "pass --takeover to end that lease, or --session to use its session",
+        Code::NotFound => "`tenure list` shows the items; is it in another --space?",
         Code::TerminalItem => "`tenure reopen` queues it again",
-        Code::Blocked => "`tenure show` says why; `tenure retry` lets it be tried again",
-        Code::NotReady => "`tenure show` says what it waits for",
-        Code::Reserved => "it comes back to its queue when the reservation ends: `tenure show` says when",
+        Code::Blocked => "`tenure show` shows why; `tenure retry` queues it again",
+        Code::NotReady => "`tenure show` shows what it waits for",
+        Code::Reserved => "the item returns to its queue when the reservation ends: `tenure show` shows when",
         Code::QueuePaused => "`tenure queue unpause` lets it grant again",
         Code::QueueFull | Code::TooManyLeases => {
-            "it goes on when a lease ends: `tenure queue show` says how many there are"
+            "wait until a lease ends: `tenure queue show` shows how many there are"
         }
         Code::LineTooLong | Code::WaitTimeout => "try again later",
-        Code::LeaseLost | Code::StaleToken => "stop the work on it; `tenure show` says how it is now",
+        Code::LeaseLost | Code::StaleToken => "stop the work on it; `tenure show` shows its current state",
         Code::NotHolder => "`tenure mine` shows what you hold; a lease belongs to an actor and a --session",
-        Code::LeaseRequired => "`tenure claim` it first, and give the token behind the item",
-        Code::StaleWrite => "look at it again (`tenure show`) and repeat with --read-at and its revision",
-        Code::AlreadyExists => "`tenure show` it, or choose another id",
-        Code::WrongState => "`tenure show` says how it is",
-        Code::Unauthenticated => "give a token: --token-file, TENURE_API_TOKEN or a profile (`tenure profile set`)",
-        Code::Forbidden => "ask an admin of the cluster for a token with that role or right",
-        Code::RejectedByPolicy => "the space wants a checked identity: give a token",
-        Code::SpaceFull => "`tenure space show` says how much it may hold",
-        Code::NotActivated => "once nobody works by old leases: `tenure cluster activate`",
-        Code::RequestIdReused => "take another --request-id, or none",
-        Code::RequestForgotten => "look at how things are now: `tenure show`",
-        Code::PositionTooOld => "`tenure watch --from start` begins with what is kept",
-        Code::WorkerDraining => "an operator drains this worker: let it end",
-        Code::TooLarge => "make it smaller, or several of it",
-        Code::ChangeRefused => "`tenure cluster status` says how the members are",
-        Code::RestoreRefused => "docs/OPERATIONS.md, Backup and restore, says what to do about each reason",
-        Code::TooManyDependents => "let an item between them wait for that one, and the rest for it",
-        Code::AllOrNone => "look at what was said of the others",
-        Code::MethodNotAllowed | Code::UnsupportedMediaType => {
-            "is the node of another version? `tenure cluster status` shows theirs, `tenure --version` this one's"
+        Code::LeaseRequired => "`tenure claim` the item first, and pass the fencing token after the item",
+        Code::StaleWrite => "read the item again (`tenure show`) and repeat with --read-at and its revision",
+        Code::AlreadyExists => "`tenure show` shows the existing item; or choose another id",
+        Code::WrongState => "`tenure show` shows its current state",
+        Code::Unauthenticated => "pass an API key: --api-key-file, TENURE_API_KEY or a profile (`tenure profile set`)",
+        Code::Forbidden => "ask an admin of the cluster for an API key with that role or right",
+        Code::RejectedByPolicy => "the space requires a checked identity: pass an API key",
+        Code::SpaceFull => "`tenure space show` shows its limits",
+        Code::NotActivated => "when nobody works under old leases any more, run `tenure cluster activate`",
+        Code::RequestIdReused => "pass another --request-id, or none",
+        Code::RequestForgotten => "check the current state with `tenure show`",
+        Code::PositionTooOld => "`tenure watch --from start` starts at the oldest event that is kept",
+        Code::WorkerDraining => "an operator is draining this worker: let it stop",
+        Code::TooLarge => "make the request smaller, or split it into several",
+        Code::ChangeRefused => "`tenure cluster status` shows the members",
+        Code::RestoreRefused => "see docs/OPERATIONS.md, Backup and restore, for each reason",
+        Code::TooManyDependents => {
+            "add an item in between that depends on that item, and let the others depend on the new one"
         }
-        Code::RateLimited | Code::Overloaded | Code::TooSlow => "try again later, or with fewer at a time",
-        Code::Unavailable => "try again; `tenure cluster status` says whether a quorum is there",
-        Code::Unknown | Code::Internal => "it may have happened: `tenure show` says how things are now",
+        Code::AllOrNone => "look at the results of the other entries",
+        Code::MethodNotAllowed | Code::UnsupportedMediaType => {
+            "the node may run another version: compare `tenure cluster status` with `tenure --version`"
+        }
+        Code::RateLimited | Code::Overloaded | Code::TooSlow => "try again later, or with fewer requests at a time",
+        Code::Unavailable => "try again; `tenure cluster status` shows whether there is a quorum",
+        Code::Unknown | Code::Internal => "the request may have had an effect: `tenure show` shows the current state",
     }
 }
 
 static BEGAN: OnceLock<Date> = OnceLock::new();
 
-/// When this process began, before it sent anything.
+/// When this process started, before it sent anything.
 pub(crate) fn began() -> Date {
     *BEGAN.get_or_init(|| Date(wall_now()))
 }
 
-/// The same command again, under the id of the request that nobody answered.
+/// The same command, with the id of the request that got no answer.
 fn again(request_id: &str) -> String {
     let mut words = vec!["tenure".to_owned()];
     let mut repeat = format!("--repeat={}", began());
@@ -330,15 +331,15 @@ fn again(request_id: &str) -> String {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--request-id" => drop(args.next()),
-            // A secret does not go to a terminal.
-            "--token" => {
+            // A secret is never printed.
+            "--api-key" => {
                 args.next();
-                words.extend(["--token".into(), "…".into()]);
+                words.extend(["--api-key".into(), "…".into()]);
             }
-            // When it was first sent stays as it is.
+            // The time of the first attempt is kept.
             text if text == "--repeat" || text.starts_with("--repeat=") => repeat = text.to_owned(),
             text if text.starts_with("--request-id=") => {}
-            text if text.starts_with("--token=") => words.push("--token=…".into()),
+            text if text.starts_with("--api-key=") => words.push("--api-key=…".into()),
             text => words.push(quoted(text)),
         }
     }
@@ -346,7 +347,7 @@ fn again(request_id: &str) -> String {
     words.join(" ")
 }
 
-/// For a shell.
+/// Quotes an argument for a shell.
 pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%…".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -356,7 +357,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// A role or a right, as people ask for it.
+/// The name of a role or a right, for people.
 pub(crate) fn needed(need: Need) -> String {
     let what = if need.is_of_cluster() { "the right for the cluster" } else { "the role" };
     format!("{what} {}", super::out::word(need))
@@ -368,7 +369,7 @@ mod tests {
     use crate::command::Cli;
 
     #[test]
-    fn what_may_have_happened_has_an_exit_code_of_its_own() {
+    fn unknown_results_have_their_own_exit_code() {
         for code in Code::ALL {
             let is_unknown = of_code(*code) == UNKNOWN;
             assert_eq!(is_unknown, code.took_effect() == api::TookEffect::Unknown, "{}", code.name());
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_refused_the_next_step_is_a_command_that_there_is() {
+    fn hints_for_refusals_name_existing_commands() {
         let command = <Cli as clap::CommandFactory>::command();
         for code in Code::ALL {
             let pieces = of_refusal(*code).split('`').skip(1).step_by(2);
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_for_a_shell_is_quoted_where_it_must_be() {
+    fn arguments_are_quoted_for_a_shell_if_needed() {
         assert_eq!(quoted("disk-42"), "disk-42");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");

@@ -1,4 +1,4 @@
-//! What every command takes: where nodes are, who calls, and how the answer is written.
+//! Options of every command: endpoints, identity and output format.
 
 use super::failure::Failure;
 use super::out::{Out, say};
@@ -23,62 +23,64 @@ const ENDPOINT: &str = "http://127.0.0.1:7400";
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// The profile to use, instead of the current one
+    /// Profile to use [default: the current profile]
     #[arg(long, global = true, env = "TENURE_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Where a node is, http(s)://host:port; several times, or with commas between
+    /// Address of a node, http(s)://host:port; repeat or separate with commas for several [default: the profile's, or
+    /// http://127.0.0.1:7400]
     #[arg(long, global = true, env = "TENURE_ENDPOINT", value_name = "URL", value_delimiter = ',')]
     pub(crate) endpoint: Vec<Endpoint>,
-    /// The API token that says who calls. Others can read it on the command line: better a file
-    #[arg(long, global = true, env = "TENURE_API_TOKEN", value_name = "API_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// A file that holds the API token, for its owner's eyes only
-    #[arg(long, global = true, env = "TENURE_TOKEN_FILE", value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
-    /// Who calls, on a development node that takes the caller's word
+    /// API key of the caller. Other users can see it on the command line: prefer --api-key-file
+    #[arg(long, global = true, env = "TENURE_API_KEY", value_name = "API_KEY", hide_env_values = true)]
+    pub(crate) api_key: Option<String>,
+    /// File with the API key; only its owner may have access to it
+    #[arg(long, global = true, env = "TENURE_API_KEY_FILE", value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// Actor that calls, for a development node, which trusts the caller [default: the profile's, or the user name]
     #[arg(long, global = true, env = "TENURE_ACTOR", value_name = "ACTOR", value_parser = parse::actor)]
     pub(crate) actor: Option<ActorId>,
-    /// The space to work in
+    /// Space to work in [default: the profile's, or the caller's only space, or `default`]
     #[arg(long, global = true, env = "TENURE_SPACE", value_name = "SPACE", value_parser = parse::space)]
     pub(crate) space: Option<SpaceName>,
-    /// The run of the actor that calls: a lease belongs to an actor and a session
+    /// Session of the actor; a lease belongs to an actor and a session [default: none; a random one for exec, work and
+    /// bench]
     #[arg(long, global = true, env = "TENURE_SESSION", value_name = "SESSION", value_parser = parse::session)]
     pub(crate) session: Option<SessionId>,
-    /// Answer in the JSON of the interface, streams with one object per line
+    /// Print the JSON of the HTTP API; streams print one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// What the call may take with all its attempts, the time that it waits in line aside
+    /// Time limit for the call with all its retries, not counting the time in a wait line [default: 30s]
     #[arg(long, global = true, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,
-    /// The id of the request; one is made up unless said
+    /// Request id [default: a random one]
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) request_id: Option<String>,
-    /// It was first sent under its --request-id at this time and nobody answered: never run it twice. After 100 s, or without
-    /// a time, it is only asked for its answer
+    /// Repeat a request that was first sent at TIME with this --request-id and got no answer; it never runs twice.
+    /// After 100 s, or without TIME, only ask for the stored answer
     #[arg(long, global = true, requires = "request_id", value_name = "TIME", num_args = 0..=1, require_equals = true)]
     pub(crate) repeat: Option<Option<Date>>,
-    /// Certificates (PEM) to trust beside those of the machine
+    /// CA certificates (PEM) to trust in addition to those of the machine [default: the profile's]
     #[arg(long, global = true, env = "TENURE_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// Which session a command calls in unless it is told.
+/// The session that a command uses when none is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Run {
-    /// What one command takes, the next one may give back.
+    /// No session: a later command can release what this one claimed.
     Shared,
-    /// Two launches never share a lease.
+    /// A random session: two runs never share a lease.
     OfItsOwn,
 }
 
-/// A command at work: whom it asks, and how it writes.
+/// What a running command uses: the client and the output.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) out: Out,
-    /// Who calls, where nodes take the caller's word for it.
+    /// The self-reported actor, if the caller has no API key.
     pub(crate) actor: Option<ActorId>,
-    /// What makes `tenure` within a command speak to the same nodes as the same actor. No secret is in it.
+    /// Variables with which `tenure` inside a command calls the same nodes as the same actor. They contain no secret.
     pub(crate) environment: Vec<(&'static str, OsString)>,
     config: Config,
     request_id: Option<String>,
@@ -91,7 +93,7 @@ impl Context {
         let endpoints = endpoints(global, &profile);
         let identity = identity(global, &profile)?;
         let actor = match &identity {
-            Identity::Bearer(_) => None,
+            Identity::ApiKey(_) => None,
             Identity::SelfReported { actor, .. } => Some(actor.clone()),
         };
         if actor.is_none() {
@@ -119,7 +121,7 @@ impl Context {
         })
     }
 
-    /// Under the id that was said, if one was.
+    /// Sets the `--request-id`, if given.
     pub(crate) fn named<T>(&self, call: Call<T>) -> Call<T> {
         match &self.request_id {
             None => call,
@@ -134,10 +136,10 @@ impl Context {
         Ok(self.named(call).await?)
     }
 
-    /// The same client as somebody else, where nodes take the caller's word for who it is.
+    /// The same client as another actor, if identities are self-reported.
     pub(crate) fn as_actor(&self, actor: ActorId) -> Result<Option<Client>, Failure> {
         match &self.config.identity {
-            Identity::Bearer(_) => Ok(None),
+            Identity::ApiKey(_) => Ok(None),
             Identity::SelfReported { .. } => {
                 let config = Config { identity: self_reported(actor), ..self.config.clone() };
                 Ok(Some(Client::new(config)?))
@@ -145,20 +147,20 @@ impl Context {
         }
     }
 
-    /// The API token that it calls with.
-    pub(crate) fn credential(&self) -> Option<&str> {
+    /// The API key that the client calls with.
+    pub(crate) fn api_key(&self) -> Option<&str> {
         match &self.config.identity {
-            Identity::Bearer(token) => Some(token),
+            Identity::ApiKey(api_key) => Some(api_key),
             Identity::SelfReported { .. } => None,
         }
     }
 
-    /// The same client with another token.
-    pub(crate) fn with_token(&self, token: &str) -> Result<Client, Failure> {
-        Ok(Client::new(Config { identity: Identity::Bearer(token.to_owned()), ..self.config.clone() })?)
+    /// The same client with another API key.
+    pub(crate) fn with_api_key(&self, api_key: &str) -> Result<Client, Failure> {
+        Ok(Client::new(Config { identity: Identity::ApiKey(api_key.to_owned()), ..self.config.clone() })?)
     }
 
-    /// The id that was said, or a new one.
+    /// The `--request-id`, or a new one.
     pub(crate) fn request_id(&self) -> Result<String, Failure> {
         match &self.request_id {
             Some(id) => Ok(id.clone()),
@@ -166,10 +168,10 @@ impl Context {
         }
     }
 
-    /// How long ago the request was first sent, if it was.
+    /// How long ago the request was first sent, if this is a repeat.
     pub(crate) fn repeat_after(&self) -> Option<Duration> {
         let first_sent = self.repeat?;
-        // A clock that was set back tells nothing.
+        // The age is unknown if the clock was set back.
         let age = first_sent.and_then(|date| wall_now().0.checked_sub(date.0.0));
         Some(age.map_or(Duration::MAX, Duration::from_millis))
     }
@@ -181,7 +183,7 @@ fn environment(global: &Global, config: &Config) -> Result<Vec<(&'static str, Os
         Ok::<_, Failure>(path.into_os_string())
     };
     let actor = match &config.identity {
-        Identity::Bearer(_) => None,
+        Identity::ApiKey(_) => None,
         Identity::SelfReported { actor, .. } => Some(actor.as_str().into()),
     };
     let all = [
@@ -194,7 +196,7 @@ fn environment(global: &Global, config: &Config) -> Result<Vec<(&'static str, Os
     Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
-/// Until somebody wants this to end: SIGINT or SIGTERM.
+/// Resolves on SIGINT or SIGTERM.
 pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
@@ -204,12 +206,12 @@ pub(crate) async fn interrupted() {
                 _ = terminate.recv() => {}
             }
         }
-        // Signals that cannot be heard end the process by themselves.
+        // Without handlers, the signals end the process themselves.
         _ => std::future::pending().await,
     }
 }
 
-/// 128 bits: nobody makes up the same one.
+/// A random name of 128 bits, unique in practice.
 pub(crate) fn random_name() -> Result<String, Failure> {
     let random = || getrandom::u64().map_err(|error| Failure::other(format!("no random numbers: {error}")));
     Ok(format!("{:016x}{:016x}", random()?, random()?))
@@ -225,22 +227,22 @@ fn endpoints(global: &Global, profile: &Profile) -> Vec<String> {
     vec![ENDPOINT.to_owned()]
 }
 
-/// What was said goes before the profile.
+/// Options override the profile.
 fn identity(global: &Global, profile: &Profile) -> Result<Identity, Failure> {
-    if let Some(token) = &global.token {
-        return bearer(token);
+    if let Some(api_key) = &global.api_key {
+        return api_key_identity(api_key);
     }
-    if let Some(path) = &global.token_file {
-        return bearer(&token_of(path)?);
+    if let Some(path) = &global.api_key_file {
+        return api_key_identity(&read_api_key(path)?);
     }
     if let Some(actor) = &global.actor {
         return Ok(self_reported(actor.clone()));
     }
-    if let Some(token) = &profile.token {
-        return bearer(token);
+    if let Some(api_key) = &profile.api_key {
+        return api_key_identity(api_key);
     }
-    if let Some(path) = &profile.token_file {
-        return bearer(&token_of(path)?);
+    if let Some(path) = &profile.api_key_file {
+        return api_key_identity(&read_api_key(path)?);
     }
     let actor = match &profile.actor {
         Some(actor) => actor.clone(),
@@ -253,38 +255,35 @@ fn self_reported(actor: ActorId) -> Identity {
     Identity::SelfReported { actor, kind: ActorKind::User, parent: None }
 }
 
-fn bearer(token: &str) -> Result<Identity, Failure> {
-    let token = token.trim();
-    if token.is_empty() {
-        return Err(Failure::Usage("the API token is empty".into()));
+fn api_key_identity(text: &str) -> Result<Identity, Failure> {
+    let api_key = text.trim();
+    if api_key.is_empty() {
+        return Err(Failure::Usage("the API key is empty".into()));
     }
-    if token.bytes().all(|byte| byte.is_ascii_digit()) {
+    if api_key.bytes().all(|byte| byte.is_ascii_digit()) {
         let why =
-            format!("{token} looks like a fencing token, which stands behind the item: `tenure renew ITEM {token}`");
-        return Err(Failure::Usage(format!("{why}. --token is the API token")));
+            format!("{api_key} looks like a fencing token; pass it after the item: `tenure renew ITEM {api_key}`");
+        return Err(Failure::Usage(format!("{why}. --api-key takes the API key")));
     }
-    Ok(Identity::Bearer(token.to_owned()))
+    Ok(Identity::ApiKey(api_key.to_owned()))
 }
 
-fn token_of(path: &Path) -> Result<String, Failure> {
+fn read_api_key(path: &Path) -> Result<String, Failure> {
     let failed = |error| Failure::other(format!("{}: {error}", path.display()));
     let mut file = File::open(path).map_err(failed)?;
     refuse_if_others_read(path, &file)?;
-    let mut token = String::new();
-    file.read_to_string(&mut token).map_err(failed)?;
-    Ok(token)
+    let mut api_key = String::new();
+    file.read_to_string(&mut api_key).map_err(failed)?;
+    Ok(api_key)
 }
 
-/// A secret that others can read is none.
+/// Rejects a file with a secret that other users can read.
 pub(crate) fn refuse_if_others_read(path: &Path, file: &File) -> Result<(), Failure> {
     let path = path.display();
     let mode = file.metadata().map_err(|error| Failure::other(format!("{path}: {error}")))?.mode();
     if mode & 0o077 != 0 {
-        let why = format!("{path} holds a token, and others may read it (mode {:o}): it is not used", mode & 0o777);
-        return Err(Failure::hinted(
-            why,
-            format!("chmod 600 {path}, and think of whether the token needs to be replaced"),
-        ));
+        let why = format!("{path} holds an API key, but other users may read it (mode {:o}): not used", mode & 0o777);
+        return Err(Failure::hinted(why, format!("chmod 600 {path}, and consider replacing the API key")));
     }
     Ok(())
 }
@@ -295,15 +294,15 @@ fn warn_of_plain_text(endpoints: &[String]) {
         let Some(rest) = endpoint.strip_prefix("http://") else { continue };
         let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host);
         if !is_near(host) {
-            say(format_args!("tenure: warning: the API token goes to {endpoint} unencrypted: use https://"));
+            say(format_args!("tenure: warning: the API key goes to {endpoint} unencrypted: use https://"));
         }
     }
 }
 
-/// Of whoever runs this.
+/// The name of the user that runs this command, as an actor.
 pub(crate) fn users_name() -> Result<ActorId, Failure> {
     let name =
         ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
     let name = name.unwrap_or_else(|| format!("uid-{}", rustix::process::getuid().as_raw()));
-    ActorId::new(&name).map_err(|bad| Failure::Usage(format!("the name of the user {bad}: say --actor")))
+    ActorId::new(&name).map_err(|bad| Failure::Usage(format!("the user name {bad}: pass --actor")))
 }

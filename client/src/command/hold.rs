@@ -1,4 +1,4 @@
-//! Holding: renew, extend, release, reserve, revoke; and which lease a command is about.
+//! `renew`, `extend`, `release`, `reserve`, `revoke`, and the arguments that name a lease.
 
 use super::failure::Failure;
 use super::global::Context;
@@ -9,17 +9,17 @@ use clap::Args;
 use client::Token;
 use client::names::{ActorId, ItemId};
 
-/// Of the lease that `tenure exec` holds for its command.
+/// Variables that `tenure exec` sets for its command: the item and the fencing token.
 pub(crate) const ITEM: &str = "TENURE_ITEM";
 pub(crate) const TOKEN: &str = "TENURE_TOKEN";
 
-/// The item, and the token of the lease on it.
+/// The item, and the fencing token of the lease on it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Lease {
-    /// The item; within `tenure exec` the one that it holds, unless said
+    /// Item id [default: in `tenure exec`, the item that it holds]
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: Option<ItemId>,
-    /// The fencing token of the lease, as the claim told it; within `tenure exec` the one of its item, unless said
+    /// Fencing token of the lease, as returned by the claim [default: in `tenure exec`, the token of its item]
     #[arg(value_name = "FENCING_TOKEN", value_parser = parse::token)]
     fence: Option<Token>,
 }
@@ -29,11 +29,11 @@ impl Lease {
         match (&self.item, std::env::var(ITEM)) {
             (Some(item), _) => Ok(item.clone()),
             (None, Ok(item)) => parse::item(&item).map_err(|why| Failure::Usage(format!("{ITEM} {why}"))),
-            (None, Err(_)) => Err(Failure::Usage("say which item".into())),
+            (None, Err(_)) => Err(Failure::Usage("ITEM is required".into())),
         }
     }
 
-    /// The token in the environment is that of one item: it does not serve another.
+    /// The token in the environment belongs to one item, so it is not used for another.
     pub(crate) fn token(&self) -> Result<Option<Token>, Failure> {
         let is_of_this = self.item.as_ref().is_none_or(|item| std::env::var(ITEM).as_deref() == Ok(item.as_str()));
         match (self.fence, std::env::var(TOKEN)) {
@@ -46,20 +46,20 @@ impl Lease {
     }
 
     fn certain_token(&self) -> Result<Token, Failure> {
-        let why = "say the fencing token behind the item: the claim told it, and `tenure mine` shows it";
+        let why = "pass the fencing token after the item: the claim returned it, and `tenure mine` shows it";
         self.token()?.ok_or_else(|| Failure::Usage(why.into()))
     }
 }
 
-/// Renew a lease: it ends later, its token stays
+/// Renew a lease: it ends later and keeps its token
 #[derive(Args, Debug)]
 pub(crate) struct Renew {
     #[command(flatten)]
     lease: Lease,
-    /// For how long from now; as it was claimed for unless said
+    /// Lease duration from now [default: the duration of the claim]
     #[arg(long = "for", value_name = "DURATION")]
     lease_for: Option<Span>,
-    /// Every lease of the actor in its session: a worker's heartbeat
+    /// Renew every lease of the actor in its session: a worker's heartbeat
     #[arg(long, conflicts_with_all = ["item", "fence"])]
     all: bool,
 }
@@ -72,25 +72,25 @@ impl Renew {
             let renewed = context.ask(context.client.renew_all(&all)).await?;
             return context.out.answer(&renewed, |out, renewed| {
                 for item in &renewed.cancel_requested {
-                    say(format_args!("{item} is to be cancelled: wind down"));
+                    say(format_args!("cancellation of {item} requested: stop the work"));
                 }
-                let left = renewed.expires_in_ms.map(|ms| format!(", the shortest for {}", Span::of_ms(ms)));
-                let go_on = match renewed.renewed {
+                let left = renewed.expires_in_ms.map(|ms| format!(", the first ends in {}", Span::of_ms(ms)));
+                let count = match renewed.renewed {
                     0 => "there is no lease to renew".into(),
-                    1 => "1 lease goes on".into(),
-                    more => format!("{more} leases go on"),
+                    1 => "1 lease is renewed".into(),
+                    more => format!("{more} leases are renewed"),
                 };
-                out.line(go_on + &left.unwrap_or_default())
+                out.line(count + &left.unwrap_or_default())
             });
         }
         let renew = api::hold::Renew { token: self.lease.certain_token()?, lease_for_ms };
         let renewed = context.ask(context.client.renew(&self.lease.item()?, &renew)).await?;
         context.out.answer(&renewed, |out, renewed| {
             if renewed.cancel_requested {
-                say("it is to be cancelled: wind down within half a minute");
+                say("cancellation requested: stop the work within 30 s");
             }
             if renewed.drain {
-                say("this worker is to take nothing new");
+                say("this worker is draining: take no new items");
             }
             let left = Span::of_ms(renewed.expires_in_ms);
             out.line(format_args!("{} is yours for {left}, token {}", renewed.item, renewed.token))
@@ -103,7 +103,7 @@ impl Renew {
 pub(crate) struct Extend {
     #[command(flatten)]
     lease: Lease,
-    /// By how much
+    /// Time to add
     #[arg(long, value_name = "DURATION")]
     by: Span,
 }
@@ -114,7 +114,7 @@ impl Extend {
         let extended = context.ask(context.client.extend(&self.lease.item()?, &extend)).await?;
         context.out.answer(&extended, |out, extended| {
             if let Some(max) = extended.lease_max_ms {
-                say(format_args!("cut to the longest that the queue allows, {}", Span::of_ms(max)));
+                say(format_args!("shortened to the longest lease that the queue allows, {}", Span::of_ms(max)));
             }
             let left = Span::of_ms(extended.expires_in_ms);
             out.line(format_args!("{} is yours for {left}, token {}", extended.item, extended.token))
@@ -122,12 +122,12 @@ impl Extend {
     }
 }
 
-/// Give a lease back, and the assignment with it
+/// Release a lease, and the assignment with it
 #[derive(Args, Debug)]
 pub(crate) struct Release {
     #[command(flatten)]
     lease: Lease,
-    /// It stays assigned to you
+    /// Keep the item assigned to you
     #[arg(long)]
     keep_assignment: bool,
 }
@@ -137,9 +137,9 @@ impl Release {
         let release = api::hold::Release { token: self.lease.token()?, keep_assignment: self.keep_assignment };
         let released = context.ask(context.client.release(&self.lease.item()?, &release)).await?;
         context.out.answer(&released, |out, released| match (released.released, released.unassigned) {
-            (true, _) => out.line(format_args!("{} is given back", released.item)),
+            (true, _) => out.line(format_args!("{} is released", released.item)),
             (false, true) => out.line(format_args!("{} was not held; it is no longer assigned to you", released.item)),
-            (false, false) => out.line(format_args!("{} was not held: there is nothing to give back", released.item)),
+            (false, false) => out.line(format_args!("{} was not held: nothing to release", released.item)),
         })
     }
 }
@@ -149,7 +149,7 @@ impl Release {
 pub(crate) struct Reserve {
     #[command(flatten)]
     lease: Lease,
-    /// For how long; as long as the queue allows unless said
+    /// Duration of the reservation [default: the longest that the queue allows]
     #[arg(long = "for", value_name = "DURATION")]
     span: Option<Span>,
 }
@@ -164,16 +164,16 @@ impl Reserve {
     }
 }
 
-/// End somebody's lease. For operators
+/// End the lease of another holder. For operators
 #[derive(Args, Debug)]
 pub(crate) struct Revoke {
     /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
-    /// Why, for those who look at it later
+    /// Reason, kept for later review
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Assign it to this actor; else the assignment stays
+    /// Assign the item to this actor [default: the assignment is kept]
     #[arg(long, value_name = "ACTOR", value_parser = parse::actor)]
     assign_to: Option<ActorId>,
 }

@@ -1,4 +1,4 @@
-//! Items: shown, listed, owned, ended and begun again by those who do not hold them.
+//! Commands that read items, and those that change items which the caller does not hold.
 
 use super::failure::Failure;
 use super::global::Context;
@@ -18,13 +18,13 @@ pub(crate) struct Show {
     /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
-    /// Wait, 20s at most, until nobody holds it
+    /// Wait until nobody holds the item, at most 20s
     #[arg(long, conflicts_with_all = ["local", "activities"])]
     free: bool,
-    /// As the node that is asked has it: faster, and perhaps older
+    /// Read from the node that is asked: faster, but possibly stale
     #[arg(long, conflicts_with = "activities")]
     local: bool,
-    /// Show its last activities instead
+    /// Show the item's latest activities instead
     #[arg(long)]
     activities: bool,
 }
@@ -87,7 +87,7 @@ fn shown(out: &Out, item: &Item) -> Result<(), Failure> {
         table.pair("held by", who + &session.unwrap_or_default());
         table.pair_if("held until", holder.expires_at.map(when));
         table.pair_if("doing", holder.action.as_ref());
-        table.pair_if("to", holder.field.as_ref());
+        table.pair_if("field", holder.field.as_ref());
     } else if item.claimed {
         table.pair("held by", "somebody");
     }
@@ -98,7 +98,7 @@ fn shown(out: &Out, item: &Item) -> Result<(), Failure> {
         table.pair("in line", item.line_length);
     }
     if item.cancel_requested {
-        table.pair("note", "it is to be cancelled");
+        table.pair("note", "cancellation requested");
     }
     let by = content.created_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
     table.pair("created", format!("{}{by}", when(content.created_at)));
@@ -139,7 +139,7 @@ pub(crate) fn paint(state: ItemState) -> Paint {
     }
 }
 
-/// Items, one in a row.
+/// A table with one row per item.
 pub(crate) fn table() -> Table {
     Table::new(&["ITEM", "QUEUE", "STATE", "PRIO", "HELD BY", "LINE", "SINCE", "TITLE"])
 }
@@ -167,34 +167,34 @@ pub(crate) fn row(table: &mut Table, item: &Item) {
 /// List and search items
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// Only of this queue
+    /// Only items of this queue
     #[arg(long, value_name = "QUEUE", value_parser = parse::queue)]
     queue: Option<QueueName>,
-    /// Only in this state; ended items are listed only so
+    /// Only items in this state [default: all states except complete, error and cancelled]
     #[arg(long, value_name = "STATE", value_parser = parse::words::<ItemState>(parse::STATES))]
     state: Option<ItemState>,
-    /// Only with this label; several times: with all of them
+    /// Only items with this label; repeat to require several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     label: Vec<Label>,
     /// Only children of this item
     #[arg(long, value_name = "ITEM", value_parser = parse::item)]
     parent: Option<ItemId>,
-    /// Only such
+    /// Only items with this claim status
     #[arg(long, value_name = "STATUS", value_parser = parse::words::<ClaimStatus>(parse::CLAIM_STATUS))]
     claim: Option<ClaimStatus>,
-    /// Only with this in their id or title
+    /// Only items with this text in their id or title
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// So many at a time; 100 unless said, 1,000 at most
+    /// Entries per page, at most 1,000 [default: 100]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Where an earlier list said to go on
+    /// Continue from the cursor of an earlier page
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// Go on until the end
+    /// Read all pages
     #[arg(long)]
     all: bool,
-    /// As the node that is asked has it: faster, and perhaps older
+    /// Read from the node that is asked: faster, but possibly stale
     #[arg(long)]
     local: bool,
 }
@@ -221,7 +221,7 @@ impl List {
                 page.items.iter().for_each(|item| row(&mut table, item));
             }
             query.cursor = page.next_cursor;
-            // A page may be empty and still say where to go on.
+            // A page may be empty and still have a next cursor.
             if query.cursor.is_none() || !(self.all || page.items.is_empty()) {
                 break;
             }
@@ -229,17 +229,17 @@ impl List {
         if !context.out.is_json {
             context.out.table(&table)?;
             if let Some(cursor) = query.cursor {
-                say(format_args!("there is more: --all, or --cursor {}", clean(&cursor)));
+                say(format_args!("more results: pass --all, or --cursor {}", clean(&cursor)));
             }
         }
         Ok(())
     }
 }
 
-/// Show what you carry: leased by you, assigned to you, reserved for you
+/// Show your items: leased by you, assigned to you, reserved for you
 #[derive(Args, Debug)]
 pub(crate) struct Mine {
-    /// So many of each; 100 unless said, 1,000 at most
+    /// Items of each kind, at most 1,000 [default: 100]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -277,7 +277,7 @@ impl Mine {
     }
 }
 
-/// Show the wait line of an item, head first
+/// Show the wait line of an item, in order
 #[derive(Args, Debug)]
 pub(crate) struct Line {
     /// The item
@@ -304,13 +304,13 @@ impl Line {
     }
 }
 
-/// Cancel an item: at once, or when its holder has wound down
+/// Cancel an item: at once, or after its holder has stopped
 #[derive(Args, Debug)]
 pub(crate) struct Cancel {
     /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
-    /// Why, for those who look at it later
+    /// Reason, kept for later review
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     /// End a live lease at once
@@ -325,7 +325,7 @@ impl Cancel {
         context.out.answer(&cancelled, |out, cancelled| match cancelled.ends_by {
             None => out.line(format_args!("{} is {}", cancelled.item, word(cancelled.state))),
             Some(date) => out.line(format_args!(
-                "{} is {}: its holder is told to wind down, by {} at the latest",
+                "{} is {}: its holder is asked to stop, by {} at the latest",
                 cancelled.item,
                 word(cancelled.state),
                 when(date)
@@ -375,7 +375,7 @@ impl Unassign {
     }
 }
 
-/// Let a blocked or failed item be tried again. For operators
+/// Retry a blocked or failed item. For operators
 #[derive(Args, Debug)]
 pub(crate) struct Retry {
     /// The item
@@ -405,7 +405,7 @@ impl Reopen {
     }
 }
 
-/// How an item is now.
+/// Prints the item's new state.
 pub(crate) fn moved(out: &Out, moved: &Moved) -> Result<(), Failure> {
     out.line(format_args!("{} is {}, revision {}", moved.item, word(moved.state), moved.revision))
 }

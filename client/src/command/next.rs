@@ -1,4 +1,4 @@
-//! The next items of a queue: taken, or only looked at.
+//! `next` and `peek`: takes the next items of a queue, or only shows them.
 
 use super::claim::granted;
 use super::failure::Failure;
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Filter {
-    /// Which one first; the highest priority, then the oldest, unless said
+    /// Order of the items [default: the highest priority, then the oldest]
     #[arg(long, value_name = "ORDER", value_parser = parse::words::<Order>(parse::ORDERS))]
     order: Option<Order>,
-    /// Only items with this label; several times: with all of them
+    /// Only items with this label; repeat to require several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     label: Vec<Label>,
-    /// What the caller can do; what its worker was registered with unless said
+    /// Capability of the caller; repeat for several [default: those that its worker is registered with]
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     capability: Vec<Label>,
     /// Only items in this phase
@@ -36,13 +36,13 @@ pub(crate) struct Filter {
     /// Only children of this item
     #[arg(long, value_name = "ITEM", value_parser = parse::item)]
     parent: Option<ItemId>,
-    /// Only items below this one
+    /// Only descendants of this item
     #[arg(long, value_name = "ITEM", value_parser = parse::item)]
     ancestor: Option<ItemId>,
-    /// Only of this priority or a higher one
+    /// Only items with this priority or a higher one
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority_min: Option<u8>,
-    /// Only of this priority or a lower one
+    /// Only items with this priority or a lower one
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority_max: Option<u8>,
 }
@@ -68,24 +68,24 @@ impl Filter {
     }
 }
 
-/// Take the next item of a queue: found and granted in one step
+/// Take the next item of a queue, in one atomic step
 ///
-/// The lease stays when the command ends: complete the item with its token, or give it back.
+/// The lease remains when the command ends: complete the item with its token, or release it.
 #[derive(Args, Debug)]
 pub(crate) struct Next {
     /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
-    /// For how long; as the queue has it unless said
+    /// Lease duration [default: the queue's policy]
     #[arg(long = "for", value_name = "DURATION")]
     lease_for: Option<Span>,
-    /// How many at most
+    /// Maximum number of items [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     count: Option<u32>,
-    /// Wait until something comes, or for so long at most
+    /// Wait until an item is available, or at most this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
     wait: Option<Option<Span>>,
-    /// What you are doing, for others to see
+    /// What you are doing; others can see it
     #[arg(long, value_name = "TEXT")]
     action: Option<String>,
     #[command(flatten)]
@@ -129,13 +129,13 @@ impl Next {
                 if context.out.is_json {
                     context.out.json(&dispatched)?;
                 }
-                Err(Failure::Nothing(format!("{} has nothing to hand out: {}", self.queue, word(reason))))
+                Err(Failure::Nothing(format!("{} has no item to grant: {}", self.queue, word(reason))))
             }
         }
     }
 }
 
-/// Asks until something comes, or the time is over.
+/// Asks until an item is granted or the time is over.
 async fn until(
     context: &Context,
     queue: &QueueName,
@@ -149,7 +149,7 @@ async fn until(
         let left = by.map_or(POLL_MAX, |by| by.saturating_duration_since(Instant::now()).min(POLL_MAX));
         wish.wait_ms = u64::try_from(left.as_millis()).ok().filter(|ms| *ms > 0);
         let asked_at = Instant::now();
-        // That there was nothing is not remembered under the id: the same one asks again.
+        // An empty answer is not stored under the request id, so the next call can use the same id.
         let call = context.client.next(queue, wish).key(key);
         sent_at.set(context.client.clock().now());
         let dispatched = match repeat_after.take() {
@@ -162,7 +162,7 @@ async fn until(
             Dispatched::Empty { .. } if by.is_some_and(|by| by <= Instant::now()) => return Ok(dispatched),
             Dispatched::Empty { retry_after_ms, .. } => {
                 wish.cursor = None;
-                // A paused queue, or a node that stops, answers at once.
+                // A paused queue or a stopping node answers at once, so wait before the next call.
                 if asked_at.elapsed() < Duration::from_secs(1) {
                     let pause = Duration::from_millis((*retry_after_ms).clamp(50, 1_000));
                     let left = by.map_or(pause, |by| by.saturating_duration_since(Instant::now()));
@@ -173,7 +173,7 @@ async fn until(
     }
 }
 
-/// What was granted to a question whose answer nobody waited for.
+/// Releases what was granted to a call whose answer was not awaited.
 async fn give_back(
     context: &Context,
     queue: &QueueName,
@@ -192,13 +192,13 @@ async fn give_back(
     Ok(())
 }
 
-/// Show what `next` would hand out, without taking it
+/// Show the items that `next` would take, without taking them
 #[derive(Args, Debug)]
 pub(crate) struct Peek {
     /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
-    /// How many at most; 1 unless said
+    /// Maximum number of items [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     count: Option<u32>,
     #[command(flatten)]
@@ -228,7 +228,7 @@ impl Peek {
             if page.items.is_empty() { Ok(()) } else { out.table(&table) }
         })?;
         match page.items.is_empty() {
-            true => Err(Failure::Nothing(format!("{} has nothing to hand out", self.queue))),
+            true => Err(Failure::Nothing(format!("{} has no item to grant", self.queue))),
             false => Ok(()),
         }
     }

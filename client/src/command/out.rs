@@ -1,4 +1,4 @@
-//! What is written where: data to standard output, words for people to standard error.
+//! Output: data goes to standard output, messages to standard error.
 
 use super::failure::Failure;
 use lease::names::is_invisible;
@@ -41,7 +41,7 @@ impl Out {
         Self { is_json, is_coloured }
     }
 
-    /// A line of data.
+    /// Writes a line of data.
     pub(crate) fn line(&self, text: impl Display) -> Result<(), Failure> {
         writeln!(io::stdout().lock(), "{text}").map_err(Failure::writing)
     }
@@ -51,13 +51,13 @@ impl Out {
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::writing)
     }
 
-    /// As it came, in one line.
+    /// Writes a value as one line of JSON.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(|error| Failure::other(error.to_string()))?;
         self.line(text)
     }
 
-    /// The answer: as it came, or for people.
+    /// Writes an answer: as JSON with `--json`, otherwise as text.
     pub(crate) fn answer<T: Serialize>(
         &self,
         value: &T,
@@ -79,17 +79,17 @@ pub(crate) fn wants_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// For people. Nobody there to read it is no failure.
+/// Writes a message to standard error. A closed standard error is not a failure.
 pub(crate) fn say(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// What others wrote, without what a terminal would obey. What nobody would see is written out: `\u{202e}`.
+/// Makes foreign text safe for a terminal: replaces control characters, and escapes invisible ones, like `\u{202e}`.
 pub(crate) fn clean(text: &str) -> String {
     shown(text, |_| false)
 }
 
-/// As [`clean`], over several lines.
+/// Like [`clean`], but keeps line breaks and tabs.
 pub(crate) fn clean_lines(text: &str) -> String {
     shown(text, |c| c == '\n' || c == '\t')
 }
@@ -98,7 +98,7 @@ fn shown(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut last = ' ';
     for c in text.chars() {
-        // Within emoji and scripts that need them they change what is seen, and hide nothing.
+        // In emoji and in scripts that need them, joiners change what is shown and hide nothing.
         let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0f}') && !last.is_ascii();
         if c.is_control() && !is_kept(c) {
             shown.push('\u{fffd}');
@@ -112,7 +112,7 @@ fn shown(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// A word of a closed set, as it stands in JSON.
+/// The JSON name of an enum value.
 pub(crate) fn word(word: impl Serialize) -> String {
     match serde_json::to_value(word) {
         Ok(serde_json::Value::String(text)) => text,
@@ -121,7 +121,7 @@ pub(crate) fn word(word: impl Serialize) -> String {
     }
 }
 
-/// Rows under a head; or names with values beside them.
+/// A table: rows under a head, or pairs of a name and a value.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     head: Vec<&'static str>,
@@ -141,12 +141,12 @@ impl Table {
         self.row(cells.into_iter().map(|cell| (cell.to_string(), Paint::Plain)));
     }
 
-    /// A name and its value.
+    /// Adds a name and its value.
     pub(crate) fn pair(&mut self, name: &'static str, value: impl Display) {
         self.row([(name.to_owned(), Paint::Dim), (value.to_string(), Paint::Plain)]);
     }
 
-    /// Left out where there is nothing to say.
+    /// Adds a name and its value, if there is one.
     pub(crate) fn pair_if(&mut self, name: &'static str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.pair(name, value);
@@ -168,7 +168,7 @@ impl Table {
             let mut line = String::new();
             let mut pending = 0;
             for (at, (cell, paint)) in cells.enumerate() {
-                // No blanks at the end of a line.
+                // No trailing blanks.
                 if !cell.is_empty() {
                     line.extend(std::iter::repeat_n(' ', pending));
                     pending = 0;
@@ -189,7 +189,7 @@ impl Table {
     }
 }
 
-/// How far something long is, on the terminal of whoever waits for it.
+/// The progress of a long operation, shown on the terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     is_shown: bool,
@@ -201,7 +201,7 @@ impl Progress {
         Self { is_shown: io::stderr().is_terminal(), last: None }
     }
 
-    /// Drawn a few times a second. `done` of `total`, where that is known.
+    /// Shows the progress, at most a few times a second: `done` of `total`, if that is known.
     pub(crate) fn at(&mut self, done: u64, total: Option<u64>, text: impl Display) {
         const EVERY: std::time::Duration = std::time::Duration::from_millis(100);
         const WIDTH: usize = 24;
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_as_wide_as_it_has_to_be_and_shows_nothing_that_a_terminal_obeys() {
+    fn tables_fit_their_cells_and_contain_no_control_characters() {
         let out = Out { is_json: false, is_coloured: false };
         let mut table = Table::new(&["ITEM", "TITLE", "LINE"]);
         table.plain(["disk-42", "ä\x1b[31mred", "2"]);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_written_out() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(clean("pay\u{202e}roll\u{200b}\u{2028}\n"), "pay\\u{202e}roll\\u{200b}\\u{2028}\u{fffd}");
         assert_eq!(clean_lines("a\u{2066}\n\tb"), "a\\u{2066}\n\tb");
         for seen in ["größe", "日本", "⚠\u{fe0f} 👩\u{200d}🚒", "می\u{200c}خواهم"] {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn large_numbers_are_for_people() {
+    fn large_numbers_are_readable() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 1_023, 1_536, 5 << 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]);
     }

@@ -1,4 +1,4 @@
-//! Values of the command line, read into the types of the interface.
+//! Parsers for command-line values.
 
 use super::failure::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -28,11 +28,11 @@ names! {
 pub(crate) fn token(text: &str) -> Result<Token, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(Token(number)),
-        _ => Err("a fencing token is a number, as the claim told it".into()),
+        _ => Err("a fencing token is a positive number, as returned by the claim".into()),
     }
 }
 
-/// A word of a closed set, as it stands in JSON.
+/// Parses the JSON name of an enum value.
 pub(crate) fn words<T>(all: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
@@ -58,7 +58,7 @@ pub(crate) const MODES: &[&str] = &["any", "cloud", "local"];
 pub(crate) const ACTIVITIES: &[&str] =
     &["progress", "plan_updated", "external_url_updated", "awaiting_input", "completed", "failed", "policy_decision"];
 
-/// A text as it is, or with `@file` what stands in that file, `@-` standard input.
+/// Returns the text itself, or the content of a file for `@file`, or standard input for `@-`.
 pub(crate) fn text(said: String) -> Result<String, Failure> {
     let Some(path) = said.strip_prefix('@') else { return Ok(said) };
     if path == "-" {

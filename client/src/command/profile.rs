@@ -1,4 +1,4 @@
-//! Profiles: where clusters are and who one is there, in one file of the user's.
+//! Profiles: named clusters and the identity to use there, in one file per user.
 
 use super::failure::Failure;
 use super::global::{Global, refuse_if_others_read};
@@ -14,44 +14,44 @@ use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// List the profiles; a star stands at the current one
+    /// List the profiles; * marks the current one
     List,
-    /// Make a profile, or change it: what is said with --endpoint, --token, --token-file, --actor, --space, --ca
+    /// Create or change a profile: stores the given --endpoint, --api-key, --api-key-file, --actor, --space and --ca
     Set {
-        /// Its name
+        /// Profile name
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Make a profile the current one
     Use {
-        /// Its name
+        /// Profile name
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Show a profile, the current one unless said; never its token
+    /// Show a profile, without its API key
     Show {
-        /// Its name
+        /// Profile name [default: the current profile]
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
     /// Remove a profile
     Remove {
-        /// Its name
+        /// Profile name
         #[arg(value_name = "NAME")]
         name: String,
     },
 }
 
-/// Where a cluster is, and who one is there.
+/// A cluster and the identity to use there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) endpoints: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<String>,
+    pub(crate) api_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) api_key_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) actor: Option<ActorId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ struct Profiles {
     profiles: BTreeMap<String, Profile>,
 }
 
-/// The profile of that name, else the current one, if there is one.
+/// The profile of that name, or the current one if there is one.
 pub(crate) fn chosen(name: Option<&str>) -> Result<Option<Profile>, Failure> {
     let mut all = read()?;
     match name.or(all.current.as_deref()).map(ToOwned::to_owned) {
@@ -79,10 +79,10 @@ pub(crate) fn chosen(name: Option<&str>) -> Result<Option<Profile>, Failure> {
 }
 
 fn unknown(name: &str) -> Failure {
-    Failure::Usage(format!("there is no profile {name}: `tenure profile list` shows those that there are"))
+    Failure::Usage(format!("there is no profile {name}: `tenure profile list` shows all profiles"))
 }
 
-/// As it is shown: without the token.
+/// A profile as it is shown: without the API key.
 #[derive(Serialize)]
 struct Shown<'p> {
     name: &'p str,
@@ -97,8 +97,8 @@ struct Shown<'p> {
 
 fn shown<'p>(all: &Profiles, name: &'p str, profile: &'p Profile) -> Shown<'p> {
     let identity = match profile {
-        Profile { token: Some(_), .. } => "a token in the profile".into(),
-        Profile { token_file: Some(path), .. } => format!("the token in {}", path.display()),
+        Profile { api_key: Some(_), .. } => "an API key in the profile".into(),
+        Profile { api_key_file: Some(path), .. } => format!("the API key in {}", path.display()),
         Profile { actor: Some(actor), .. } => format!("actor {actor}"),
         _ => "the user's name".into(),
     };
@@ -112,7 +112,7 @@ fn shown<'p>(all: &Profiles, name: &'p str, profile: &'p Profile) -> Shown<'p> {
     }
 }
 
-/// `is_said`: whether an option stood on the command line, and not only in the environment.
+/// `is_said`: whether an option is on the command line, and not only in the environment.
 pub(crate) fn run(verb: Verb, global: &Global, is_said: &dyn Fn(&str) -> bool) -> Result<(), Failure> {
     let out = Out::new(global.json);
     let mut all = read()?;
@@ -180,7 +180,7 @@ struct Gone<'p> {
     removed: bool,
 }
 
-/// How a profile is now that it was changed.
+/// Reports a changed profile.
 fn changed(out: &Out, all: &Profiles, name: &str, how: &str) -> Result<(), Failure> {
     let profile = all.profiles.get(name).ok_or_else(|| unknown(name))?;
     out.answer(&shown(all, name, profile), |_, shown| {
@@ -195,18 +195,18 @@ fn change(profile: &mut Profile, global: &Global, is_said: &dyn Fn(&str) -> bool
     if is_said("endpoint") {
         profile.endpoints = global.endpoint.iter().map(ToString::to_string).collect();
     }
-    // Who one is: the last word replaces the earlier one.
-    if is_said("token") || is_said("token_file") || is_said("actor") {
-        (profile.token, profile.token_file, profile.actor) = (None, None, None);
+    // A profile has one identity: a new one replaces the old one, of whatever kind it is.
+    if is_said("api_key") || is_said("api_key_file") || is_said("actor") {
+        (profile.api_key, profile.api_key_file, profile.actor) = (None, None, None);
     }
-    if is_said("token") {
-        profile.token = match global.token.as_deref() {
+    if is_said("api_key") {
+        profile.api_key = match global.api_key.as_deref() {
             Some("-") => Some(first_line()?),
-            token => token.map(ToOwned::to_owned),
+            api_key => api_key.map(ToOwned::to_owned),
         };
     }
-    if let Some(path) = global.token_file.as_deref().filter(|_| is_said("token_file")) {
-        profile.token_file = Some(absolute(path)?);
+    if let Some(path) = global.api_key_file.as_deref().filter(|_| is_said("api_key_file")) {
+        profile.api_key_file = Some(absolute(path)?);
     }
     if is_said("actor") {
         profile.actor.clone_from(&global.actor);
@@ -230,8 +230,8 @@ fn path() -> Result<PathBuf, Failure> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     let folder = folder.or_else(|| set("HOME").map(|home| home.join(".config")));
-    let folder =
-        folder.ok_or_else(|| Failure::Usage("neither XDG_CONFIG_HOME nor HOME says where profiles are".into()))?;
+    let folder = folder
+        .ok_or_else(|| Failure::Usage("cannot find the profiles: neither XDG_CONFIG_HOME nor HOME is set".into()))?;
     Ok(folder.join("tenure").join("profiles.toml"))
 }
 
@@ -246,15 +246,15 @@ fn read() -> Result<Profiles, Failure> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(failed)?;
     let all: Profiles = toml::from_str(&text).map_err(|error| {
-        Failure::hinted(format!("{}: {}", path.display(), error.message()), "mend it, or begin anew without it")
+        Failure::hinted(format!("{}: {}", path.display(), error.message()), "fix the file, or delete it")
     })?;
-    if all.profiles.values().any(|profile| profile.token.is_some()) {
+    if all.profiles.values().any(|profile| profile.api_key.is_some()) {
         refuse_if_others_read(&path, &file)?;
     }
     Ok(all)
 }
 
-/// In one piece, for its owner's eyes only.
+/// Replaces the file atomically; only its owner may access it.
 fn write(all: &Profiles) -> Result<(), Failure> {
     let path = path()?;
     let text = toml::to_string(all).map_err(|error| Failure::other(error.to_string()))?;

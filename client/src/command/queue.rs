@@ -1,4 +1,4 @@
-//! Queues: how full they are, their policy, and whether they grant.
+//! `queue`: counts, policy, pause and drain.
 
 use super::failure::Failure;
 use super::global::Context;
@@ -13,17 +13,17 @@ use client::names::{Phase, QueueName};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// List the queues and how full they are
+    /// List the queues with their counts
     List(Pages),
-    /// Show a queue: its counts and its policy
+    /// Show the counts and the policy of a queue
     Show(Named),
-    /// Change a queue's policy, or show it when no change is named. For operators
+    /// Change a queue's policy, or show it if no change is given. For operators
     Policy(Box<SetPolicy>),
-    /// Grant nothing; holders go on, waiters keep their places. For operators
+    /// Stop granting; holders continue and waiters keep their places. For operators
     Pause(Named),
-    /// Grant again. For operators
+    /// Start granting again. For operators
     Unpause(Named),
-    /// Grant nothing and send waiters away, until nothing is held. For operators
+    /// Stop granting and reject waiters, until no lease is left. For operators
     Drain(Named),
 }
 
@@ -34,16 +34,16 @@ pub(crate) struct Named {
     queue: QueueName,
 }
 
-/// Of a long list.
+/// Paging of a long list.
 #[derive(Args, Debug)]
 pub(crate) struct Pages {
-    /// So many at a time; 100 unless said, 1,000 at most
+    /// Entries per page, at most 1,000 [default: 100]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Where an earlier list said to go on
+    /// Continue from the cursor of an earlier page
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// Go on until the end
+    /// Read all pages
     #[arg(long)]
     all: bool,
 }
@@ -53,7 +53,7 @@ impl Pages {
         PageQuery { cursor: self.cursor.clone(), limit: self.limit, ..PageQuery::default() }
     }
 
-    /// Whether another page is wanted, which the query then asks for.
+    /// Whether to read another page. If so, sets the query's cursor to it.
     pub(crate) fn goes_on(&self, query: &mut PageQuery, next_cursor: Option<String>, out: &Out) -> bool {
         match next_cursor {
             Some(cursor) if self.all => {
@@ -62,7 +62,7 @@ impl Pages {
             }
             Some(cursor) => {
                 if !out.is_json {
-                    say(format_args!("there is more: --all, or --cursor {}", clean(&cursor)));
+                    say(format_args!("more results: pass --all, or --cursor {}", clean(&cursor)));
                 }
                 false
             }
@@ -76,64 +76,64 @@ pub(crate) struct SetPolicy {
     /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
-    /// The version that you have read: refused if it is another one
+    /// Policy version that you have read: fails if the policy has changed since
     #[arg(long, value_name = "N")]
     version: Option<u64>,
-    /// How long a lease is unless a claim says
+    /// Lease duration if a claim gives none
     #[arg(long, value_name = "DURATION")]
     lease_for: Option<Span>,
-    /// How long it may be at most
+    /// Longest lease duration
     #[arg(long, value_name = "DURATION")]
     lease_max: Option<Span>,
-    /// And at least
+    /// Shortest lease duration
     #[arg(long, value_name = "DURATION")]
     lease_min: Option<Span>,
-    /// How long a grant from the line waits for its holder
+    /// Time for a waiter to pick up its grant from the line
     #[arg(long, value_name = "DURATION")]
     pickup: Option<Span>,
-    /// How long nobody else gets an item whose lease lapsed
+    /// Time after a lease has expired in which nobody else gets the item
     #[arg(long, value_name = "DURATION")]
     lock_delay: Option<Span>,
-    /// How long a wait line may be
+    /// Longest wait line of an item
     #[arg(long, value_name = "N")]
     line_max: Option<u32>,
     /// Attempts until an item is blocked; 0: unlimited
     #[arg(long, value_name = "N")]
     attempts_max: Option<u32>,
-    /// The wait before a second attempt
+    /// Backoff before the second attempt
     #[arg(long, value_name = "DURATION")]
     backoff_first: Option<Span>,
-    /// What each further wait is, in percent of the one before
+    /// Each further backoff, in percent of the one before
     #[arg(long, value_name = "PERCENT")]
     backoff_factor: Option<u32>,
-    /// The longest such wait
+    /// Longest backoff
     #[arg(long, value_name = "DURATION")]
     backoff_max: Option<Span>,
     /// How long ended items are kept
     #[arg(long, value_name = "DURATION")]
     retention: Option<Span>,
-    /// Leases of one actor; 0: unlimited
+    /// Maximum leases of one actor; 0: unlimited
     #[arg(long, value_name = "N")]
     max_leases: Option<u32>,
-    /// What becomes of a claim beyond that
+    /// What happens to a claim above --max-leases
     #[arg(long, value_name = "WHAT", value_parser = parse::words::<AtMaxLeases>(&["reject", "release_oldest"]))]
     at_max_leases: Option<AtMaxLeases>,
-    /// Whether an item that nobody holds may be updated
+    /// When an update requires a lease
     #[arg(long, value_name = "WHEN", value_parser = parse::words::<RequireLease>(&["if_held", "always"]))]
     require_lease: Option<RequireLease>,
-    /// Who may see who holds what
+    /// Who may see the holder of an item
     #[arg(long, value_name = "TO", value_parser = parse::words::<Disclosure>(&["open", "fleet", "cross_org"]))]
     disclosure: Option<Disclosure>,
-    /// What becomes of an item whose dependency can no longer complete
+    /// What happens to an item whose dependency can no longer complete
     #[arg(long, value_name = "WHAT", value_parser = parse::words::<OnDependencyFailed>(&["block", "ignore"]))]
     on_dependency_failed: Option<OnDependencyFailed>,
-    /// Leases in this queue at a time; 0: unlimited
+    /// Maximum leases in this queue; 0: unlimited
     #[arg(long, value_name = "N")]
     concurrency: Option<u32>,
-    /// How long a reservation may be
+    /// Longest reservation
     #[arg(long, value_name = "DURATION")]
     reservation_max: Option<Span>,
-    /// The phases of its items, with commas between
+    /// Phases of the queue's items, separated by commas
     #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = parse::phase)]
     phases: Option<Vec<Phase>>,
 }
@@ -280,13 +280,13 @@ impl SetPolicy {
             return context.out.answer(&queue.policy, |out, set| policy(out, set, queue.version));
         }
         if is_backoff {
-            // It is set as a whole: what was not named stays, and nobody may have changed it meanwhile.
+            // The backoff is set as a whole: keep the other parts, and fail if the policy changed meanwhile.
             let was = match context.client.queue(&self.queue).await {
                 Ok(queue) => {
                     change.version = change.version.or(Some(queue.version));
                     queue.policy.backoff
                 }
-                // A queue begins with its first use, and with the usual policy.
+                // A queue is created on first use, with the default policy.
                 Err(error) if error.code() == Some(api::Code::NotFound) => {
                     Policy::from(lease::policy::Policy::default()).backoff
                 }

@@ -1,4 +1,4 @@
-//! For shells and readers of manuals.
+//! Shell completions and manual pages.
 
 use super::Cli;
 use super::failure::Failure;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Print completions for a shell
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
-    /// Which shell
+    /// Shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
@@ -25,10 +25,10 @@ impl Completions {
     }
 }
 
-/// Write manual pages into a folder
+/// Write the manual pages to a folder
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// Where to; made if it is not there
+    /// Folder; created if it does not exist
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

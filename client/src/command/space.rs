@@ -1,4 +1,4 @@
-//! The space: its counts and its policy.
+//! `space`: its counts and its policy.
 
 use super::failure::Failure;
 use super::global::Context;
@@ -11,22 +11,22 @@ const IDENTITIES: &[&str] = &["accept_self_reported", "accept_cached", "require_
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// Show the space: what it holds and may hold
+    /// Show the counts and the policy of the space
     Show,
-    /// Change the policy of the space; what is not named stays. For operators
+    /// Change the policy of the space; values not given are kept. For operators
     Policy(Policy),
 }
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Policy {
-    /// Live items at a time; 0: unlimited
+    /// Maximum live items; 0: unlimited
     #[arg(long, value_name = "N")]
     items_max: Option<u64>,
-    /// Bytes of the bodies of live items; 0: unlimited
+    /// Maximum bytes in the bodies of live items; 0: unlimited
     #[arg(long, value_name = "BYTES")]
     body_bytes_max: Option<u64>,
-    /// Whose commands are taken
+    /// Identities whose commands are accepted
     #[arg(long, value_name = "WHOSE", value_parser = parse::words::<IdentityPolicy>(IDENTITIES))]
     identity: Option<IdentityPolicy>,
 }
@@ -54,7 +54,7 @@ impl Verb {
                 out.table(&table)
             }),
             Self::Policy(change) => {
-                // It is set as a whole.
+                // The policy is set as a whole, so start from the current one.
                 let mut policy = client.space().await?.policy;
                 policy.items_max = change.items_max.unwrap_or(policy.items_max);
                 policy.body_bytes_max = change.body_bytes_max.unwrap_or(policy.body_bytes_max);

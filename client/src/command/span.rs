@@ -26,7 +26,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no duration: write it like 500ms, 90s, 15m, 1h30m or 2d");
+        let wrong = || format!("{text:?} is not a duration: write it like 500ms, 90s, 15m, 1h30m or 2d");
         let mut rest = text;
         let mut total: u64 = 0;
         let mut last = u64::MAX;
@@ -35,24 +35,24 @@ impl FromStr for Span {
         }
         while !rest.is_empty() {
             let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let (number, behind) = rest.split_at(digits);
-            let letters = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
-            let (unit, behind) = behind.split_at(letters);
+            let (number, after) = rest.split_at(digits);
+            let letters = after.len() - after.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+            let (unit, after) = after.split_at(letters);
             let number: u64 = number.parse().map_err(|_| wrong())?;
             let (_, ms) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-            // From the largest to the smallest, each once.
+            // Units go from the largest to the smallest, each at most once.
             if ms >= last {
                 return Err(wrong());
             }
             total = number.checked_mul(ms).and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
             last = ms;
-            rest = behind;
+            rest = after;
         }
         Ok(Self(Duration::from_millis(total)))
     }
 }
 
-/// The two largest units: what is left of a lease is no business of milliseconds while there are hours.
+/// Shows the two largest units: milliseconds do not matter while there are hours.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = self.ms();
@@ -74,7 +74,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// This machine's clock.
+/// The time of this machine's clock.
 pub(crate) fn wall_now() -> Wall {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_numbers_with_units_from_the_largest_to_the_smallest() {
+    fn durations_are_numbers_with_units_from_largest_to_smallest() {
         for (text, ms) in [
             ("500ms", 500),
             ("90s", 90_000),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_the_two_largest_units() {
+    fn durations_are_shown_with_their_two_largest_units() {
         for (ms, text) in [
             (0, "0s"),
             (500, "500ms"),

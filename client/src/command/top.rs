@@ -1,4 +1,4 @@
-//! A live view of nodes, queues, leases and lines.
+//! `top`: a live view of nodes, queues, leases and wait lines.
 
 use super::failure::{Failure, needed};
 use super::global::Context;
@@ -16,24 +16,24 @@ use std::io::{self, IsTerminal as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// More than a screen has lines.
+/// More queues than a screen has lines.
 const QUEUES: usize = 100;
 const LEASES: usize = 200;
 
-/// Show nodes, queues, leases and lines as they are, again and again
+/// Live view of nodes, queues, leases and wait lines
 ///
-/// As the node that is asked has it: it may be a moment behind. Ctrl-C ends it.
+/// Reads from the node that is asked, which may be slightly behind. Ctrl-C ends it.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
-    /// Between two looks
+    /// Refresh interval
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     every: Span,
-    /// Look once, print it and end; so it is also when nobody's terminal is there
+    /// Print once and exit (default when stdout is not a terminal)
     #[arg(long)]
     once: bool,
 }
 
-/// What one look saw. What the caller may not see is left out.
+/// One refresh. Parts that the caller may not see are left out.
 #[derive(Serialize)]
 struct Look {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ impl Top {
             let look = look(context).await?;
             return context.out.answer(&look, |out, look| out.raw(&frame(out, look).join("")));
         }
-        let invalid = |error: io::Error| Failure::other(format!("signals cannot be heard: {error}"));
+        let invalid = |error: io::Error| Failure::other(format!("cannot listen for signals: {error}"));
         let mut interrupt = signal(SignalKind::interrupt()).map_err(invalid)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(invalid)?;
         let mut resized = signal(SignalKind::window_change()).map_err(invalid)?;
@@ -89,13 +89,13 @@ async fn look(context: &Context) -> Result<Look, Failure> {
     Ok(Look { cluster, queues, leases, without })
 }
 
-/// A part that is not the caller's to see is no reason to show nothing.
+/// Leaves out a part that the caller may not see, so that the other parts are still shown.
 fn seen<T>(asked: Result<T, Error>, what: &str, without: &mut Vec<String>) -> Result<Option<T>, Failure> {
     match asked {
         Ok(value) => Ok(Some(value)),
         Err(Error::Refused(problem)) if problem.code == api::Code::Forbidden => {
             let need = problem.needs.map(needed).unwrap_or_default();
-            without.push(format!("{what}: not for you to see, it needs {need}"));
+            without.push(format!("{what}: not shown, requires {need}"));
             Ok(None)
         }
         Err(error) => Err(error.into()),
@@ -122,7 +122,7 @@ fn frame(out: &Out, look: &Look) -> Vec<String> {
     }
     if let Some(page) = &look.leases {
         let mut held: Vec<&Item> = page.items.iter().collect();
-        // The longest line first: there somebody waits.
+        // The longest wait line first.
         held.sort_by(|a, b| b.line_length.cmp(&a.line_length).then(a.since_ms.cmp(&b.since_ms)));
         let mut table = Table::new(&["HELD", "QUEUE", "BY", "LINE", "SINCE", "DOING"]);
         for item in held {
@@ -148,7 +148,7 @@ fn frame(out: &Out, look: &Look) -> Vec<String> {
     text.split_inclusive('\n').map(ToOwned::to_owned).collect()
 }
 
-/// The other screen of a terminal. Dropped, the first one is as it was.
+/// The alternate screen of a terminal. Dropping it restores the main screen.
 struct Screen(Out);
 
 impl Screen {
@@ -158,7 +158,7 @@ impl Screen {
     }
 
     fn show(&self, lines: &[String]) -> Result<(), Failure> {
-        // A terminal may not know: a serial line says 0.
+        // A terminal may not know its size: a serial line reports 0.
         let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
         let size = size.filter(|size| size.ws_row > 0 && size.ws_col > 0);
         let (rows, columns) = size.map_or((24, 80), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
@@ -167,7 +167,7 @@ impl Screen {
         for (nth, line) in lines[..shown].iter().enumerate() {
             text += &clipped(line.trim_end_matches('\n'), columns);
             text += "\x1b[K";
-            // A break after the last row would move everything up.
+            // A line break after the last row would scroll the screen.
             if nth + 1 < shown {
                 text += "\r\n";
             }
@@ -183,7 +183,7 @@ impl Drop for Screen {
     }
 }
 
-/// So many columns of a line; what paints it takes none.
+/// Cuts a line to `columns`; colour codes take no column.
 fn clipped(line: &str, columns: usize) -> String {
     let mut text = String::new();
     let mut left = columns;
@@ -208,7 +208,7 @@ mod tests {
     use super::clipped;
 
     #[test]
-    fn a_line_is_clipped_without_what_paints_it() {
+    fn colour_codes_do_not_count_when_a_line_is_clipped() {
         assert_eq!(clipped("\x1b[1mabc\x1b[0mdef", 4), "\x1b[1mabc\x1b[0md");
         assert_eq!(clipped("ab\x1b[2mcd\x1b[0m", 1), "a\x1b[2m\x1b[0m");
     }

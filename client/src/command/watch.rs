@@ -1,4 +1,4 @@
-//! Events, as they come.
+//! `watch`: shows events.
 
 use super::failure::Failure;
 use super::global::{Context, interrupted};
@@ -26,27 +26,27 @@ impl FromStr for From {
         match text {
             "start" => Ok(Self::Start),
             "now" => Ok(Self::Now),
-            number => number.parse().map(Self::After).map_err(|why| format!("{why}; or say `start` or `now`")),
+            number => number.parse().map(Self::After).map_err(|why| format!("{why}; or use `start` or `now`")),
         }
     }
 }
 
-/// Show events as they happen, without a gap, whichever nodes come and go
+/// Show events as they happen, without a gap even when nodes fail
 #[derive(Args, Debug)]
 pub(crate) struct Watch {
-    /// From where on: `start` (all that are kept), `now`, or behind the event of this number
+    /// Where to start: `start` (all events that are kept), `now`, or after the event with this number
     #[arg(long, value_name = "POSITION", default_value = "now")]
     from: From,
-    /// End at the last event that has happened, instead of waiting for more
+    /// Exit after the last event instead of waiting for more
     #[arg(long)]
     no_follow: bool,
-    /// Only of this queue
+    /// Only events of this queue
     #[arg(long, value_name = "QUEUE", value_parser = parse::queue)]
     queue: Option<QueueName>,
-    /// Only of this item
+    /// Only events of this item
     #[arg(long, value_name = "ITEM", value_parser = parse::item)]
     item: Option<ItemId>,
-    /// Only those that this actor caused or that name it
+    /// Only events that this actor caused or that name it
     #[arg(long, value_name = "ACTOR", value_parser = parse::actor)]
     of: Option<ActorId>,
 }
@@ -71,7 +71,7 @@ impl Watch {
     }
 }
 
-/// Everything that has happened.
+/// Shows the events so far, page by page.
 async fn pages(context: &Context, query: &mut EventsQuery) -> Result<(), Failure> {
     loop {
         let page = context.client.events(query, Some(1_000)).await?;
@@ -92,7 +92,7 @@ async fn follow(context: &Context, query: &EventsQuery) -> Result<(), Failure> {
             Ok(event) => show(&context.out, &event)?,
             Err(ended) => {
                 if let Some(position) = watch.position() {
-                    say(format_args!("everything up to {position} was shown"));
+                    say(format_args!("all events up to {position} were shown"));
                 }
                 return Err(match ended {
                     Ended::Refused(problem) => client::Error::Refused(problem).into(),

@@ -1,4 +1,4 @@
-//! A worker that runs a command for each item of a queue.
+//! `work`: runs a command for each item of a queue.
 
 use super::child::{self, Ended, Stopping};
 use super::failure::Failure;
@@ -16,42 +16,43 @@ use std::time::Duration;
 
 /// Work on a queue: run a command for each of its items
 ///
-/// The command gets the item as JSON on standard input, and TENURE_ITEM, TENURE_TOKEN and more in its environment, as with
-/// `tenure exec`. 0 completes the item, anything else fails it, and it is tried again as the queue's policy says. SIGTERM or
-/// SIGINT drains: nothing new is taken, and what runs may end.
+/// The command gets the item as JSON on standard input, and TENURE_ITEM, TENURE_TOKEN and more in its environment, as
+/// with `tenure exec`. Exit code 0 completes the item. Any other code fails it, and it is retried as the queue's policy
+/// says. SIGTERM or SIGINT drains: the worker takes no new items, and running commands may finish.
 #[derive(Args, Debug)]
 pub(crate) struct Work {
     /// The queue
     #[arg(value_name = "QUEUE", value_parser = parse::queue)]
     queue: QueueName,
-    /// Items at a time
+    /// Items to work on at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     concurrency: u32,
-    /// For how long at a time; as the queue has it unless said. Short: a crash is noticed soon
+    /// Lease duration; renewed while the command runs. A crash is noticed sooner if it is short [default: the queue's
+    /// policy]
     #[arg(long = "for", value_name = "DURATION")]
     lease_for: Option<Span>,
-    /// What this worker can do
+    /// Capability of this worker; repeat for several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     capability: Vec<Label>,
-    /// Only items with this label; several times: with all of them
+    /// Only items with this label; repeat to require several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     label: Vec<Label>,
     /// Only items in this phase
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
     phase: Option<Phase>,
-    /// Where it runs
+    /// Where the work runs
     #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
     mode: Option<RunsIn>,
-    /// Which one first
+    /// Order of the items [default: the highest priority, then the oldest]
     #[arg(long, value_name = "ORDER", value_parser = parse::words::<Order>(parse::ORDERS))]
     order: Option<Order>,
-    /// What running commands get to end by themselves when this is to stop; then they are killed and their items given back
+    /// Time for running commands to finish when the worker stops; then they are killed and their items released
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     drain_within: Span,
-    /// How long before the end of a lease that cannot be renewed a command is told to stop; a third of it at most
+    /// Stop a command this long before the end of a lease that cannot be renewed; at most a third of the lease
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     stop_before: Span,
-    /// Let the command call with this one's API token: it finds it in TENURE_API_TOKEN, which is taken away otherwise
+    /// Pass the API key to the command in TENURE_API_KEY, which is removed from its environment otherwise
     #[arg(long)]
     pass_credential: bool,
     /// The command and its arguments

@@ -1,4 +1,4 @@
-//! The registry of workers.
+//! `worker`: the registry of workers.
 
 use super::failure::Failure;
 use super::global::Context;
@@ -13,28 +13,28 @@ use client::names::{ActorId, Label, SessionId};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// List the workers and when they were last heard of
+    /// List the workers and their last heartbeats
     List(Pages),
-    /// Register yourself, or say anew what you can do; a worker's heartbeat is `tenure renew --all`
+    /// Register this worker, or update its capabilities; its heartbeat is `tenure renew --all`
     Register(Word),
-    /// Let a worker end: it gets no new item. For operators
+    /// Drain a worker: it gets no new items. For operators
     Drain(Named),
-    /// Forget a worker; its leases are not touched
+    /// Remove a worker from the registry; its leases are not affected
     Remove(Named),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Word {
-    /// What you can do
+    /// Capability of this worker; repeat for several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     capability: Vec<Label>,
-    /// A label of it; several times: several of them
+    /// Label; repeat for several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     label: Vec<Label>,
-    /// Where you run
+    /// Where this worker runs
     #[arg(long, value_name = "MODE", default_value = "any", value_parser = parse::words::<RunsIn>(parse::MODES))]
     mode: RunsIn,
-    /// Not heard of for so long, you are quiet
+    /// Report this worker as quiet after this long without a heartbeat
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     alive_for: Span,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Named {
     /// The actor
     #[arg(value_name = "ACTOR", value_parser = parse::actor)]
     who: ActorId,
-    /// The session that it works in, if it has one
+    /// Session of the worker, if it has one
     #[arg(value_name = "SESSION", value_parser = parse::session)]
     in_session: Option<SessionId>,
 }
@@ -70,9 +70,12 @@ impl Verb {
                 let registered = context.ask(client.register_worker(&register)).await?;
                 out.answer(&registered, |out, registered| {
                     if registered.draining {
-                        say("an operator wants this worker to take nothing new");
+                        say("an operator is draining this worker: take no new items");
                     }
-                    out.line(format_args!("registered, alive for {}", Span::of_ms(registered.alive_for_ms)))
+                    out.line(format_args!(
+                        "registered; quiet after {} without a heartbeat",
+                        Span::of_ms(registered.alive_for_ms)
+                    ))
                 })
             }
             Self::Drain(named) => {
@@ -83,7 +86,7 @@ impl Verb {
                 }
                 match draining.known {
                     true if out.is_json => Ok(()),
-                    true => out.line(format_args!("{} gets nothing new", name.actor)),
+                    true => out.line(format_args!("{} gets no new items", name.actor)),
                     false => Err(Failure::Nothing(format!("there is no worker {} in that session", name.actor))),
                 }
             }

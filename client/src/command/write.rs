@@ -1,4 +1,4 @@
-//! Writing to an item, and the ends of work.
+//! Commands that change an item or end its work.
 
 use super::failure::Failure;
 use super::global::Context;
@@ -14,25 +14,25 @@ use client::names::{ItemId, Label, Phase};
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ReadAt {
-    /// The revision that you have read: refused if the item changed since
+    /// Revision that you have read: fails if the item has changed since
     #[arg(long, value_name = "REVISION")]
     read_at: Option<Number>,
 }
 
-/// Parts of a body.
+/// The parts of a body.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "Body: TEXT, @file or @- for standard input")]
 pub(crate) struct Parts {
-    /// What is asked for
+    /// The task
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// How it is to be done; trusted, only a dispatcher sets it
+    /// How to do the task; trusted, only a dispatcher may set it
     #[arg(long, value_name = "TEXT")]
     instructions: Option<String>,
-    /// What else is known; untrusted
+    /// Background information; untrusted
     #[arg(long, value_name = "TEXT")]
     context: Option<String>,
-    /// Anything for a program
+    /// Data for a program
     #[arg(long, value_name = "TEXT")]
     data: Option<String>,
 }
@@ -50,9 +50,9 @@ impl Parts {
     }
 }
 
-/// Change an item: under a lease with its token, else as it is now
+/// Change an item: under a lease with its token, or without a lease
 ///
-/// What is not named stays; an empty text takes a value away. Without a token and --read-at the item is read first, and
+/// Values not given are kept; an empty text removes a value. Without a token and --read-at, the item is read first, and
 /// changed only if nobody changes it in between.
 #[derive(Args, Debug)]
 pub(crate) struct Update {
@@ -60,42 +60,42 @@ pub(crate) struct Update {
     lease: Lease,
     #[command(flatten)]
     read_at: ReadAt,
-    /// Set it to in-progress, which is a claim
+    /// Start the work, which claims the item
     #[arg(long)]
     start: bool,
-    /// What it is called
+    /// New title
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// The highest first
+    /// Priority; the highest is granted first
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
-    /// All its labels, with commas between
+    /// Labels, separated by commas; replaces all labels
     #[arg(long, value_name = "LABELS")]
     labels: Option<String>,
-    /// All that a worker must be able to do, with commas between
+    /// Capabilities that a worker must have, separated by commas; replaces all of them
     #[arg(long, value_name = "LABELS")]
     needs: Option<String>,
-    /// The item that it is a part of
+    /// Parent item
     #[arg(long, value_name = "ITEM")]
     parent: Option<String>,
-    /// The item whose phase follows this one's steps
+    /// Target item: its phase follows the steps of this item
     #[arg(long, value_name = "ITEM")]
     target: Option<String>,
-    /// Not before this date, 2026-12-24T18:00:00Z
+    /// Do not grant the item before this date, for example 2026-12-24T18:00:00Z
     #[arg(long, value_name = "DATE")]
     not_before: Option<String>,
-    /// Where it runs
+    /// Where the work runs
     #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
     mode: Option<RunsIn>,
-    /// The phase that it is in
+    /// Phase of the item
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
     phase: Option<Phase>,
     #[command(flatten)]
     parts: Parts,
-    /// How the holder goes about it
+    /// The holder's plan
     #[arg(long, value_name = "TEXT", help_heading = "Body: TEXT, @file or @- for standard input")]
     plan: Option<String>,
-    /// Where the work can be seen
+    /// URL where the work can be followed
     #[arg(long, value_name = "TEXT", help_heading = "Body: TEXT, @file or @- for standard input")]
     external_url: Option<String>,
 }
@@ -144,7 +144,7 @@ impl Update {
     }
 }
 
-/// An empty text takes the value away.
+/// Reads a part of a body; an empty text removes it.
 fn part(said: Option<String>) -> Result<Option<Option<String>>, Failure> {
     let text = parse::text_if(said)?;
     Ok(text.map(|text| Some(text).filter(|text| !text.is_empty())))
@@ -172,7 +172,7 @@ fn date_or_none(said: &str) -> Result<Option<Date>, Failure> {
 pub(crate) struct Complete {
     #[command(flatten)]
     lease: Lease,
-    /// What came of it: TEXT, @file or @-
+    /// Result: TEXT, @file or @-
     #[arg(long, value_name = "TEXT")]
     result: Option<String>,
     #[command(flatten)]
@@ -188,15 +188,15 @@ impl Complete {
     }
 }
 
-/// Fail an item: it is tried again after its backoff, unless this was the last attempt
+/// Fail an item: it is retried after its backoff, unless this was the last attempt
 #[derive(Args, Debug)]
 pub(crate) struct Fail {
     #[command(flatten)]
     lease: Lease,
-    /// What went wrong: TEXT, @file or @-
+    /// Error: TEXT, @file or @-
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// No further attempt makes sense
+    /// Do not retry the item
     #[arg(long = "final")]
     is_final: bool,
     #[command(flatten)]
@@ -213,15 +213,15 @@ impl Fail {
     }
 }
 
-/// Tell observers how the work goes
+/// Report progress on an item
 #[derive(Args, Debug)]
 pub(crate) struct Activity {
     #[command(flatten)]
     lease: Lease,
-    /// What kind of news it is
+    /// Kind of activity
     #[arg(long, value_name = "KIND", default_value = "progress", value_parser = parse::words::<ActivityKind>(parse::ACTIVITIES))]
     kind: ActivityKind,
-    /// What there is to say: TEXT, @file or @-; the new text for plan_updated and external_url_updated
+    /// Note: TEXT, @file or @-; for plan_updated and external_url_updated the new plan or URL
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
     #[command(flatten)]
@@ -237,12 +237,12 @@ impl Activity {
     }
 }
 
-/// Say that the work needs somebody's word before it can go on; the lease goes on
+/// Report that the work waits for input from a person; the lease continues
 #[derive(Args, Debug)]
 pub(crate) struct AwaitInput {
     #[command(flatten)]
     lease: Lease,
-    /// What is to be answered
+    /// Question to answer
     #[arg(long, value_name = "TEXT")]
     question: String,
     #[command(flatten)]
@@ -258,7 +258,7 @@ impl AwaitInput {
     }
 }
 
-/// Go on after waiting for somebody's word
+/// Resume the work after waiting for input
 #[derive(Args, Debug)]
 pub(crate) struct Resume {
     #[command(flatten)]
@@ -275,7 +275,7 @@ impl Resume {
     }
 }
 
-/// Hand an item on: the lease ends, and the item is queued in that phase
+/// Hand an item on to another phase: the lease ends, and the item is queued in that phase
 #[derive(Args, Debug)]
 pub(crate) struct HandOn {
     #[command(flatten)]

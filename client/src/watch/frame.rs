@@ -1,9 +1,9 @@
-//! The frames of a stream of server-sent events, out of bytes as they come.
+//! Splits a byte stream into frames of server-sent events.
 
-/// More than any event has.
+/// Maximum size of a frame, more than any event has.
 const FRAME_MAX: usize = 4 * 1024 * 1024;
 
-/// What stood between two empty lines.
+/// One frame: the lines between two empty lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) id: Option<String>,
@@ -13,20 +13,20 @@ pub(super) struct Frame {
 
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// What is not taken yet.
+    /// Bytes that have not been returned as a frame yet.
     bytes: Vec<u8>,
-    /// Where the search for an end goes on.
+    /// Where the search for the next end continues.
     searched: usize,
 }
 
 impl Frames {
-    /// Whether there was room: a frame that does not end is none.
+    /// Adds bytes. Returns false if the frame is too long.
     pub(super) fn add(&mut self, bytes: &[u8]) -> bool {
         self.bytes.extend_from_slice(bytes);
         self.bytes.len() <= FRAME_MAX
     }
 
-    /// The next that is whole.
+    /// The next complete frame.
     pub(super) fn next(&mut self) -> Option<Frame> {
         let from = self.searched.saturating_sub(1);
         let Some(end) = self.bytes[from..].windows(2).position(|pair| pair == b"\n\n") else {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_the_same_wherever_the_bytes_were_cut() {
+    fn frames_do_not_depend_on_where_the_bytes_are_split() {
         let text = ": heartbeat\nid: 0.7\n\nid: 0.8\nevent: granted\ndata: {\"a\":\"ä\"}\n\nid: 0.9\n\n";
         let frame = |id: &str, event: Option<&str>, data: &str| Frame {
             id: Some(id.to_owned()),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_does_not_end_is_given_up() {
+    fn a_frame_that_is_too_long_is_rejected() {
         let mut frames = Frames::default();
         assert!(frames.add(&vec![b'x'; FRAME_MAX]));
         assert!(!frames.add(b"x"));

@@ -1,8 +1,8 @@
-//! What a worker has in hand.
+//! The items that a worker has in hand.
 
 use super::job::Job;
 use crate::claim::hold::Hold;
-use crate::claim::{Claim, RenewedBy};
+use crate::claim::{Lease, RenewedBy};
 use crate::clock::Moment;
 use crate::{Client, Lost};
 use api::claim::Grant;
@@ -18,16 +18,16 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Desk {
     pub(super) client: Client,
     progress_within: Option<Duration>,
-    /// By token.
+    /// The leases of running work, by token.
     kept: Mutex<BTreeMap<u64, Kept>>,
-    /// Leases that are over by this machine's clock and may not be by the cluster's, which stands still without a quorum.
-    /// Nobody works under them: a renewal of the whole session would keep them for ever.
+    /// Leases that have ended by this machine's clock, but maybe not by the cluster's, which stops without a quorum.
+    /// Nobody works under them, but a renewal of the whole session would keep them for ever.
     adrift: Mutex<BTreeMap<u64, ItemId>>,
-    /// Something was taken, or is adrift.
+    /// Notifies when an item was taken, or a lease is adrift.
     pub(super) changed: Notify,
-    /// An operator wants it to take nothing new.
+    /// Fires when an operator drains the worker.
     pub(super) drain: CancellationToken,
-    /// What still runs is to stop.
+    /// Fires when work that still runs has to stop.
     pub(super) kill: CancellationToken,
 }
 
@@ -55,20 +55,20 @@ impl Desk {
     }
 
     pub(super) fn take(&self, grant: Grant, sent_at: Moment) -> Job {
-        let claim = Claim::kept(&self.client, grant, sent_at, RenewedBy::Worker);
+        let lease = Lease::kept(&self.client, grant, sent_at, RenewedBy::Worker);
         let progress = Arc::new(Mutex::new(self.client.clock().now()));
-        let kept = Kept { hold: claim.hold().clone(), progress: progress.clone() };
-        self.kept().insert(claim.token().0, kept);
+        let kept = Kept { hold: lease.hold().clone(), progress: progress.clone() };
+        self.kept().insert(lease.token().0, kept);
         self.changed.notify_one();
-        Job::new(claim, progress, self.client.clock().clone())
+        Job::new(lease, progress, self.client.clock().clone())
     }
 
-    pub(super) fn put_away(&self, claim: &Claim) {
-        if claim.lost() == Some(Lost::Lapsed) {
-            self.lock_adrift().insert(claim.token().0, claim.item().clone());
+    pub(super) fn put_away(&self, lease: &Lease) {
+        if lease.lost() == Some(Lost::Lapsed) {
+            self.lock_adrift().insert(lease.token().0, lease.item().clone());
             self.changed.notify_one();
         }
-        self.kept().remove(&claim.token().0);
+        self.kept().remove(&lease.token().0);
     }
 
     fn lock_adrift(&self) -> MutexGuard<'_, BTreeMap<u64, ItemId>> {
@@ -79,7 +79,7 @@ impl Desk {
         self.lock_adrift().iter().map(|(token, item)| (item.clone(), Token(*token))).collect()
     }
 
-    /// It is certainly over.
+    /// Removes an adrift lease that has certainly ended.
     pub(super) fn forget(&self, token: Token) {
         self.lock_adrift().remove(&token.0);
     }
@@ -88,14 +88,15 @@ impl Desk {
         self.kept().contains_key(&token.0)
     }
 
-    /// What is to be renewed: not what is lost, and not what makes no progress.
+    /// The leases to renew: those that are neither lost nor without progress.
     pub(super) fn alive(&self) -> Vec<Arc<Hold>> {
         let now = self.client.clock().now();
         let is_alive = |kept: &&Kept| !kept.hold.remaining().is_zero() && !self.is_stalled(kept, now);
         self.kept().values().filter(is_alive).map(|kept| kept.hold.clone()).collect()
     }
 
-    /// Whether a renewal of everything in the session renews nothing that is not to be, and tells of each enough.
+    /// Whether one renewal of the whole session is enough: it must renew no lease that should end, and its answer must
+    /// suffice for each lease.
     pub(super) fn is_of_one_kind(&self) -> bool {
         let now = self.client.clock().now();
         let differs = |kept: &Kept| {

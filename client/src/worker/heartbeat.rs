@@ -1,4 +1,4 @@
-//! One heartbeat for all leases of a worker. Tied to progress: what stands still is not renewed.
+//! One heartbeat for all leases of a worker. It depends on progress: leases of stalled work are not renewed.
 
 use super::desk::Desk;
 use crate::Error;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// As long as the machine may have slept before anybody looks at the clock.
+/// The clock is read at least this often, because the machine may have slept.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Until nobody wants it any more.
+/// Sends heartbeats until it is dropped.
 pub(super) async fn run(desk: Arc<Desk>, alive_for: Duration) {
     let mut heard_at = desk.client.clock().now();
     let mut failed = 0;
@@ -25,14 +25,14 @@ pub(super) async fn run(desk: Arc<Desk>, alive_for: Duration) {
             Ok(()) => (failed, heard_at) = (0, sent_at),
             Err(error) => {
                 failed += 1;
-                tracing::warn!(%error, "a worker's leases were not renewed yet");
+                tracing::warn!(%error, "could not renew a worker's leases; retrying");
                 sleep(backoff(failed)).await;
             }
         }
     }
 }
 
-/// Until a lease wants to be renewed or given back, or the worker would be thought quiet.
+/// Waits until a lease has to be renewed or released, or until the worker would be shown as quiet.
 async fn wait(desk: &Desk, heard_at: crate::Moment, alive_for: Duration) {
     loop {
         if !desk.adrift().is_empty() {
@@ -61,7 +61,7 @@ async fn beat(desk: &Desk, alive_for: Duration) -> Result<(), Error> {
     renewed.and(given_back)
 }
 
-/// What lapsed here and may still be held there.
+/// Releases leases that have expired by this machine's clock and may still be held by the cluster's.
 async fn give_back(desk: &Desk, left: Duration) -> Result<(), Error> {
     let within = attempt_within(&desk.client, left);
     let releases = desk.adrift().into_iter().map(async |(item, token)| {
@@ -77,7 +77,7 @@ async fn give_back(desk: &Desk, left: Duration) -> Result<(), Error> {
     join_all(releases).await.into_iter().collect()
 }
 
-/// The whole session, in one request.
+/// Renews the whole session in one request.
 async fn together(desk: &Desk, holds: &[Arc<Hold>], alive_for: Duration) -> Result<(), Error> {
     let expected = |hold: &Arc<Hold>| Expected { item: hold.item.clone(), token: hold.token };
     let all = RenewAll { lease_for_ms: None, expected: holds.iter().map(expected).collect() };
@@ -91,8 +91,8 @@ async fn together(desk: &Desk, holds: &[Arc<Hold>], alive_for: Duration) -> Resu
             continue;
         }
         let cancel_requested = renewed.cancel_requested.contains(&hold.item);
-        // The answer tells of the lease that ends first. One that winds down says nothing of the others: they are
-        // renewed by themselves at once.
+        // The answer describes the lease that ends first. If that one is being cancelled, the answer says nothing about
+        // the others: each of them is renewed separately at once.
         if !renewed.cancel_requested.is_empty() && !cancel_requested {
             continue;
         }

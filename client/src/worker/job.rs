@@ -1,7 +1,7 @@
-//! One item in a worker's hands, and what becomes of it.
+//! One item that a worker works on, and its result.
 
 use super::desk::Desk;
-use crate::claim::Claim;
+use crate::claim::Lease;
 use crate::clock::{Clock, Moment};
 use crate::retry::backoff;
 use crate::{Error, Lost};
@@ -16,34 +16,35 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::sleep;
 
-/// An item to work on. What its claim offers is there, too.
+/// An item to work on. It dereferences to its [`Lease`].
 #[derive(Clone, Debug)]
 pub struct Job {
-    claim: Arc<Claim>,
+    lease: Arc<Lease>,
     progress: Arc<Mutex<Moment>>,
     clock: Clock,
 }
 
 impl Job {
-    pub(super) fn new(claim: Claim, progress: Arc<Mutex<Moment>>, clock: Clock) -> Self {
-        Self { claim: Arc::new(claim), progress, clock }
+    pub(super) fn new(lease: Lease, progress: Arc<Mutex<Moment>>, clock: Clock) -> Self {
+        Self { lease: Arc::new(lease), progress, clock }
     }
 
-    /// The work gets on: the lease stays alive for as long as this is said often enough.
+    /// Reports progress. With [`Worker::progress_within`](crate::Worker::progress_within), the lease is renewed only if
+    /// this is called often enough.
     pub fn progress(&self) {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.now();
     }
 }
 
 impl Deref for Job {
-    type Target = Claim;
+    type Target = Lease;
 
-    fn deref(&self) -> &Claim {
-        &self.claim
+    fn deref(&self) -> &Lease {
+        &self.lease
     }
 }
 
-/// Why an item could not be done. Any error becomes one that may be tried again.
+/// Why the work on an item failed. Any error converts to a failure that may be retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     error: String,
@@ -51,12 +52,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Another attempt may succeed.
+    /// A failure after which another attempt may succeed.
     pub fn retry(error: impl fmt::Display) -> Self {
         Self { error: error.to_string(), is_final: false }
     }
 
-    /// No further attempt makes sense.
+    /// A failure after which no further attempt makes sense.
     pub fn last(error: impl fmt::Display) -> Self {
         Self { error: error.to_string(), is_final: true }
     }
@@ -81,11 +82,11 @@ where
     W: Fn(Job) -> F,
     F: Future<Output = Result<Option<String>, Failure>>,
 {
-    let claim = job.claim.clone();
+    let lease = job.lease.clone();
     let working = AssertUnwindSafe(async { work(job).await }).catch_unwind();
     let ended = tokio::select! {
         biased;
-        () = taken_away(&claim) => Ended::Lost,
+        () = taken_away(&lease) => Ended::Lost,
         worked = working => match worked {
             Ok(Ok(result)) => Ended::Done(result),
             Ok(Err(failure)) => Ended::Failed(failure),
@@ -93,60 +94,61 @@ where
         },
         () = desk.kill.cancelled() => Ended::Killed,
     };
-    report(&claim, ended).await;
-    desk.put_away(&claim);
+    report(&lease, ended).await;
+    desk.put_away(&lease);
 }
 
-/// Until it is lost, and not because the work itself gave it back.
-async fn taken_away(claim: &Claim) {
-    claim.hold().gone.cancelled().await;
-    if claim.lost() == Some(Lost::GivenBack) {
+/// Waits until the lease is lost, unless the work itself ended it.
+async fn taken_away(lease: &Lease) {
+    lease.hold().gone.cancelled().await;
+    if lease.lost() == Some(Lost::GivenBack) {
         std::future::pending::<()>().await;
     }
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-async fn report(claim: &Claim, ended: Ended) {
-    if claim.lost() == Some(Lost::GivenBack) {
+async fn report(lease: &Lease, ended: Ended) {
+    if lease.lost() == Some(Lost::GivenBack) {
         return;
     }
     let reported = match ended {
         Ended::Lost => {
-            let why = claim.lost().unwrap_or(Lost::Ended);
-            tracing::warn!(item = %claim.item(), %why, "work was stopped");
+            let why = lease.lost().unwrap_or(Lost::Ended);
+            tracing::warn!(item = %lease.item(), %why, "work was stopped");
             return;
         }
-        Ended::Killed => claim.release().await.map(|_| ()),
-        Ended::Done(result) => until_told(claim, || claim.complete(result.clone())).await,
+        Ended::Killed => lease.release().await.map(|_| ()),
+        Ended::Done(result) => until_told(lease, || lease.complete(result.clone())).await,
         Ended::Failed(Failure { error, is_final }) => {
-            tracing::warn!(item = %claim.item(), error, is_final, "work failed");
-            until_told(claim, || claim.fail(Some(error.clone()), is_final)).await
+            tracing::warn!(item = %lease.item(), error, is_final, "work failed");
+            until_told(lease, || lease.fail(Some(error.clone()), is_final)).await
         }
     };
     if let Err(error) = reported {
-        tracing::warn!(item = %claim.item(), %error, "nobody took what became of the work");
+        tracing::warn!(item = %lease.item(), %error, "could not report the job's result");
     }
 }
 
-/// Again until it is answered, for as long as the lease is held, and once more after: nobody may have taken the item yet.
+/// Reports a result: retries until it is answered while the lease is held, and once more after that, because nobody may
+/// have taken the item yet.
 async fn until_told<F: Future<Output = Result<Moved, Error>>>(
-    claim: &Claim,
+    lease: &Lease,
     tell: impl Fn() -> F,
 ) -> Result<(), Error> {
     let mut failed = 0;
     let mut has_looked = false;
     loop {
-        let is_last = claim.lost().is_some();
+        let is_last = lease.lost().is_some();
         match tell().await {
             Ok(_) => return Ok(()),
-            // An earlier write of this very work whose answer was lost.
+            // The item was changed by an earlier write of this work whose answer was lost.
             Err(error) if error.code() == Some(Code::StaleWrite) && !has_looked => {
                 has_looked = true;
-                claim.look().await?;
+                lease.look().await?;
             }
             Err(error @ (Error::Refused(_) | Error::Invalid(_))) => return Err(error),
             Err(error) if is_last => return Err(error),

@@ -1,4 +1,4 @@
-//! Stories of a worker, with time and nodes as data.
+//! Tests of a worker, with simulated time and scripted nodes.
 
 use super::*;
 use crate::fake::{Asked, Fake, Says};
@@ -20,7 +20,7 @@ fn grant(item: &str, token: u64) -> Value {
     })
 }
 
-/// A node with so many items, which hangs when it has no more, and answers heartbeats as it is told.
+/// A node with `items` items, which hangs when it has no more, and answers heartbeats with `beat`.
 fn node(items: usize, beat: impl Fn(&Asked) -> Value + Send + Sync + 'static) -> Fake {
     let given = AtomicUsize::new(0);
     Fake::with([], move |asked| {
@@ -66,7 +66,7 @@ fn of<'l>(log: &'l [Asked], verb: &'l str) -> impl Iterator<Item = &'l Asked> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_of_the_work_is_told() {
+async fn results_of_work_are_reported() {
     let fake = node(4, fine);
     let shutdown = CancellationToken::new();
     let over = shutdown.clone();
@@ -95,9 +95,10 @@ async fn what_becomes_of_the_work_is_told() {
     assert_eq!(failed("item%2D3"), json!({ "token": 4, "error": "the work panicked: oh no", "final": false }));
 }
 
-/// Nobody will ever say what became of the question: what it may have been given is given back, and another one is asked.
+/// The result of the request can no longer be found out: what it may have been granted is released, and a new request
+/// is sent.
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nodes_may_have_forgotten_is_given_up() {
+async fn item_requests_that_nodes_may_have_forgotten_are_given_up() {
     let slept = Arc::new(Mutex::new(None::<Fake>));
     let asked_before = AtomicUsize::new(0);
     let asleep = slept.clone();
@@ -144,7 +145,7 @@ async fn a_question_that_nodes_may_have_forgotten_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_heartbeat_renews_all_and_what_is_lost_is_stopped_alone() {
+async fn one_heartbeat_renews_all_and_only_lost_work_is_stopped() {
     let fake = node(2, |asked| {
         let lost = if asked.after >= Duration::from_secs(50) { json!(["item-1"]) } else { json!([]) };
         json!({ "renewed": 2, "lost": lost, "cancel_requested": [], "expires_in_ms": 30_000, "renew_after_ms": 10_000, "drain": false })
@@ -186,7 +187,7 @@ impl Drop for OnDrop {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_stands_still_is_renewed_no_more_and_the_rest_is() {
+async fn stalled_work_is_not_renewed_and_other_work_is() {
     let fake = node(2, fine);
     let shutdown = CancellationToken::new();
     let over = shutdown.clone();
@@ -211,7 +212,7 @@ async fn work_that_stands_still_is_renewed_no_more_and_the_rest_is() {
     });
     run.await.unwrap();
     let log = fake.log();
-    // Renewed with the other at 10 s, stalled from 15 s on, and over when that lease is.
+    // Renewed with the other lease at 10 s, stalled from 15 s, and stopped when its lease ends.
     assert_eq!(*stopped_at.lock().unwrap(), [39]);
     assert_eq!(of(&log, "complete").count(), 1);
     let alone: Vec<&str> = of(&log, "renew").map(|asked| asked.what.as_str()).collect();
@@ -219,7 +220,7 @@ async fn work_that_stands_still_is_renewed_no_more_and_the_rest_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_to_stop_asks_no_more_and_gives_back_what_does_not_end() {
+async fn a_stopping_worker_takes_nothing_and_releases_unfinished_items() {
     let fake = node(2, fine);
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&fake.client(&["a"]), &queue()).concurrency(3).drain_within(Duration::from_secs(20));
@@ -243,14 +244,14 @@ async fn a_worker_that_is_to_stop_asks_no_more_and_gives_back_what_does_not_end(
     let log = fake.log();
     let at = |verb: &str| of(&log, verb).map(|asked| asked.after.as_secs()).collect::<Vec<_>>();
     assert_eq!((at("item%2D0/complete"), at("item%2D1/release")), (vec![15], vec![25]));
-    // Whether the question that was open gave it something is looked up, and not asked again.
+    // The grants of the open request are looked up, and the request is not sent again.
     assert_eq!(of(&log, "/next").last().unwrap().after, Duration::ZERO);
     let looked = log.iter().find(|asked| asked.what.contains("/v1/carrying")).unwrap();
     assert_eq!(looked.after.as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_an_operator_drains_ends() {
+async fn a_drained_worker_stops() {
     let fake = node(
         1,
         |_| json!({ "renewed": 1, "lost": [], "cancel_requested": [], "expires_in_ms": 30_000, "renew_after_ms": 10_000, "drain": true }),
@@ -265,7 +266,7 @@ async fn a_worker_that_an_operator_drains_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_nodes_do_not_take_says_so() {
+async fn a_refused_worker_returns_the_refusal() {
     let fake = Fake::new([Says::Problem(Code::Forbidden)]);
     let worker = Worker::new(&fake.client(&["a"]), &queue());
     let error = worker.run_until(CancellationToken::new(), |_| async { Ok(None) }).await.unwrap_err();
@@ -273,7 +274,7 @@ async fn a_worker_that_nodes_do_not_take_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_may_be_there_before_its_nodes_are() {
+async fn a_worker_may_start_before_its_nodes() {
     let later = node(1, fine);
     let fake = Fake::with(
         [],
@@ -293,7 +294,7 @@ async fn a_worker_may_be_there_before_its_nodes_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lapsed_here_and_not_there_is_given_back_and_never_renewed() {
+async fn leases_that_expired_only_locally_are_released_and_never_renewed() {
     let fake = node(2, fine);
     let shutdown = CancellationToken::new();
     let over = shutdown.clone();
@@ -315,7 +316,7 @@ async fn what_lapsed_here_and_not_there_is_given_back_and_never_renewed() {
     run.await.unwrap();
     let log = fake.log();
     let of_first = |asked: &&Asked| asked.body["token"] == 1 && asked.what.ends_with("item%2D0/release");
-    let released = log.iter().position(|asked| of_first(&asked)).expect("it was given back");
+    let released = log.iter().position(|asked| of_first(&asked)).expect("it was released");
     let renewed = log.iter().position(|asked| asked.what.ends_with("/renewals")).expect("the other was renewed");
     assert!(released < renewed, "{log:?}");
     assert_eq!(of(&log, "item%2D1/complete").count(), 1);

@@ -1,4 +1,4 @@
-//! Items come in: one by its options, or many as lines of JSON.
+//! Adding items: one by its options, or many as JSON lines.
 
 use crate::world::World;
 use api::claim::CreatedOf;
@@ -8,25 +8,25 @@ use expect_test::expect;
 use std::fmt::Write as _;
 
 #[tokio::test]
-async fn an_item_is_added_once_however_often_it_is_said() {
+async fn adding_an_item_again_does_not_add_it_twice() {
     let world = World::start().await;
     world.says("add disk-42 --queue ops --priority 7 --label gpu").reads(&expect![[r#"
-        disk-42 is there: queued, revision 0.1
+        disk-42 added: queued, revision 0.1
     "#]]);
     world.says("add disk-42 --queue ops --priority 7 --label gpu").reads(&expect![[r#"
-        disk-42 was there already: queued, revision 0.1
+        disk-42 exists already: queued, revision 0.1
     "#]]);
     let created: Created = world.says_json("add disk-43 --queue ops");
     assert!(created.created);
     let other = world.tenure(["add", "disk-42", "--queue", "other"]).said().ends_with(3);
     other.complains(&expect![[r#"
         tenure: already_exists: Item id already exists with different content
-                `tenure show` it, or choose another id
+                `tenure show` shows the existing item; or choose another id
     "#]]);
 }
 
 #[tokio::test]
-async fn an_item_has_what_was_said_of_it() {
+async fn an_item_has_the_given_fields() {
     let world = World::start().await;
     std::fs::write(world.home.path().join("how.txt"), "turn it\noff and on\n").unwrap();
     world
@@ -71,17 +71,17 @@ async fn an_item_has_what_was_said_of_it() {
 }
 
 #[tokio::test]
-async fn lines_of_json_are_added_in_their_order_and_each_is_answered() {
+async fn json_lines_are_added_in_order_and_each_gets_an_answer() {
     let world = World::start().await;
     let mut lines = String::new();
     for nth in 0..1_200 {
-        // Each but the first waits for the one before it: across batches, too.
+        // Each item except the first depends on the one before it, also across batches.
         let depends_on = if nth > 0 { format!(r#", "depends_on": ["item-{}"]"#, nth - 1) } else { String::new() };
         writeln!(lines, r#"{{"id": "item-{nth}"{depends_on}}}"#).unwrap();
     }
     let added = world.tenure(["add", "--queue", "many"]).input(&lines).said().ends_with(0);
     added.reads(&expect![[r#"
-        1,200 added, 0 were there already, 0 refused
+        1,200 added, 0 existed already, 0 refused
     "#]]);
     assert_eq!(added.err, "");
     let again = world.tenure(["add", "--queue", "many", "--json"]).input(&lines).said().ends_with(0);
@@ -91,12 +91,12 @@ async fn lines_of_json_are_added_in_their_order_and_each_is_answered() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_refused_or_makes_no_sense_is_named() {
+async fn refused_and_invalid_lines_are_reported_with_their_number() {
     let world = World::start().await;
     let lines = "{\"id\": \"a\"}\n\n{\"id\": \"a\", \"title\": \"another\"}\n{\"id\": \"b\"}\n";
     let said = world.tenure(["add", "--queue", "ops"]).input(lines).said().ends_with(3);
     said.reads(&expect![[r#"
-        2 added, 0 were there already, 1 refused
+        2 added, 0 existed already, 1 refused
     "#]]);
     said.complains(&expect![[r#"
         line 3: already_exists: Item id already exists with different content
@@ -104,11 +104,11 @@ async fn a_line_that_is_refused_or_makes_no_sense_is_named() {
     let said = world.tenure(["add", "--queue", "ops"]).input("{\"id\": \"c\"}\n{\"it\": \"d\"}\n").said().ends_with(1);
     said.complains(&expect![[r#"
         tenure: line 2: unknown field `it`, expected one of `id`, `queue`, `title`, `priority`, `labels`, `needs`, `parent`, `target`, `depends_on`, `not_before`, `delay_ms`, `mode`, `local_owner`, `phase`, `body`
-                the lines before it may have been added; adding them again is no mistake
+                earlier lines may have been added; adding them again is safe
     "#]]);
     let said = world.tenure(["add"]).input("{\"id\": \"c\"}\n").said().ends_with(1);
     said.complains(&expect![[r#"
         tenure: line 1: missing field `queue`
-                the lines before it may have been added; adding them again is no mistake
+                earlier lines may have been added; adding them again is safe
     "#]]);
 }

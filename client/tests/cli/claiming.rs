@@ -1,4 +1,4 @@
-//! Claims, leases and lines.
+//! Claims, leases and wait lines.
 
 use crate::daemon::until;
 use crate::world::{Said, World};
@@ -20,7 +20,7 @@ fn line_length(world: &World, item: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_claim_tells_the_token_and_another_is_told_who_is_first() {
+async fn a_claim_returns_its_token_and_a_second_claim_names_the_holder() {
     let world = World::start().await;
     world.adds("disk");
     world.says("claim disk --for 1h30m --action rotating").reads(&expect![[r#"
@@ -35,35 +35,35 @@ async fn a_claim_tells_the_token_and_another_is_told_who_is_first() {
     let bob = world.tenure_as("bob", ["claim", "disk"]).said().ends_with(3);
     assert_eq!(bob.out, "");
     bob.complains(&expect![[r#"
-        tenure: already_claimed: Item is already claimed; held by ada until DATE, AWAY; says: rotating
-                --wait joins the wait line; `tenure line` shows it
+        tenure: already_claimed: Item is already claimed; held by ada until DATE, AWAY; doing: rotating
+                pass --wait to join the wait line; `tenure line` shows it
     "#]]);
     let bob = world.tenure_as("bob", ["claim", "disk", "--json"]).said().ends_with(3);
     assert_eq!(bob.problem().code, api::Code::AlreadyClaimed);
     world.tenure(["claim", "nothing"]).said().ends_with(4).complains(&expect![[r#"
         tenure: not_found: Not found, or not visible to this caller
-                `tenure list` shows what there is; is it another --space?
+                `tenure list` shows the items; is it in another --space?
     "#]]);
 }
 
 #[tokio::test]
-async fn another_session_of_the_same_actor_takes_over_only_when_it_says_so() {
+async fn another_session_takes_over_only_with_takeover() {
     let world = World::start().await;
     world.adds("disk");
     world.says("--session one claim disk");
     world.tenure(["--session", "two", "claim", "disk"]).said().ends_with(3).complains(&expect![[r#"
         tenure: held_by_your_other_session: Item is held by another session of the same actor
-                --takeover ends that lease, or name its session with --session
+                pass --takeover to end that lease, or --session to use its session
     "#]]);
     world.says("--session two claim disk --takeover");
     world.tenure(["--session", "one", "renew", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
         tenure: lease_lost: The lease has ended; held by ada until DATE, AWAY
-                stop the work on it; `tenure show` says how it is now
+                stop the work on it; `tenure show` shows its current state
     "#]]);
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_extended_reserved_and_given_back() {
+async fn a_lease_is_renewed_extended_reserved_and_released() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
@@ -76,7 +76,7 @@ async fn a_lease_is_renewed_extended_reserved_and_given_back() {
     "#]]);
     assert!(!world.says_json::<Extended>("extend disk 1 --by 1m").capped);
     world.says("renew --all").reads(&expect![[r#"
-        1 lease goes on, the shortest for 23h59m
+        1 lease is renewed, the first ends in 23h59m
     "#]]);
     assert_eq!(world.says_json::<RenewedAll>("renew --all").renewed, 1);
     world.says("reserve disk 1 --for 1h").reads(&expect![[r#"
@@ -87,34 +87,34 @@ async fn a_lease_is_renewed_extended_reserved_and_given_back() {
     assert_eq!(reserved.item.as_str(), "disk");
     world.claims("disk");
     world.says("release disk").reads(&expect![[r#"
-        disk is given back
+        disk is released
     "#]]);
     world.says("release disk").reads(&expect![[r#"
-        disk was not held: there is nothing to give back
+        disk was not held: nothing to release
     "#]]);
     assert!(!world.says_json::<Released>("release disk 3").released);
 }
 
 #[tokio::test]
-async fn a_fencing_token_is_not_mistaken_for_the_token_of_the_interface() {
+async fn a_fencing_token_is_not_accepted_as_an_api_key() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
-    world.tenure(["renew", "disk", "--token", "1"]).said().ends_with(2).complains(&expect![[r#"
-        tenure: 1 looks like a fencing token, which stands behind the item: `tenure renew ITEM 1`. --token is the API token
-                `tenure help` lists what can be said
+    world.tenure(["renew", "disk", "--api-key", "1"]).said().ends_with(2).complains(&expect![[r#"
+        tenure: 1 looks like a fencing token; pass it after the item: `tenure renew ITEM 1`. --api-key takes the API key
+                `tenure help` lists the commands
     "#]]);
     world.tenure(["renew", "disk"]).said().ends_with(2).complains(&expect![[r#"
-        tenure: say the fencing token behind the item: the claim told it, and `tenure mine` shows it
-                `tenure help` lists what can be said
+        tenure: pass the fencing token after the item: the claim returned it, and `tenure mine` shows it
+                `tenure help` lists the commands
     "#]]);
-    // The environment of `exec`: the token is that of its item and of no other.
+    // In the environment of `exec` the token belongs to its item and to no other.
     world.tenure(["renew"]).env("TENURE_ITEM", "disk").env("TENURE_TOKEN", "1").said().ends_with(0);
     world.tenure(["renew", "other"]).env("TENURE_ITEM", "disk").env("TENURE_TOKEN", "1").said().ends_with(2);
 }
 
 #[tokio::test]
-async fn an_operator_ends_a_lease_and_its_holder_has_lost_it() {
+async fn a_revoked_lease_is_lost_for_its_holder() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
@@ -125,21 +125,21 @@ async fn an_operator_ends_a_lease_and_its_holder_has_lost_it() {
     assert!(!again.revoked);
     world.tenure(["renew", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
         tenure: lease_lost: The lease has ended
-                stop the work on it; `tenure show` says how it is now
+                stop the work on it; `tenure show` shows its current state
     "#]]);
     let lost = world.tenure(["renew", "disk", "1", "--json"]).said().ends_with(5);
     assert_eq!(lost.problem().code, api::Code::LeaseLost);
 }
 
 #[tokio::test]
-async fn who_waits_in_line_is_granted_the_item_for_all_of_its_time() {
+async fn a_waiter_gets_the_item_for_its_full_lease() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
     let mut bob = world.tenure_as("bob", ["claim", "disk", "--wait", "--for", "1h"]).begins();
     let mut told = String::new();
     BufReader::new(bob.stderr.take().unwrap()).read_line(&mut told).unwrap();
-    assert_eq!(told, "in line for disk: next, 1 wait\n");
+    assert_eq!(told, "in line for disk: next, 1 waiting\n");
     world.says("line disk").reads(&expect![[r#"
         PLACE  WHO  SESSION  SINCE
         0      bob           DATE, AWAY
@@ -158,7 +158,7 @@ async fn who_waits_in_line_is_granted_the_item_for_all_of_its_time() {
         left   1h
         until  DATE, AWAY
     "#]]);
-    // Picked up: it runs for an hour, and not for the moment that a grant from the line waits.
+    // The grant was renewed: it lasts an hour, and not only the short pickup time.
     let bob: Claimed = world.tenure_as("bob", ["claim", "disk", "--json"]).said().ends_with(0).json();
     assert!(matches!(bob, Claimed::Granted(grant) if grant.renewed && grant.expires_in_ms > 60_000));
 }
@@ -191,16 +191,16 @@ async fn a_wait_has_an_end_and_a_place_can_be_withdrawn() {
         left the line of disk
     "#]]);
     world.says("withdraw disk").reads(&expect![[r#"
-        there was no place in the line of disk
+        you were not in the line of disk
     "#]]);
     assert!(!world.says_json::<Withdrawn>("withdraw disk").withdrawn);
-    // Whoever polls a place that is gone is told so, or joins anew.
+    // A caller that polls a place that is gone gets an error or joins the line again.
     signal(&eve, Signal::KILL);
     eve.wait_with_output().unwrap();
 }
 
 #[tokio::test]
-async fn the_next_item_is_looked_at_and_taken() {
+async fn peek_shows_and_next_takes_the_next_item() {
     let world = World::start().await;
     world.says("add low --queue ops --priority 1");
     world.says("add high --queue ops --priority 9");
@@ -220,17 +220,17 @@ async fn the_next_item_is_looked_at_and_taken() {
     let next: Dispatched = world.says_json("next ops --count 5 --for 1h");
     assert!(matches!(next, Dispatched::Granted { grants } if grants.len() == 1));
     world.tenure(["next", "ops"]).said().ends_with(4).complains(&expect![[r#"
-        tenure: ops has nothing to hand out: nothing_queued
+        tenure: ops has no item to grant: nothing_queued
     "#]]);
     world.tenure(["peek", "ops"]).said().ends_with(4).complains(&expect![[r#"
-        tenure: ops has nothing to hand out
+        tenure: ops has no item to grant
     "#]]);
     let empty = world.tenure(["next", "ops", "--json"]).said().ends_with(4);
     assert!(matches!(empty.json::<Dispatched>(), Dispatched::Empty { .. }));
 }
 
 #[tokio::test]
-async fn who_waits_for_the_next_item_gets_it_when_it_comes() {
+async fn a_waiting_next_gets_the_item_when_it_is_added() {
     let world = World::start().await;
     let next = world.tenure(["next", "ops", "--wait", "--json"]).begins();
     world.tenure(["next", "ops", "--wait=50ms"]).said().ends_with(4);
@@ -240,13 +240,13 @@ async fn who_waits_for_the_next_item_gets_it_when_it_comes() {
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_for_the_next_item_holds_none() {
+async fn an_interrupted_next_holds_nothing() {
     let world = World::start().await;
     let next = world.tenure(["next", "ops", "--wait"]).begins();
     world.tenure(["next", "ops", "--wait=100ms"]).said().ends_with(4);
     signal(&next, Signal::TERM);
     let next = Said::new(next.wait_with_output().unwrap());
-    // Before it listens for the signal it just ends.
+    // If the signal came before the handler was installed, the process was killed by it.
     assert!(next.code == 130 || next.code == -1, "{next:?}");
     world.adds("late");
     assert_eq!(world.state("late"), "queued");

@@ -20,14 +20,14 @@ async fn an_admin_sees_the_members_and_moves_leadership() {
     let leader = status(&cluster).leader.unwrap();
     let other = (leader % 3 + 1).to_string();
     let moved = cluster.tenure(["cluster", "transfer", "--to", &other]).said().ends_with(0);
-    assert_eq!(moved.out, format!("node {other} leads\n"));
+    assert_eq!(moved.out, format!("node {other} is the leader\n"));
     let back: Done =
         cluster.tenure(["cluster", "transfer", "--to", &leader.to_string(), "--json"]).said().ends_with(0).json();
     assert_eq!(back.node, leader);
 
     cluster.tenure(["cluster", "snapshot"]).said().ends_with(2).complains(&expect![[r#"
-        tenure: several nodes are known: say which with --at
-                `tenure help` lists what can be said
+        tenure: several endpoints are configured: choose a node with --at
+                `tenure help` lists the commands
     "#]]);
     let at = cluster.endpoint(1);
     let taken: Snapshotted = cluster.tenure(["cluster", "snapshot", "--at", &at, "--json"]).said().ends_with(0).json();
@@ -36,7 +36,7 @@ async fn an_admin_sees_the_members_and_moves_leadership() {
     assert!(taken.out.starts_with("node 3 took a snapshot up to entry "), "{taken:?}");
 
     cluster.tenure_at(1, ["cluster", "drain"]).said().ends_with(0).reads(&expect![[r#"
-        node 2 takes no commands
+        node 2 rejects commands
     "#]]);
     let undrained: NodeDraining = cluster.tenure_at(1, ["cluster", "undrain", "--json"]).said().ends_with(0).json();
     assert!(!undrained.draining);
@@ -45,13 +45,13 @@ async fn an_admin_sees_the_members_and_moves_leadership() {
     "#]]);
     cluster.tenure(["cluster", "rules", "999"]).said().ends_with(3);
     cluster.tenure(["cluster", "activate"]).said().ends_with(0).reads(&expect![[r#"
-        the cluster grants
+        the cluster grants again
     "#]]);
     cluster.tenure(["cluster", "promote", "2"]).said().ends_with(0).reads(&expect![[r#"
-        node 2 votes
+        node 2 is a voter
     "#]]);
     cluster.tenure(["cluster", "remove", "3"]).said().ends_with(0).reads(&expect![[r#"
-        node 3 is out of the cluster
+        node 3 is removed from the cluster
     "#]]);
     assert_eq!(status(&cluster).members.len(), 2);
     let words = ["cluster", "add", "--node", "4", "--peer-address", "127.0.0.1:1", "--instance", "7"];
@@ -65,7 +65,7 @@ async fn an_admin_sees_the_members_and_moves_leadership() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_gone_is_passed_over_and_without_a_token_nothing_is_told() {
+async fn a_dead_node_is_skipped_and_callers_without_an_api_key_are_rejected() {
     let mut cluster = Cluster::start().await;
     cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
     cluster.kill(0);
@@ -76,7 +76,7 @@ async fn a_node_that_is_gone_is_passed_over_and_without_a_token_nothing_is_told(
     let nobody = nobody.env("TENURE_ACTOR", "ada").said().ends_with(1);
     nobody.complains(&expect![[r#"
         tenure: unauthenticated: send `Authorization: Bearer <API key>`
-                give a token: --token-file, TENURE_API_TOKEN or a profile (`tenure profile set`)
+                pass an API key: --api-key-file, TENURE_API_KEY or a profile (`tenure profile set`)
     "#]]);
     until("the member is missed", async || {
         let shown = cluster.tenure(["cluster", "status"]).said();
@@ -84,21 +84,21 @@ async fn a_node_that_is_gone_is_passed_over_and_without_a_token_nothing_is_told(
     })
     .await;
     cluster.kill(1);
-    // Without a quorum nothing happens, and it is said so.
+    // Without a quorum the command fails and says so.
     let late = cluster.tenure(["--timeout", "3s", "release", "disk"]).said();
     assert!(late.code == 6 || late.code == 7, "{late:?}");
 }
 
 #[tokio::test]
-async fn a_backup_is_a_whole_file_and_replaces_nothing() {
+async fn a_backup_is_complete_and_does_not_replace_a_file() {
     let cluster = Cluster::start().await;
     cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
     let said = cluster.tenure(["cluster", "backup", "kept", "--json"]).said().ends_with(0).value();
     let kept = fs::read(cluster.folder().join("kept")).unwrap();
     assert_eq!(said["bytes"].as_u64(), Some(kept.len() as u64));
     cluster.tenure(["cluster", "backup", "kept"]).said().ends_with(1).complains(&expect![[r#"
-        tenure: kept is there already: a backup replaces nothing
-                choose another name, or move that one away
+        tenure: kept exists already: a backup does not replace files
+                choose another name, or move that file away
     "#]]);
     assert_eq!(fs::read(cluster.folder().join("kept")).unwrap(), kept);
     cluster.tenure(["cluster", "backup"]).said().ends_with(0);
@@ -107,7 +107,7 @@ async fn a_backup_is_a_whole_file_and_replaces_nothing() {
     assert!(!names.iter().any(|name| name.to_string_lossy().contains(".part")), "{names:?}");
     assert!(names.iter().any(|name| name.to_string_lossy().ends_with(".backup")), "{names:?}");
 
-    // A node that has data is not restored over.
+    // A node that has data rejects a restore.
     let refused = cluster.tenure_at(0, ["cluster", "restore", "kept"]).said();
     assert_ne!(refused.code, 0, "{refused:?}");
     cluster.tenure_at(0, ["cluster", "restore", "none"]).said().ends_with(1);

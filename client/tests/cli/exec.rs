@@ -1,4 +1,4 @@
-//! A command under a lease: what it knows, how it ends, and that nothing of it outlives the lease.
+//! A command under a lease: its environment, how it ends, and that none of its processes outlives the lease.
 
 use crate::cluster::Cluster;
 use crate::daemon::until;
@@ -31,21 +31,21 @@ async fn a_command_knows_its_item_its_token_and_its_holder() {
 }
 
 #[tokio::test]
-async fn a_command_gets_the_credential_of_its_caller_only_when_asked() {
+async fn a_command_gets_the_api_key_only_with_pass_credential() {
     let world = World::start().await;
     ["disk", "first", "second"].iter().for_each(|item| world.adds(item));
-    let script = "env | grep -E '^TENURE_(API_TOKEN|TOKEN_FILE)=' || true";
+    let script = "env | grep -E '^TENURE_(API_KEY|API_KEY_FILE)=' || true";
     let exec = |asked: &[&str]| world.tenure([&["exec", "disk"], asked, &["--", "sh", "-c", script]].concat());
     let given = exec(&["--pass-credential"]).said().ends_with(0).out;
-    let token = given.strip_prefix("TENURE_API_TOKEN=").unwrap().trim_end();
-    assert!(token.len() > 10 && !token.contains('\n'), "{given}");
-    let by_variable = |tenure: Tenure| tenure.without("TENURE_TOKEN_FILE").env("TENURE_API_TOKEN", token);
+    let api_key = given.strip_prefix("TENURE_API_KEY=").unwrap().trim_end();
+    assert!(api_key.len() > 10 && !api_key.contains('\n'), "{given}");
+    let by_variable = |tenure: Tenure| tenure.without("TENURE_API_KEY_FILE").env("TENURE_API_KEY", api_key);
     assert_eq!(by_variable(exec(&["--pass-credential"])).said().ends_with(0).out, given);
     assert_eq!(exec(&[]).said().ends_with(0).out, "");
     assert_eq!(by_variable(exec(&[])).said().ends_with(0).out, "");
-    // The command stops its worker after it has looked at the environment.
+    // The command stops its worker after it has read the environment.
     let work = |label: &str, asked: &[&str]| {
-        let script = format!("env | grep -E '^TENURE_(API_TOKEN|TOKEN_FILE)=' > {label}.found; kill $PPID");
+        let script = format!("env | grep -E '^TENURE_(API_KEY|API_KEY_FILE)=' > {label}.found; kill $PPID");
         by_variable(world.tenure([&["work", "ops"], asked, &["--", "sh", "-c", &script]].concat())).said().ends_with(0);
         read(world.home.path(), &format!("{label}.found"))
     };
@@ -70,7 +70,7 @@ async fn the_exit_code_of_a_command_is_passed_on() {
 }
 
 #[tokio::test]
-async fn what_becomes_of_the_item_is_the_callers_choice() {
+async fn the_caller_chooses_what_happens_to_the_item() {
     let world = World::start().await;
     ["disk", "cable"].iter().for_each(|item| world.adds(item));
     let script = r#""$TENURE" activity --note half"#;
@@ -117,7 +117,7 @@ async fn a_command_whose_lease_is_taken_away_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_does_not_outlive_the_lease() {
+async fn background_processes_of_a_command_do_not_outlive_the_lease() {
     let world = World::start().await;
     world.adds("disk");
     let script = "(trap '' TERM HUP; for i in $(seq 3000); do sleep 0.02; done) > /dev/null 2>&1 & echo $! > left";
@@ -126,26 +126,26 @@ async fn what_a_command_leaves_behind_does_not_outlive_the_lease() {
     until("it is gone", async || !runs(left.trim())).await;
 }
 
-/// Whether a process runs. One that nobody has waited for does not.
+/// Whether a process runs. A zombie does not.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_some_and(|state| state != 'Z' && state != 'X')
 }
 
-/// When a process last showed that it lives, in milliseconds since 1970.
+/// The time at which a process last wrote a beat, in milliseconds since 1970.
 fn last_beat(folder: &Path, name: &str) -> u64 {
     let beats = read(folder, name);
-    // The last line may be cut off.
+    // The last line may be incomplete.
     beats.lines().rev().find(|line| line.len() == 13).map(|line| line.parse().unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn nothing_of_a_command_runs_on_to_the_end_of_a_lease_that_nobody_renews() {
+async fn a_command_is_gone_before_an_unrenewed_lease_ends() {
     let mut cluster = Cluster::start().await;
     cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
-    // The command and a child of it, both of which ignore the request to stop, say every moment that they live. Not for
-    // ever, and with nobody's pipe in their hands, so that a failure of this test is one.
+    // The command and a child of it both ignore SIGTERM and write beats all the time. They end by themselves and hold
+    // no pipe open, so that this test cannot hang.
     let beats = r#"beats() { for i in $(seq 3000); do date +%s%3N >> "$1"; sleep 0.01; done; }; trap '' TERM HUP; "#;
     let script =
         format!("exec > /dev/null 2>&1; {beats} (trap '' TERM HUP; beats grandchild) & echo $! > pid; beats child");

@@ -1,4 +1,4 @@
-//! What help says, all of it: a change of the command line is seen in `help.txt`. Written anew with UPDATE_EXPECT=1.
+//! The help of every command, compared with the golden file `help.txt`. UPDATE_EXPECT=1 rewrites the file.
 
 use crate::world::Tenure;
 use expect_test::expect_file;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Options of every command are shown once.
+/// The options of every command are in the golden file once.
 const COMMON: &str = "\nOptions of every command:\n";
 
 fn help(home: &Path, words: &[String]) -> String {
@@ -15,7 +15,7 @@ fn help(home: &Path, words: &[String]) -> String {
     said.out
 }
 
-/// What stands under `Commands:`.
+/// The names under `Commands:`.
 fn verbs(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let names = lines.filter_map(|line| line.split_whitespace().next());
@@ -38,7 +38,7 @@ fn tell(home: &Path, words: &mut Vec<String>, text: &mut String) {
     }
 }
 
-/// Every verb that does something by itself, as help lists them.
+/// Every command without subcommands, as help lists them.
 pub(crate) fn leaves(home: &Path) -> BTreeSet<String> {
     fn gather(home: &Path, words: &mut Vec<String>, all: &mut BTreeSet<String>) {
         let within = verbs(&help(home, words));
@@ -57,7 +57,7 @@ pub(crate) fn leaves(home: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_command_says_how_it_is_used() {
+fn help_matches_the_golden_file() {
     let home = tempfile::tempdir().unwrap();
     let mut text = String::new();
     tell(home.path(), &mut Vec::new(), &mut text);
@@ -74,7 +74,7 @@ fn the_exit_codes_are_explained() {
     for line in ["0    done", "3    refused", "5    lost", "7    unknown"] {
         assert!(named.out.contains(line), "{named:?}");
     }
-    // The README says the same, in the same words.
+    // The README has the same text.
     let codes = Tenure::new(home.path(), ["exit-codes", "--json"]).said().ends_with(0).out;
     let codes: Vec<Value> = codes.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let rows: Vec<_> =

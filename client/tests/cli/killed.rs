@@ -1,5 +1,5 @@
-//! A worker that is killed at each step of its loop, and another one that comes after it: every item is completed once, and
-//! ended once as its resource saw it. What the killed one's command still writes is refused once there is another holder.
+//! A worker is killed at each step of its loop, and another worker follows. Every item is completed once, and its
+//! resource sees one end. Late writes of the killed worker's command are rejected once there is another holder.
 
 use crate::daemon::{item, until};
 use crate::proxy::{Fate, Proxy};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::Child;
 
-/// Begins, waits until it may end, and ends. Not for ever: nobody stops it once its worker is killed.
+/// Begins, waits until it may end, and ends. The wait is limited, because nothing stops it once its worker is killed.
 const WORK: &str = r#"
 says "$WORKER" begins
 [ "$answer" = taken ] || exit 3
@@ -39,13 +39,13 @@ impl Stage {
         work.env("WORKER", name).env("TENURE_ENDPOINT", at).begins()
     }
 
-    /// Whose network does this to its requests.
+    /// Starts the first worker behind a proxy with this fate for its requests.
     async fn first(&self, fate: fn(&str) -> Fate) -> (Child, Proxy) {
         let proxy = Proxy::start(self.world.daemon().address, fate).await;
         (self.work("first", format!("http://{}", proxy.address)), proxy)
     }
 
-    /// The one that comes after it, until the item is complete.
+    /// Runs the second worker until the item is complete.
     async fn second_completes(&self, name: &str) {
         let second = self.work("second", format!("http://{}", self.world.daemon().address));
         until("it is complete", async || self.state(name).await == ItemState::Complete).await;
@@ -71,7 +71,7 @@ impl Stage {
         self.said(who, name, is_end).unwrap()
     }
 
-    /// The command of a killed worker is still there when another holder begins, and ends after it.
+    /// The command of a killed worker still runs when another holder begins, and ends after that.
     async fn outlived(&self, name: &str) {
         let late = async {
             assert_eq!(self.is_said("second", name, false).await, Answer::Taken);
@@ -83,7 +83,7 @@ impl Stage {
     }
 }
 
-/// At once and for good, as a machine that loses its power.
+/// Kills a worker at once, like a power failure.
 fn kill(mut worker: Child) {
     worker.kill().unwrap();
     worker.wait().unwrap();
@@ -97,7 +97,7 @@ async fn is_asked(proxy: &Proxy, verb: &str) {
 async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
     let stage = Stage::start().await;
 
-    // Before it was given anything.
+    // Killed before it got an item.
     let (first, proxy) = stage.first(|_| Fate::Passes).await;
     is_asked(&proxy, "/next").await;
     kill(first);
@@ -105,7 +105,7 @@ async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
     stage.may_end("second", "waiting");
     stage.second_completes("waiting").await;
 
-    // It was given an item and does not know.
+    // Killed after it was granted an item and before it got the answer.
     stage.world.adds("granted");
     let silent = |first: &str| if first.contains("/next") { Fate::IsNotAnswered } else { Fate::Passes };
     let (first, _proxy) = stage.first(silent).await;
@@ -114,14 +114,14 @@ async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
     stage.may_end("second", "granted");
     stage.second_completes("granted").await;
 
-    // While its command runs, which goes on.
+    // Killed while its command runs; the command continues.
     stage.world.adds("running");
     let (first, _proxy) = stage.first(|_| Fate::Passes).await;
     stage.is_said("first", "running", false).await;
     kill(first);
     stage.outlived("running").await;
 
-    // The same, and the command is done before anybody else begins: that counts, and is not done again.
+    // Like before, but the command ends before another holder begins: its result counts and is not repeated.
     stage.world.adds("orphaned");
     let (first, _proxy) = stage.first(|_| Fate::Passes).await;
     stage.is_said("first", "orphaned", false).await;
@@ -132,7 +132,7 @@ async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
     stage.second_completes("orphaned").await;
     assert_eq!(stage.said("second", "orphaned", true), Some(Answer::DoneAlready));
 
-    // While its heartbeat is on its way.
+    // Killed while a heartbeat is on its way.
     stage.world.adds("renewing");
     let silent = |first: &str| if first.contains("/renew") { Fate::IsNotAnswered } else { Fate::Passes };
     let (first, proxy) = stage.first(silent).await;
@@ -141,7 +141,7 @@ async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
     kill(first);
     stage.outlived("renewing").await;
 
-    // Its command is done, and nobody was told.
+    // Killed after its command ended and before the result was reported.
     stage.world.adds("telling");
     let lost = |first: &str| if first.contains("/complete") { Fate::Vanishes } else { Fate::Passes };
     let (first, proxy) = stage.first(lost).await;
@@ -151,7 +151,7 @@ async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
     stage.may_end("second", "telling");
     stage.second_completes("telling").await;
 
-    // It told, and was not answered.
+    // Killed after it reported the result and before it got the answer.
     stage.world.adds("told");
     let silent = |first: &str| if first.contains("/complete") { Fate::IsNotAnswered } else { Fate::Passes };
     let (first, _proxy) = stage.first(silent).await;

@@ -1,4 +1,4 @@
-//! Lists, lines of events, the view of everything.
+//! Lists, events and the live view.
 
 use crate::daemon::until;
 use crate::world::World;
@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 #[tokio::test]
-async fn items_are_listed_in_pages_and_by_what_is_asked_for() {
+async fn items_are_listed_in_pages_and_by_filter() {
     let world = World::start().await;
     let lines: String = (0..5).map(|nth| format!("{{\"id\": \"item-{nth}\"}}\n")).collect();
     world.tenure(["add", "--queue", "ops"]).input(&lines).said().ends_with(0);
@@ -21,8 +21,8 @@ async fn items_are_listed_in_pages_and_by_what_is_asked_for() {
         item-0  ops    queued  5                    DATE
         item-1  ops    active  5     ada            DATE
     "#]]);
-    // Where it goes on is sealed, and is taken as it is.
-    let cursor = page.err.trim_end().strip_prefix("there is more: --all, or --cursor ").unwrap();
+    // The cursor is opaque and is passed back unchanged.
+    let cursor = page.err.trim_end().strip_prefix("more results: pass --all, or --cursor ").unwrap();
     assert!(cursor.len() > 200 && cursor.bytes().all(|byte| byte.is_ascii_hexdigit()), "{page:?}");
     assert!(world.says(&format!("list --limit 2 --cursor {cursor}")).out.contains("item-2"));
     world.says("list --limit 2 --all --queue ops").reads(&expect![[r#"
@@ -79,7 +79,7 @@ async fn an_item_is_shown_with_who_holds_it() {
 }
 
 #[tokio::test]
-async fn what_one_carries_is_shown_with_its_tokens() {
+async fn mine_shows_items_with_their_tokens() {
     let world = World::start().await;
     ["disk", "cable", "rack"].iter().for_each(|item| world.adds(item));
     world.claims("disk");
@@ -125,11 +125,11 @@ async fn events_are_shown_from_the_start_from_a_number_and_as_they_come() {
 }
 
 #[tokio::test]
-async fn one_look_at_everything_is_for_people_and_for_programs() {
+async fn top_once_works_for_people_and_programs() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");
-    // What is shown is what the node that is asked has applied: it may be a moment behind.
+    // The view shows what the asked node has applied, which may be slightly behind.
     let mut seen = String::new();
     until("it is seen", async || {
         seen = world.says("top --once").out;
@@ -151,7 +151,7 @@ async fn one_look_at_everything_is_for_people_and_for_programs() {
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_early_is_no_failure() {
+async fn a_closed_pipe_is_not_a_failure() {
     let world = World::start().await;
     let lines: String = (0..2_000).map(|nth| format!("{{\"id\": \"item-{nth}\"}}\n")).collect();
     world.tenure(["add", "--queue", "ops"]).input(&lines).said().ends_with(0);

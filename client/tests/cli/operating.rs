@@ -1,4 +1,4 @@
-//! Queues, workers and the space; what a request that is repeated does; nodes that are not there; load.
+//! Queues, workers and the space; repeated requests; absent nodes; load.
 
 use crate::world::{ACTORS, Tenure, World};
 use api::queue::{FlowSet, Policy, PolicySet, Queue, QueuePage};
@@ -66,7 +66,7 @@ async fn queues_are_listed_shown_paused_and_drained() {
 }
 
 #[tokio::test]
-async fn a_policy_changes_only_where_it_is_named() {
+async fn a_policy_change_keeps_the_other_values() {
     let world = World::start().await;
     world.adds("disk");
     world.says("queue policy ops --lease-for 5m --backoff-first 2s --phases work,review").reads(&expect![[r#"
@@ -103,17 +103,17 @@ async fn a_policy_changes_only_where_it_is_named() {
         mirror                attempts_exhausted moves the target to blocked
     "#]]);
     world.tenure(["queue", "policy", "ops", "--lease-for", "5"]).said().ends_with(2).complains(&expect![[r#"
-        error: invalid value '5' for '--lease-for <DURATION>': "5" is no duration: write it like 500ms, 90s, 15m, 1h30m or 2d
+        error: invalid value '5' for '--lease-for <DURATION>': "5" is not a duration: write it like 500ms, 90s, 15m, 1h30m or 2d
 
         For more information, try '--help'.
     "#]]);
 }
 
 #[tokio::test]
-async fn workers_register_drain_and_are_forgotten() {
+async fn workers_register_drain_and_are_removed() {
     let world = World::start().await;
     world.says("--session run-7 worker register --capability gpu --alive-for 5m").reads(&expect![[r#"
-        registered, alive for 5m
+        registered; quiet after 5m without a heartbeat
     "#]]);
     assert!(!world.says_json::<Registered>("worker register").draining);
     world.says("worker list").reads(&expect![[r#"
@@ -123,7 +123,7 @@ async fn workers_register_drain_and_are_forgotten() {
     "#]]);
     assert_eq!(world.says_json::<WorkerPage>("worker list").workers.len(), 2);
     world.says("worker drain ada run-7").reads(&expect![[r#"
-        ada gets nothing new
+        ada gets no new items
     "#]]);
     assert!(world.says_json::<Draining>("worker drain ada").known);
     world.tenure(["worker", "drain", "bob"]).said().ends_with(4).complains(&expect![[r#"
@@ -161,7 +161,7 @@ async fn a_space_has_counts_and_a_policy() {
     assert_eq!((space.policy.items_max, space.policy.body_bytes_max), (1, 1_000_000));
     world.tenure(["add", "cable", "--queue", "ops"]).said().ends_with(3).complains(&expect![[r#"
         tenure: space_full: Space has reached a limit of its policy
-                `tenure space show` says how much it may hold
+                `tenure space show` shows its limits
     "#]]);
     world.tenure(["--space", "other", "show", "disk"]).said().ends_with(4);
 }
@@ -175,14 +175,14 @@ async fn a_repeated_request_has_one_effect() {
     assert_eq!((&first["token"], &first["renewed"]), (&again["token"], &again["renewed"]));
     world.tenure(["release", "disk", "--request-id", "once"]).said().ends_with(1).complains(&expect![[r#"
         tenure: request_id_reused: Request id was already used for a different request
-                take another --request-id, or none
+                pass another --request-id, or none
     "#]]);
     world.tenure(["claim", "disk", "--repeat"]).said().ends_with(2);
     world.tenure(["claim", "disk", "--request-id", "once", "--repeat=soon"]).said().ends_with(2);
 }
 
 #[tokio::test]
-async fn a_request_that_may_be_forgotten_is_asked_for_its_answer_and_not_run() {
+async fn requests_that_may_be_forgotten_are_not_run() {
     let world = World::start().await;
     world.adds("disk");
     for repeat in ["--repeat", "--repeat=2026-01-01T00:00:00Z", "--repeat=9999-01-01T00:00:00Z"] {
@@ -190,7 +190,7 @@ async fn a_request_that_may_be_forgotten_is_asked_for_its_answer_and_not_run() {
         assert!(said.err.contains("request_forgotten"), "{said:?}");
     }
     assert_eq!(world.state("disk"), "queued");
-    // One that was sent just now, and never arrived, runs.
+    // A request that was sent just now and never arrived is run.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now = api::dates::Date(Wall(u64::try_from(now).unwrap()));
     world.says(&format!("claim disk --request-id just-sent --repeat={now}"));
@@ -198,42 +198,42 @@ async fn a_request_that_may_be_forgotten_is_asked_for_its_answer_and_not_run() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_from_nobody_answering() {
+async fn an_absent_node_is_distinguished_from_a_silent_one() {
     let home = tempfile::tempdir().unwrap();
     let away = Tenure::new(home.path(), ["--endpoint", "http://127.0.0.1:1", "--timeout", "2s", "claim", "disk"]);
     let said = away.said().ends_with(6);
-    assert!(said.err.contains("it did not happen"), "{said:?}");
+    assert!(said.err.contains("the request had no effect"), "{said:?}");
     let words = ["--endpoint", "http://127.0.0.1:1", "--timeout", "2s", "--json", "claim", "disk"];
     let said = Tenure::new(home.path(), words).said().ends_with(6);
     assert_eq!(said.problem().code, api::Code::Unavailable);
 
-    // One who takes requests and answers none: it may have happened.
+    // A server that accepts requests and never answers: the request may have had an effect.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", mute.local_addr().unwrap());
-    let words = ["--endpoint", &endpoint, "--timeout", "300ms", "--token", "secret", "claim", "it's"];
+    let words = ["--endpoint", &endpoint, "--timeout", "300ms", "--api-key", "secret", "claim", "it's"];
     let said = Tenure::new(home.path(), words).said().ends_with(7);
     let id = said.err.split("--request-id ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert_eq!(id.len(), 32);
     let first_sent = said.err.split("--repeat=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert!(first_sent.parse::<api::dates::Date>().is_ok(), "{first_sent}");
     let again = format!(
-        "tenure --request-id {id} --repeat={first_sent} --endpoint {endpoint} --timeout 300ms --token … claim 'it'\\''s'"
+        "tenure --request-id {id} --repeat={first_sent} --endpoint {endpoint} --timeout 300ms --api-key … claim 'it'\\''s'"
     );
     assert!(said.err.contains(&again), "{said:?}");
-    // Asked again, it was still first sent then.
+    // The repeat keeps the time of the first attempt.
     let words = ["--request-id", id, &format!("--repeat={first_sent}"), "--endpoint", &endpoint, "--timeout", "300ms"];
-    let words = words.into_iter().chain(["--token", "secret", "claim", "it's"]);
+    let words = words.into_iter().chain(["--api-key", "secret", "claim", "it's"]);
     let said = Tenure::new(home.path(), words).said().ends_with(7);
     assert!(said.err.contains(&again), "{said:?}");
     assert!(!said.err.contains("secret"), "{said:?}");
 }
 
 #[tokio::test]
-async fn load_is_measured_and_leaves_nothing_behind() {
+async fn bench_measures_load_and_leaves_nothing_behind() {
     let mut world = World::start().await;
-    // Who hands an item on and who gets it are two.
-    let tokens = ACTORS.map(|actor| fs::read_to_string(world.cluster().token_file_of(actor)).unwrap());
-    fs::write(world.home.path().join("actors"), tokens.join("\n")).unwrap();
+    // `handoff` needs different actors.
+    let api_keys = ACTORS.map(|actor| fs::read_to_string(world.cluster().api_key_file_of(actor)).unwrap());
+    fs::write(world.home.path().join("actors"), api_keys.join("\n")).unwrap();
     let words = "bench --callers 1,4 --seconds 200ms --items 300 --actors actors --json";
     let said = world.says(words);
     let cells: Vec<serde_json::Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

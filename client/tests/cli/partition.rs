@@ -1,4 +1,4 @@
-//! A command under a lease whose holder is cut off from every node: measured by what the command writes to.
+//! A command under a lease whose holder is cut off from every node, checked at the resource that the command writes to.
 
 use crate::cluster::Cluster;
 use crate::daemon::until;
@@ -9,7 +9,7 @@ use client::api::dates::Date;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Three writers: the command, a child of it, and one that left the process group, which only the token stops.
+/// Three writers: the command, a child of it, and a process that left the group, which only the token stops.
 fn writers(resource: &Resource, on_term: &str) -> String {
     let rest = format!(
         "exec > /dev/null 2>&1 < /dev/null
@@ -23,7 +23,7 @@ fn writers(resource: &Resource, on_term: &str) -> String {
     resource.script(&rest)
 }
 
-/// Ada is cut off while her command writes, and bob waits for what she holds.
+/// Ada is cut off while her command writes, and bob waits for her item.
 async fn nothing_is_written_after(on_term: &str) {
     let cluster = Cluster::start_for(["ada", "bob"]).await;
     let resource = Resource::start().await;
@@ -58,7 +58,7 @@ async fn nothing_is_written_after(on_term: &str) {
     is_cut.store(true, Ordering::SeqCst);
     let ada = ended(ada).await.ends_with(5);
     ended(bob).await.ends_with(0);
-    until("one who left the group was refused", async || {
+    until("the writer that left the group was refused", async || {
         resource.writes_of("escaped").iter().any(|write| write.answer == Answer::Refused)
     })
     .await;
@@ -74,7 +74,7 @@ async fn nothing_is_written_after(on_term: &str) {
     }
     let late = resource.writes().into_iter().skip_while(|write| write.who != "bob");
     let taken: Vec<_> = late.filter(|write| write.who != "bob" && write.answer != Answer::Refused).collect();
-    assert!(taken.is_empty(), "written beside bob: {taken:?}");
+    assert!(taken.is_empty(), "written while bob held the item: {taken:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Profiles, tokens, and who one is without either.
+//! Profiles, API keys, and the identity without either.
 
 use crate::world::{Tenure, World};
 use expect_test::expect;
@@ -10,19 +10,19 @@ fn without_environment(world: &World, words: &[&str]) -> Tenure {
 }
 
 #[tokio::test]
-async fn a_profile_says_where_and_who() {
+async fn a_profile_sets_the_endpoint_and_the_identity() {
     let world = World::development().await;
     let endpoint = format!("http://{}", world.daemon().address);
     let tenure = |words: &[&str]| without_environment(&world, words).said();
     tenure(&["profile", "set", "dev", "--endpoint", &endpoint, "--actor", "bob", "--space", "lab"]).ends_with(0);
-    tenure(&["profile", "set", "prod", "--endpoint", "https://a:7400,https://b:7400", "--token", "tenure_s3cret"])
+    tenure(&["profile", "set", "prod", "--endpoint", "https://a:7400,https://b:7400", "--api-key", "tenure_s3cret"])
         .ends_with(0);
     let listed = tenure(&["profile", "list"]).ends_with(0);
     assert!(listed.out.contains("*  dev") && !listed.out.contains("s3cret"), "{listed:?}");
     tenure(&["profile", "show", "prod"]).ends_with(0).reads(&expect![[r#"
         name       prod
         endpoints  https://a:7400 https://b:7400
-        identity   a token in the profile
+        identity   an API key in the profile
     "#]]);
     let shown = tenure(&["profile", "show", "--json"]).ends_with(0).value();
     assert_eq!(
@@ -36,45 +36,45 @@ async fn a_profile_says_where_and_who() {
     let claimed = tenure(&["claim", "disk"]).ends_with(0);
     assert!(claimed.out.contains("disk"), "{claimed:?}");
     assert_eq!(tenure(&["show", "disk", "--json"]).ends_with(0).value()["holder"]["actor"], "bob");
-    // What is said goes before the profile.
+    // Options override the profile.
     tenure(&["--actor", "eve", "claim", "disk"]).ends_with(3);
 
     tenure(&["profile", "use", "prod"]).ends_with(0);
     tenure(&["profile", "remove", "prod"]).ends_with(0);
     tenure(&["profile", "show"]).ends_with(4);
     tenure(&["profile", "use", "prod"]).ends_with(2).complains(&expect![[r#"
-        tenure: there is no profile prod: `tenure profile list` shows those that there are
-                `tenure help` lists what can be said
+        tenure: there is no profile prod: `tenure profile list` shows all profiles
+                `tenure help` lists the commands
     "#]]);
     tenure(&["--profile", "prod", "list"]).ends_with(2);
 }
 
 #[tokio::test]
-async fn a_token_that_others_can_read_is_not_used() {
+async fn an_api_key_file_that_others_can_read_is_rejected() {
     let world = World::development().await;
-    let token = world.home.path().join("token");
-    fs::write(&token, "tenure_s3cret\n").unwrap();
-    fs::set_permissions(&token, Permissions::from_mode(0o640)).unwrap();
-    let said = world.tenure(["--token-file", "token", "list"]).said().ends_with(1);
+    let api_key_file = world.home.path().join("api-key");
+    fs::write(&api_key_file, "tenure_s3cret\n").unwrap();
+    fs::set_permissions(&api_key_file, Permissions::from_mode(0o640)).unwrap();
+    let said = world.tenure(["--api-key-file", "api-key", "list"]).said().ends_with(1);
     said.complains(&expect![[r#"
-        tenure: token holds a token, and others may read it (mode 640): it is not used
-                chmod 600 token, and think of whether the token needs to be replaced
+        tenure: api-key holds an API key, but other users may read it (mode 640): not used
+                chmod 600 api-key, and consider replacing the API key
     "#]]);
-    fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
-    // A development node knows no tokens.
-    let said = world.tenure(["--token-file", "token", "list"]).said();
-    assert!(!said.err.contains("others may read"), "{said:?}");
+    fs::set_permissions(&api_key_file, Permissions::from_mode(0o600)).unwrap();
+    // A development node has no API keys.
+    let said = world.tenure(["--api-key-file", "api-key", "list"]).said();
+    assert!(!said.err.contains("other users may read"), "{said:?}");
 
     let tenure = |words: &[&str]| without_environment(&world, words).said();
-    tenure(&["profile", "set", "dev", "--token", "tenure_s3cret"]).ends_with(0);
+    tenure(&["profile", "set", "dev", "--api-key", "tenure_s3cret"]).ends_with(0);
     let file = world.home.path().join("config/tenure/profiles.toml");
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let said = tenure(&["list"]).ends_with(1);
-    assert!(said.err.contains("others may read"), "{said:?}");
+    assert!(said.err.contains("other users may read"), "{said:?}");
 }
 
 #[tokio::test]
-async fn without_a_word_one_is_the_user_on_the_node_of_this_machine() {
+async fn the_default_is_the_user_name_on_the_local_node() {
     let world = World::development().await;
     let endpoint = format!("http://{}", world.daemon().address);
     without_environment(&world, &["--endpoint", &endpoint, "add", "disk", "--queue", "ops"]).said().ends_with(0);

@@ -1,7 +1,8 @@
-//! What commands under a lease write to: a server that sees when each write comes, and takes none with an older token than
-//! it has seen.
+//! A resource for commands under a lease: a server that records the time of each write and rejects writes with an older
+//! token than it has seen.
 //!
-//! A writer says `‹item› ‹token› ‹who› begins` or `… ends` on a line, and is answered `taken`, `refused` or `done already`.
+//! A writer sends a line `‹item› ‹token› ‹who› begins` or `… ends`, and gets the answer `taken`, `refused` or `done
+//! already`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-/// For `bash`: `says begins` until it is told otherwise.
+/// For `bash`: defines `says`, which sends a line and reads the answer.
 const WRITER: &str = r#"
 exec 3<> "/dev/tcp/127.0.0.1/$RESOURCE"
 says() { echo "$TENURE_ITEM $TENURE_TOKEN $1 $2" >&3 && read -r answer <&3; }
@@ -20,9 +21,9 @@ says() { echo "$TENURE_ITEM $TENURE_TOKEN $1 $2" >&3 && read -r answer <&3; }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Taken,
-    /// A newer holder was here.
+    /// A newer holder has written.
     Refused,
-    /// It ended before; to say so again changes nothing.
+    /// The item has already ended; another end changes nothing.
     DoneAlready,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Write {
     pub(crate) at: u64,
 }
 
-/// In the order in which they came.
+/// The writes in the order of arrival.
 type Writes = Arc<Mutex<Vec<Write>>>;
 
 pub(crate) struct Resource {
@@ -53,7 +54,7 @@ impl Resource {
         let writes = Writes::default();
         let log = writes.clone();
         let task = tokio::spawn(async move {
-            // Dropped with this task: whoever writes then hears no answer and ends.
+            // Dropped with this task: writers then get no answer and end.
             let mut writers = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 writers.spawn(serve(stream, log.clone()));
@@ -62,7 +63,8 @@ impl Resource {
         Self { port, writes, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// A script in which `says WHO begins` and `says WHO ends` write to this resource and leave its word in `$answer`.
+    /// A script in which `says WHO begins` and `says WHO ends` write to this resource and store its answer in
+    /// `$answer`.
     pub(crate) fn script(&self, rest: &str) -> String {
         format!("RESOURCE={}\n{WRITER}\n{rest}", self.port)
     }
@@ -75,7 +77,7 @@ impl Resource {
         self.writes().into_iter().filter(|write| write.who == who).collect()
     }
 
-    /// How often each item was ended, as far as it was taken.
+    /// The number of accepted ends of each item.
     pub(crate) fn ends(&self) -> BTreeMap<String, usize> {
         let mut ends = BTreeMap::new();
         for write in self.writes().into_iter().filter(|write| write.is_end && write.answer == Answer::Taken) {
@@ -90,7 +92,7 @@ async fn serve(stream: TcpStream, writes: Writes) {
     let mut lines = BufReader::new(from).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let words: Vec<&str> = line.split(' ').collect();
-        let [item, token, who, what] = words[..] else { panic!("{line:?} is not what writers say") };
+        let [item, token, who, what] = words[..] else { panic!("{line:?} is not a valid line") };
         let answer = take(&writes, item, token.parse().unwrap(), who, what == "ends");
         let said = match answer {
             Answer::Taken => "taken\n",

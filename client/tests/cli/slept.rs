@@ -1,5 +1,5 @@
-//! A machine that slept: its clock is an hour ahead from one moment to the next. Whatever it held is another's by then, so the
-//! work stops at once and nothing is renewed.
+//! A machine that slept: its clock jumps an hour ahead. Its leases may belong to others by then, so the work stops at
+//! once and nothing is renewed.
 
 use crate::daemon::{Daemon, client_at, create, item, until};
 use crate::proxy::{Fate, Proxy};
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// So long that no test waits for its end, and shorter than the sleep.
+/// Longer than any test waits, and shorter than the sleep.
 const LEASE: Duration = Duration::from_mins(30);
 const SLEEP_SECONDS: i64 = 3_600;
-/// Where a program that this test starts finds its node.
+/// The variable with the node's address, for the program that the test starts.
 const NODE: &str = "TENURE_TEST_SLEEPS_BESIDE";
 
-/// A machine whose processes sleep when it is told.
+/// A machine whose processes can be put to sleep.
 struct Machine {
     folder: TempDir,
 }
@@ -47,14 +47,14 @@ impl Machine {
         tenure.env("LD_PRELOAD", self.shim()).env("BOOTTIME_SHIFT", self.shift())
     }
 
-    /// In place, for the file is what its processes look at.
+    /// Writes in place, because the processes map this file.
     fn sleeps(&self) {
         let mut file = fs::OpenOptions::new().write(true).open(self.shift()).unwrap();
         file.write_all(&SLEEP_SECONDS.to_ne_bytes()).unwrap();
     }
 }
 
-/// A node, and a way to it on which every request is seen.
+/// A node, and a proxy that records every request to it.
 async fn way() -> (World, Proxy) {
     let world = World::development().await;
     let proxy = Proxy::start(world.daemon().address, |_| Fate::Passes).await;
@@ -68,7 +68,7 @@ fn lines(folder: &Path, name: &str) -> Vec<String> {
 #[track_caller]
 fn nothing_was_renewed(proxy: &Proxy) {
     let requests = proxy.requests();
-    assert!(!requests.is_empty(), "nothing was seen at all");
+    assert!(!requests.is_empty(), "no request was seen");
     let renewals: Vec<_> = requests.iter().filter(|(first, _)| first.contains("/renew")).collect();
     assert!(renewals.is_empty(), "{renewals:?}");
 }
@@ -79,7 +79,7 @@ async fn a_command_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewe
     world.adds("disk");
     let machine = Machine::new();
     let endpoint = format!("http://{}", proxy.address);
-    // Deaf to SIGTERM, and not for ever.
+    // Ignores SIGTERM, for a limited time.
     let script =
         "exec > /dev/null 2>&1; trap '' TERM; : > began; for i in $(seq 12000); do sleep 0.01; done; : > ended";
     let lease = format!("{}s", LEASE.as_secs());
@@ -94,7 +94,7 @@ async fn a_command_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_renewed() {
+async fn a_program_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewed() {
     if let Some(address) = std::env::var_os(NODE) {
         return hold(address.to_str().unwrap()).await;
     }
@@ -102,8 +102,8 @@ async fn a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_r
     create(&daemon.client("operator"), "disk").await;
     let proxy = Proxy::start(daemon.address, |_| Fate::Passes).await;
     let machine = Machine::new();
-    // This very test, as a process of its own, on a machine of its own.
-    let name = "slept::a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_renewed";
+    // This test itself, as a separate process on a separate machine.
+    let name = "slept::a_program_is_stopped_when_its_machine_wakes_and_its_lease_is_not_renewed";
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", name, "--nocapture"]).env(NODE, proxy.address.to_string());
     program.env("LD_PRELOAD", machine.shim()).env("BOOTTIME_SHIFT", machine.shift());
@@ -121,7 +121,7 @@ async fn a_program_is_told_to_stop_when_its_machine_wakes_and_its_lease_is_not_r
     nothing_was_renewed(&proxy);
 }
 
-/// Dropped, it is killed.
+/// A process that is killed on drop.
 struct Program(Child);
 
 impl Drop for Program {
@@ -131,22 +131,22 @@ impl Drop for Program {
     }
 }
 
-/// A worker's author's ten lines.
+/// A minimal program that holds a lease.
 async fn hold(address: &str) {
     let client = client_at(address.parse().unwrap(), "ada");
-    let claim = client.claim(&item("disk")).lease_for(LEASE).try_claim().await.unwrap();
+    let lease = client.claim(&item("disk")).lease_for(LEASE).try_claim().await.unwrap();
     let say = |line: String| std::io::stdout().write_all(line.as_bytes()).unwrap();
     say("\nholds\n".into());
-    claim.cancelled().cancelled().await;
-    assert_eq!(claim.remaining(), Duration::ZERO);
-    let why = claim.why_lost().await;
+    lease.cancelled().cancelled().await;
+    assert_eq!(lease.remaining(), Duration::ZERO);
+    let why = lease.why_lost().await;
     assert_eq!(why, Lost::Lapsed);
     say(format!("stopped: {why}\n"));
 }
 
-/// Nodes may have forgotten the request when its machine wakes: sent again it could take a second item.
+/// Nodes may have forgotten the request when the machine wakes: sending it again could take a second item.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_was_not_answered_before_its_machine_slept_is_not_sent_again() {
+async fn an_unanswered_command_is_not_sent_again_after_the_machine_slept() {
     let world = World::development().await;
     world.adds("disk");
     world.adds("tape");
@@ -170,14 +170,14 @@ async fn a_command_that_was_not_answered_before_its_machine_slept_is_not_sent_ag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_slept_gives_back_what_it_no_longer_works_on() {
+async fn a_worker_that_slept_releases_its_expired_items() {
     let (world, proxy) = way().await;
     world.says("queue policy ops --backoff-first 10ms");
     world.adds("disk");
     let machine = Machine::new();
     let endpoint = format!("http://{}", proxy.address);
     let lease = format!("{}s", LEASE.as_secs());
-    // The first run of it has no end of its own.
+    // The first run does not end by itself.
     let script = "exec > /dev/null 2>&1; echo $TENURE_TOKEN >> runs; [ $TENURE_TOKEN = 1 ] || exit 0
         for i in $(seq 12000); do sleep 0.01; done; : > ended";
     let work = world.tenure(["work", "ops", "--for", &lease, "--", "bash", "-c", script]);
@@ -185,7 +185,7 @@ async fn a_worker_that_slept_gives_back_what_it_no_longer_works_on() {
     until("it began", async || lines(world.home.path(), "runs") == ["1"]).await;
 
     machine.sleeps();
-    // By the node's clock the lease has half an hour left: only who gives it back lets it be worked on again.
+    // By the node's clock the lease has half an hour left: the item is free again only if it is released.
     until("it is complete", async || world.state("disk") == "complete").await;
     drop(work);
     assert_eq!(lines(world.home.path(), "runs"), ["1", "2"]);

@@ -1,4 +1,4 @@
-//! On a terminal: colour, how far something long is, a live view. Nowhere else.
+//! Colour, progress and the live view, which appear only on a terminal.
 
 use crate::daemon::until;
 use crate::world::{Tenure, World};
@@ -10,7 +10,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// A run of `tenure` that somebody looks at.
+/// A run of `tenure` on a terminal.
 struct Watched {
     child: Child,
     shown: Arc<Mutex<String>>,
@@ -25,7 +25,7 @@ impl Watched {
         unlockpt(&ours).unwrap();
         let theirs = ioctl_tiocgptpeer(&ours, flags).unwrap();
         let child = tenure.on(&theirs).begins();
-        // Then it ends with whoever writes to it.
+        // The terminal then closes when the process ends.
         drop(theirs);
         let shown = Arc::new(Mutex::new(String::new()));
         let seen = shown.clone();
@@ -43,7 +43,7 @@ impl Watched {
         self.shown.lock().unwrap().contains(text)
     }
 
-    /// All that was shown, when it ended with this code.
+    /// Waits for this exit code; returns all that was shown.
     fn ends_with(mut self, code: i32) -> String {
         let status = self.child.wait().unwrap();
         self.eyes.join().unwrap();
@@ -64,7 +64,7 @@ async fn colour_progress_and_the_live_view_are_for_terminals_only() {
     let add = || world.tenure(["add", "--queue", "ops"]).reads(items());
     let shown = Watched::begins(add()).ends_with(0);
     assert!(shown.contains("[####") && shown.contains(" %  500 items"), "{shown:?}");
-    assert!(shown.trim_end().ends_with("1,500 added, 0 were there already, 0 refused"), "{shown:?}");
+    assert!(shown.trim_end().ends_with("1,500 added, 0 existed already, 0 refused"), "{shown:?}");
     let said = add().said().ends_with(0);
     assert_eq!(said.err, "");
 
@@ -87,10 +87,10 @@ async fn colour_progress_and_the_live_view_are_for_terminals_only() {
     let top = Watched::begins(world.tenure(["top", "--every", "50ms"]));
     until("it is seen", async || top.shows("item-7")).await;
     world.claims("item-8");
-    // Without being asked again.
+    // The view refreshes by itself.
     until("it is seen, too", async || top.shows("item-8")).await;
     kill_process(Pid::from_raw(top.child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     let shown = top.ends_with(0);
-    // The screen of before is there again, and the cursor.
+    // The main screen and the cursor are restored.
     assert!(shown.starts_with("\u{1b}[?1049h") && shown.ends_with("\u{1b}[?25h\u{1b}[?1049l"), "{shown:?}");
 }

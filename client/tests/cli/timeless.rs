@@ -1,6 +1,6 @@
-//! What commands print, without what no two runs have in common.
+//! The output of commands, without the parts that differ in every run.
 
-/// Dates and what they are away from now look the same in every run.
+/// Replaces dates and the distance from now.
 pub(crate) fn timeless(text: &str) -> String {
     let mut timeless = String::new();
     let mut rest = text;
@@ -30,7 +30,7 @@ pub(crate) fn timeless(text: &str) -> String {
                     rest = &rest[2 + length..];
                 }
             }
-            // Columns behind a date are as wide as it was.
+            // The columns after a date depend on its width.
             let blanks = rest.len() - rest.trim_start_matches(' ').len();
             if blanks > 1 {
                 timeless.push_str("  ");
@@ -43,7 +43,7 @@ pub(crate) fn timeless(text: &str) -> String {
         rest = &rest[next.len_utf8()..];
     }
     let lines = timeless.lines().map(|line| {
-        // A head over dates is as wide as they are.
+        // The width of a table head depends on the dates below it.
         let is_head = line.chars().all(|c| c.is_ascii_uppercase() || c == ' ') && line.contains("  ");
         let words: Vec<_> = line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
         if is_head { words.join("  ") } else { line.to_owned() }

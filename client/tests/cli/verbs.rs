@@ -1,4 +1,5 @@
-//! Every verb that help lists, against three processes: once for people, once for programs. One that is not told here fails.
+//! Every verb that help lists, against three nodes: once for people and once for programs. A verb that is missing here
+//! fails the test.
 
 use crate::daemon::until;
 use crate::help::leaves;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// What was run so far.
+/// The verbs that have been run so far.
 struct Told {
     world: World,
     all: BTreeSet<String>,
@@ -23,13 +24,13 @@ impl Told {
         Self { world, all, for_people: BTreeSet::new(), for_programs: BTreeSet::new() }
     }
 
-    /// The verb that a line begins with.
+    /// The verb at the start of a line.
     fn verb(&self, line: &str) -> String {
         let is_verb = |verb: &&String| line == verb.as_str() || line.starts_with(&format!("{verb} "));
         self.all.iter().find(is_verb).unwrap_or_else(|| panic!("there is no such verb: {line}")).clone()
     }
 
-    /// People read these words, and no JSON.
+    /// Runs a line for people: the output contains this text and is not JSON.
     fn people(&mut self, line: &str, read: &str) {
         let said = self.world.says(line);
         self.reads(line, &said, read);
@@ -41,7 +42,7 @@ impl Told {
         self.for_people.insert(self.verb(line));
     }
 
-    /// Programs read JSON on every line, with this in it, and nothing else.
+    /// Runs a line for programs: every line of the output is JSON with this field.
     fn programs(&mut self, line: &str, has: &str) {
         let said = self.world.tenure(line.split(' ').chain(["--json"])).said().ends_with(0);
         self.parses(line, &said, has);
@@ -54,13 +55,13 @@ impl Told {
         self.for_programs.insert(self.verb(line));
     }
 
-    /// The same line, for both.
+    /// Runs the same line for both.
     fn both(&mut self, line: &str, read: &str, has: &str) {
         self.people(line, read);
         self.programs(line, has);
     }
 
-    /// One after the other: what is done to an item is done to two.
+    /// Runs a line on one item for people, and on another for programs.
     fn each(&mut self, line: &str, read: &str, has: &str, tokens: [u64; 2]) {
         let of = |item: &str, token: u64| line.replace("ITEM", item).replace("TOKEN", &token.to_string());
         self.people(&of("a", tokens[0]), read);
@@ -68,7 +69,7 @@ impl Told {
     }
 
     fn holding(&mut self) {
-        self.each("add ITEM --queue ops", "a is there: queued", "/created", [0, 0]);
+        self.each("add ITEM --queue ops", "a added: queued", "/created", [0, 0]);
         self.each("claim ITEM", "token  1", "/token", [0, 0]);
         self.each("renew ITEM TOKEN", "a is yours", "/expires_in_ms", [1, 2]);
         self.each("extend ITEM TOKEN --by 1m", "a is yours", "/capped", [1, 2]);
@@ -76,14 +77,14 @@ impl Told {
         self.both("list", "ada", "/items/1/id");
         self.both("mine", "leased", "/leased/1/token");
         self.both("line a", "PLACE", "/places");
-        self.both("withdraw a", "there was no place", "/withdrawn");
+        self.both("withdraw a", "you were not in the line", "/withdrawn");
         self.each("update ITEM TOKEN --title new", "a is at revision", "/revision", [1, 2]);
         self.each("activity ITEM TOKEN --note half", "a is active", "/state", [1, 2]);
         self.each("await-input ITEM TOKEN --question really?", "a is awaiting_input", "/state", [1, 2]);
         self.each("resume ITEM TOKEN", "a is active", "/state", [1, 2]);
         self.each("reserve ITEM TOKEN", "a is reserved until", "/until", [1, 2]);
         self.each("claim ITEM", "token  3", "/token", [0, 0]);
-        self.each("release ITEM TOKEN", "a is given back", "/released", [3, 4]);
+        self.each("release ITEM TOKEN", "a is released", "/released", [3, 4]);
         self.both("peek ops", "queued", "/items/0/id");
         self.both("next ops", "token  5", "/grants/0/token");
         self.each("revoke ITEM --reason maintenance", "a: its lease is ended", "/revoked", [0, 0]);
@@ -105,7 +106,7 @@ impl Told {
         self.both("watch --from start --no-follow", "granted", "/kind");
     }
 
-    /// What runs commands of the caller's says what they say; what is refused is JSON all the same.
+    /// `exec` and `work` pass on the output of their commands; a refusal is JSON all the same.
     async fn running(&mut self) {
         self.world.adds("c");
         self.people("exec c -- echo held", "held");
@@ -122,12 +123,12 @@ impl Told {
         let work = Said::new(work.wait_with_output().unwrap()).ends_with(0);
         self.reads(line, &work, "stopped");
         assert_eq!(work.out, "done\n");
-        let line = "work ops --json --token tenure_nobodys -- echo done";
+        let line = "work ops --json --api-key tenure_nobodys -- echo done";
         let refused = self.world.tenure(line.split(' ')).said().ends_with(1);
         self.parses(line, &refused, "/code");
 
-        let tokens = ACTORS.map(|actor| fs::read_to_string(self.world.cluster().token_file_of(actor)).unwrap());
-        fs::write(self.world.home.path().join("actors"), tokens.join("\n")).unwrap();
+        let api_keys = ACTORS.map(|actor| fs::read_to_string(self.world.cluster().api_key_file_of(actor)).unwrap());
+        fs::write(self.world.home.path().join("actors"), api_keys.join("\n")).unwrap();
         self.both("bench --callers 2 --seconds 50ms --items 50 --actors actors", "PER SECOND", "/histogram/0/1");
     }
 
@@ -140,7 +141,7 @@ impl Told {
         self.both("queue drain ops", "ops is draining", "/flow");
         self.both("worker register", "registered", "/alive_for_ms");
         self.both("worker list", "alive", "/workers/0/actor");
-        self.both("worker drain ada", "ada gets nothing new", "/known");
+        self.both("worker drain ada", "ada gets no new items", "/known");
         self.people("worker remove ada", "ada is removed");
         self.programs("worker remove ada", "/removed");
         self.both("space show", "live items", "/policy");
@@ -150,17 +151,17 @@ impl Told {
     fn leading(&mut self) {
         let at = [1, 2].map(|node| self.world.cluster().endpoint(node));
         self.both("cluster status", "follower", "/members/2/id");
-        self.both("cluster transfer", "leads", "/node");
+        self.both("cluster transfer", "is the leader", "/node");
         self.both(&format!("cluster snapshot --at {}", at[0]), "node 2 took a snapshot", "/applied");
-        self.both(&format!("cluster drain --at {}", at[1]), "node 3 takes no commands", "/draining");
-        self.both(&format!("cluster undrain --at {}", at[1]), "node 3 takes commands", "/draining");
+        self.both(&format!("cluster drain --at {}", at[1]), "node 3 rejects commands", "/draining");
+        self.both(&format!("cluster undrain --at {}", at[1]), "node 3 accepts commands", "/draining");
         self.both("cluster rules 1", "rules 1 are in force", "/version");
-        self.both("cluster promote 2", "node 2 votes", "/node");
+        self.both("cluster promote 2", "node 2 is a voter", "/node");
         let add = |node: u64| format!("cluster add --node {node} --peer-address 127.0.0.1:1 --instance 7");
         self.people(&add(4), "node 4 may join");
         self.programs(&add(5), "/node");
         self.both("cluster join-secret --for 5m --node-id 6", "tenure_join_", "/secret");
-        self.people("cluster remove 4", "node 4 is out of the cluster");
+        self.people("cluster remove 4", "node 4 is removed from the cluster");
         self.programs("cluster remove 5", "/node");
         self.people("cluster backup kept", "kept: ");
         self.programs("cluster backup", "/bytes");
@@ -186,30 +187,30 @@ impl Told {
             .await;
             restored.extend(done);
         }
-        self.reads("cluster restore kept", &restored[0], "node 1 is cluster ");
+        self.reads("cluster restore kept", &restored[0], "node 1 is restored as cluster ");
         self.parses("cluster restore kept", &restored[1], "/cluster");
         let endpoint = self.world.cluster().endpoint(0);
         until("it serves", async || self.world.tenure(["show", "c", "--endpoint", &endpoint]).said().code == 0).await;
-        self.both(&format!("cluster activate --endpoint {endpoint}"), "the cluster grants", "/activated");
+        self.both(&format!("cluster activate --endpoint {endpoint}"), "the cluster grants again", "/activated");
     }
 
-    /// Beside the nodes: what needs none.
+    /// Verbs that need no node.
     fn by_itself(&mut self) {
         self.world.adds("d");
-        let token = self.world.cluster().token_file_of("bob");
-        let set = format!("--endpoint {} --token-file {}", self.world.endpoints(), token.display());
+        let api_key_file = self.world.cluster().api_key_file_of("bob");
+        let set = format!("--endpoint {} --api-key-file {}", self.world.endpoints(), api_key_file.display());
         self.both(&format!("profile set here {set}"), "profile here is set", "/identity");
         let listed = self.with_profile("list --limit 1");
         assert_eq!(listed.out.lines().count(), 2, "{listed:?}");
         self.both("profile list", "*  here", "/name");
         self.both("profile use here", "profile here is the current one", "/current");
-        self.both("profile show", "the token in ", "/identity");
+        self.both("profile show", "the API key in ", "/identity");
         self.people("profile remove here", "profile here is removed");
         self.world.says(&format!("profile set here {set}"));
         self.programs("profile remove here", "/removed");
         self.both("man pages", "manual pages are in pages", "/folder");
         self.both("exit-codes", "3    refused", "/means");
-        // For a program anyway: one and the same.
+        // Completions are for a program anyway: the output is the same.
         let completions = self.world.says("completions bash");
         assert_eq!(completions.out, self.world.says("completions bash --json").out);
         self.reads("completions bash", &completions, "hand-on");
@@ -218,12 +219,12 @@ impl Told {
 
     fn with_profile(&self, line: &str) -> Said {
         let tenure: Tenure = self.world.tenure(line.split(' '));
-        tenure.without("TENURE_ENDPOINT").without("TENURE_TOKEN_FILE").said().ends_with(0)
+        tenure.without("TENURE_ENDPOINT").without("TENURE_API_KEY_FILE").said().ends_with(0)
     }
 }
 
 #[tokio::test]
-async fn every_verb_speaks_to_people_and_to_programs_on_three_nodes() {
+async fn every_verb_works_for_people_and_programs_on_three_nodes() {
     let mut told = Told::start().await;
     told.holding();
     told.ending();

@@ -8,13 +8,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
 #[tokio::test]
-async fn each_item_is_worked_on_once_and_a_failure_is_tried_again() {
+async fn each_item_is_worked_on_once_and_failures_are_retried() {
     let world = World::start().await;
     let lines: String =
         (0..6).map(|nth| format!("{{\"id\": \"item-{nth}\", \"body\": {{\"prompt\": \"{nth}\"}}}}\n")).collect();
     world.says("queue policy ops --backoff-first 10ms");
     world.tenure(["add", "--queue", "ops"]).input(&lines).said().ends_with(0);
-    // The third fails the first time.
+    // The third item fails the first time.
     let script =
         r#"cat > "$TENURE_ITEM.$TENURE_TOKEN"; [ "$TENURE_ITEM" != item-2 ] || [ -e tried ] || { : > tried; exit 9; }"#;
     let worker = world.tenure(["work", "ops", "--concurrency", "3", "--", "sh", "-c", script]);
@@ -40,7 +40,7 @@ async fn each_item_is_worked_on_once_and_a_failure_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_told_to_stop_lets_running_commands_end() {
+async fn a_stopping_worker_lets_running_commands_finish() {
     let world = World::start().await;
     world.adds("slow");
     world.adds("never");

@@ -1,4 +1,4 @@
-//! `tenure` as a process, and nodes for it to speak to: three that belong together, or a development node.
+//! Runs `tenure` as a process against nodes: a cluster of three, or a development node.
 
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, until};
@@ -17,14 +17,14 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
-/// Who calls the nodes of a world.
+/// The actors that call the nodes of a world.
 pub(crate) const ACTORS: [&str; 4] = ["ada", "bob", "eve", "boss"];
 
-/// A folder for what a user has, and nodes.
+/// A home folder for the user, and nodes.
 pub(crate) struct World {
     pub(crate) home: TempDir,
     nodes: Nodes,
-    /// Each run asks another node first.
+    /// The number of runs: each run asks another node first.
     runs: AtomicUsize,
 }
 
@@ -34,12 +34,12 @@ enum Nodes {
 }
 
 impl World {
-    /// Three nodes, each a process of its own. Their callers have tokens and may do anything.
+    /// Three nodes, each a separate process. Their callers have API keys with all rights.
     pub(crate) async fn start() -> Self {
         Self::new(Nodes::Three(Cluster::start_for(ACTORS).await))
     }
 
-    /// A node that takes its callers' word.
+    /// A development node, which trusts its callers.
     pub(crate) async fn development() -> Self {
         Self::new(Nodes::Development(Daemon::start().await))
     }
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// All of them, another one first each time.
+    /// The endpoints of all nodes, starting with another one each time.
     pub(crate) fn endpoints(&self) -> String {
         match &self.nodes {
             Nodes::Development(daemon) => format!("http://{}", daemon.address),
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// `tenure`, as ada.
+    /// A run of `tenure` as ada.
     pub(crate) fn tenure<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Tenure {
         self.tenure_as("ada", words)
     }
@@ -82,16 +82,16 @@ impl World {
         let tenure = Tenure::new(self.home.path(), words).env("TENURE_ENDPOINT", self.endpoints());
         match &self.nodes {
             Nodes::Development(_) => tenure.env("TENURE_ACTOR", actor),
-            Nodes::Three(cluster) => tenure.env("TENURE_TOKEN_FILE", cluster.token_file_of(actor)),
+            Nodes::Three(cluster) => tenure.env("TENURE_API_KEY_FILE", cluster.api_key_file_of(actor)),
         }
     }
 
-    /// A line of words, said by ada, that ends well.
+    /// Runs a command line as ada; it must succeed.
     pub(crate) fn says(&self, line: &str) -> Said {
         self.tenure(line.split(' ')).said().ends_with(0)
     }
 
-    /// The same with `--json`: the very JSON of the interface.
+    /// Like `says`, with `--json`: returns the API's JSON.
     pub(crate) fn says_json<T: Serialize + DeserializeOwned>(&self, line: &str) -> T {
         self.tenure(line.split(' ').chain(["--json"])).said().ends_with(0).json()
     }
@@ -100,7 +100,7 @@ impl World {
         self.says(&format!("add {item} --queue ops"));
     }
 
-    /// Claims an item for ada; its token.
+    /// Claims an item for ada; returns its token.
     pub(crate) fn claims(&self, item: &str) -> u64 {
         let claimed: Value = self.tenure(["claim", item, "--json"]).said().ends_with(0).value();
         claimed["token"].as_u64().unwrap()
@@ -112,7 +112,7 @@ impl World {
     }
 }
 
-/// A run of `tenure` that is yet to come.
+/// A run of `tenure` that has not started yet.
 pub(crate) struct Tenure {
     command: Command,
     input: Option<String>,
@@ -143,13 +143,13 @@ impl Tenure {
         self
     }
 
-    /// From this file, instead of from nowhere.
+    /// Sets this file as the standard input.
     pub(crate) fn reads(mut self, file: File) -> Self {
         self.command.stdin(file);
         self
     }
 
-    /// To this terminal, instead of to whoever looks at it afterwards.
+    /// Writes the output to this terminal instead of capturing it.
     pub(crate) fn on(mut self, terminal: &OwnedFd) -> Self {
         self.command.stdout(terminal.try_clone().unwrap()).stderr(terminal.try_clone().unwrap());
         self
@@ -174,7 +174,7 @@ pub(crate) async fn ended(mut run: Child) -> Said {
     Said::new(run.wait_with_output().unwrap())
 }
 
-/// What a run said, and how it ended.
+/// The output and the exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -194,7 +194,7 @@ impl Said {
         self
     }
 
-    /// For people, without what no two runs have in common.
+    /// Compares the output for people, without the parts that differ in every run.
     #[track_caller]
     pub(crate) fn reads(&self, expect: &Expect) {
         expect.assert_eq(&timeless(&self.out));
@@ -209,7 +209,7 @@ impl Said {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Exactly what the interface would have answered: nothing of it is lost or added.
+    /// Parses the output, and checks that the JSON is exactly what the API returns.
     pub(crate) fn json<T: Serialize + DeserializeOwned>(&self) -> T {
         let value: T = serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"));
         assert_eq!(serde_json::to_value(&value).unwrap(), self.value());
@@ -222,19 +222,19 @@ impl Said {
 }
 
 impl Cluster {
-    /// `tenure`, as an admin who knows all three.
+    /// A run of `tenure` as an admin with all three endpoints.
     pub(crate) fn tenure<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Tenure {
         let endpoints: Vec<_> = (0..3).map(|at| self.endpoint(at)).collect();
         let tenure = Tenure::new(self.folder(), words).env("TENURE_ENDPOINT", endpoints.join(","));
-        tenure.env("TENURE_TOKEN_FILE", self.token_file())
+        tenure.env("TENURE_API_KEY_FILE", self.api_key_file())
     }
 
-    /// The same, as another actor.
+    /// Like `tenure`, as another actor.
     pub(crate) fn tenure_as<S: AsRef<OsStr>>(&self, actor: &str, words: impl IntoIterator<Item = S>) -> Tenure {
-        self.tenure(words).env("TENURE_TOKEN_FILE", self.token_file_of(actor))
+        self.tenure(words).env("TENURE_API_KEY_FILE", self.api_key_file_of(actor))
     }
 
-    /// Without the others.
+    /// Like `tenure`, with only one endpoint.
     pub(crate) fn tenure_at<S: AsRef<OsStr>>(&self, at: usize, words: impl IntoIterator<Item = S>) -> Tenure {
         self.tenure(words).env("TENURE_ENDPOINT", self.endpoint(at))
     }

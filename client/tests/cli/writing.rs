@@ -1,4 +1,4 @@
-//! Writes under a lease and without one, and the ends of work.
+//! Writes with and without a lease, and the ends of work.
 
 use crate::world::World;
 use api::hold::{Assigned, Unassigned};
@@ -9,7 +9,7 @@ use client::api;
 use expect_test::expect;
 
 #[tokio::test]
-async fn an_item_is_changed_as_it_was_read() {
+async fn updates_apply_to_the_revision_that_was_read() {
     let world = World::start().await;
     world.adds("disk");
     world.says("update disk --title new --priority 9 --labels a,b").reads(&expect![[r#"
@@ -19,14 +19,14 @@ async fn an_item_is_changed_as_it_was_read() {
     assert!(updated.grant.is_none());
     let stale = world.tenure(["update", "disk", "--read-at", "0.1", "--title", "late"]).said().ends_with(3);
     stale.complains(&expect![[r#"
-        tenure: stale_write: Item has changed since it was read; it is at revision 0.3; changed: title, priority, labels, plan
-                look at it again (`tenure show`) and repeat with --read-at and its revision
+        tenure: stale_write: Item has changed since it was read; current revision: 0.3; changed: title, priority, labels, plan
+                read the item again (`tenure show`) and repeat with --read-at and its revision
     "#]]);
     let shown: Item = world.says_json("show disk");
     assert_eq!((shown.content.title.as_str(), shown.content.labels.len()), ("new", 0));
     world.tenure(["update", "disk"]).said().ends_with(2).complains(&expect![[r#"
         tenure: invalid: body: changes nothing; name a field to change
-                --help behind the verb says what it takes
+                see the command's --help for the values that it accepts
     "#]]);
     let started: Updated = world.says_json("update disk --start");
     assert_eq!(started.grant.unwrap().token.0, 1);
@@ -55,18 +55,18 @@ async fn work_is_completed_with_its_token_and_its_result() {
     world.claims("disk");
     world.tenure(["complete", "disk", "1"]).said().ends_with(5).complains(&expect![[r#"
         tenure: stale_token: The token's lease has ended or belongs to another caller
-                stop the work on it; `tenure show` says how it is now
+                stop the work on it; `tenure show` shows its current state
     "#]]);
     assert_eq!(world.says_json::<Moved>("complete disk 2").state, ItemState::Complete);
     assert_eq!(world.says_json::<Moved>("reopen disk").state, ItemState::Queued);
     world.tenure(["complete", "disk"]).said().ends_with(3).complains(&expect![[r#"
         tenure: lease_required: Only a holder may do this; claim the item first
-                `tenure claim` it first, and give the token behind the item
+                `tenure claim` the item first, and pass the fencing token after the item
     "#]]);
 }
 
 #[tokio::test]
-async fn work_fails_is_tried_again_and_at_last_blocked() {
+async fn failed_work_is_retried_and_finally_blocked() {
     let world = World::start().await;
     world.says("queue policy ops --attempts-max 1");
     world.adds("disk");
@@ -76,7 +76,7 @@ async fn work_fails_is_tried_again_and_at_last_blocked() {
     "#]]);
     world.tenure(["claim", "disk"]).said().ends_with(3).complains(&expect![[r#"
         tenure: blocked: Item is blocked until an operator retries it
-                `tenure show` says why; `tenure retry` lets it be tried again
+                `tenure show` shows why; `tenure retry` queues it again
     "#]]);
     world.says("retry disk").reads(&expect![[r#"
         disk is queued, revision 0.4
@@ -87,7 +87,7 @@ async fn work_fails_is_tried_again_and_at_last_blocked() {
 }
 
 #[tokio::test]
-async fn an_item_is_cancelled_at_once_or_when_its_holder_has_wound_down() {
+async fn items_are_cancelled_at_once_or_after_their_holder_stops() {
     let world = World::start().await;
     ["disk", "cable"].iter().for_each(|item| world.adds(item));
     world.says("cancel disk --reason obsolete").reads(&expect![[r#"
@@ -95,15 +95,15 @@ async fn an_item_is_cancelled_at_once_or_when_its_holder_has_wound_down() {
     "#]]);
     world.claims("cable");
     let told = world.says("cancel cable");
-    assert!(told.out.starts_with("cable is active: its holder is told to wind down, by "), "{told:?}");
+    assert!(told.out.starts_with("cable is active: its holder is asked to stop, by "), "{told:?}");
     let renewed = world.says("renew cable 1");
-    assert!(renewed.err.contains("wind down"), "{renewed:?}");
+    assert!(renewed.err.contains("cancellation requested"), "{renewed:?}");
     let forced: Cancelled = world.says_json("cancel cable --force");
     assert_eq!(forced.state, ItemState::Cancelled);
 }
 
 #[tokio::test]
-async fn an_item_is_assigned_and_no_longer() {
+async fn an_item_is_assigned_and_unassigned() {
     let world = World::start().await;
     world.adds("disk");
     world.says("assign disk bob").reads(&expect![[r#"
@@ -120,7 +120,7 @@ async fn an_item_is_assigned_and_no_longer() {
 }
 
 #[tokio::test]
-async fn observers_are_told_how_the_work_goes() {
+async fn activities_are_reported_and_listed() {
     let world = World::start().await;
     world.adds("disk");
     world.claims("disk");

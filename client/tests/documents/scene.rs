@@ -1,4 +1,5 @@
-//! Where the commands of a document are run: a folder, addresses and processes of its own, which are gone when it ends.
+//! The place where the commands of a document run: its own folder, addresses and processes, which are removed at the
+//! end.
 
 use crate::daemon::{program, until};
 use crate::shown::{Document, Shown, read, top};
@@ -16,7 +17,7 @@ use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
-/// What is not run, and why. Its options are parsed all the same.
+/// Commands that are not run, and why. Their options are still checked.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     (
         "./x ",
@@ -32,10 +33,10 @@ pub(crate) struct Scene {
     folder: TempDir,
     document: Document,
     run: BTreeSet<usize>,
-    /// Three of the four numbers of its addresses: all of 127 is this machine's, and each has its own.
+    /// The first three numbers of its addresses: all of 127.0.0.0/8 is this machine, and each scene has its own part.
     network: String,
     nodes: Vec<(String, Node)>,
-    token: String,
+    api_key: String,
     forwarded: Option<AbortOnDropHandle<()>>,
 }
 
@@ -49,7 +50,7 @@ impl Scene {
         static SCENES: AtomicU32 = AtomicU32::new(0);
         let id = std::process::id() * 8 + SCENES.fetch_add(1, Ordering::SeqCst);
         let network = format!("127.{}.{}", 16 + id / 250 % 200, 1 + id % 250);
-        // It does not see a terminal.
+        // curl has no terminal here.
         fs::write(folder.path().join(".curlrc"), "silent\nshow-error\n").unwrap();
         let document = read(document);
         let scene = Self {
@@ -58,7 +59,7 @@ impl Scene {
             run: BTreeSet::new(),
             network,
             nodes: Vec::new(),
-            token: String::new(),
+            api_key: String::new(),
             forwarded: None,
         };
         scene.certify();
@@ -69,12 +70,13 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Certificates for callers and between nodes, of one authority.
+    /// Creates certificates for callers and between nodes, from one authority.
     fn certify(&self) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        // Or it would bear the name of what it signs, and curl would take that for its own.
+        // Without this name it would have the name of the certificate that it signs, and curl would take that one for
+        // self-signed.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let mut hosts: Vec<String> = [1, 2, 3, 9].map(|host| format!("{}.{host}", self.network)).into();
@@ -88,19 +90,19 @@ impl Scene {
         fs::write(self.path("node.key"), key.serialize_pem()).unwrap();
     }
 
-    /// A token for one who may do anything, in the file of the nodes.
+    /// Creates an API key with all rights, in the nodes' file.
     pub(crate) fn admit(&mut self) {
         let said = self.must(
-            "tenured token --actor root --cluster admin --space '*' --role reader,worker,dispatcher,operator >> tokens.toml",
+            "tenured api-key --actor root --cluster admin --space '*' --role reader,worker,dispatcher,operator >> api-keys.toml",
         );
-        self.token = said.lines().find(|line| line.starts_with("tenure_")).unwrap().to_owned();
-        fs::write(self.path("token.header"), format!("Authorization: Bearer {}\n", self.token)).unwrap();
+        self.api_key = said.lines().find(|line| line.starts_with("tenure_")).unwrap().to_owned();
+        fs::write(self.path("token.header"), format!("Authorization: Bearer {}\n", self.api_key)).unwrap();
     }
 
-    /// Addresses and folders of other machines are this one's.
+    /// Replaces the addresses and folders of other machines by local ones.
     fn here(&self, command: &str) -> String {
         let machine = command.split("10.0.0.").nth(1).and_then(|rest| rest.chars().next()).unwrap_or('0');
-        let files = "--tokens tokens.toml --peer-ca ca.pem --peer-cert node.pem --peer-key node.key \
+        let files = "--api-keys api-keys.toml --peer-ca ca.pem --peer-cert node.pem --peer-key node.key \
             --tls-cert node.pem --tls-key node.key";
         let data = self.path(&format!("machine-{machine}"));
         let command = command.replace("127.0.0.1:7400", &format!("{}.9:7400", self.network));
@@ -113,13 +115,13 @@ impl Scene {
         let path = std::env::var("PATH").unwrap();
         command.args(["-o", "pipefail", "-c", text]).current_dir(self.folder.path()).env_clear();
         command.env("PATH", format!("{}:{path}", self.path("bin").display())).env("HOME", self.folder.path());
-        command.env("XDG_CONFIG_HOME", self.path("config")).env("USER", "ada").env("TOKEN", &self.token);
+        command.env("XDG_CONFIG_HOME", self.path("config")).env("USER", "ada").env("TOKEN", &self.api_key);
         command.env("CURL_CA_BUNDLE", self.path("ca.pem")).env("TENURED_LISTEN", format!("{}.9:7400", self.network));
         command.env("TENURE_ENDPOINT", format!("http://{}.9:7400", self.network)).stdin(Stdio::null());
         command
     }
 
-    /// Runs a line of this test's own, which ends well.
+    /// Runs a line that is not from the document; it must succeed.
     #[track_caller]
     pub(crate) fn must(&self, text: &str) -> String {
         let output = self.bash(&self.here(text)).output().unwrap();
@@ -127,7 +129,7 @@ impl Scene {
         said(&output)
     }
 
-    /// Starts a node, and waits until it serves, if it is to.
+    /// Starts a node and waits until it is ready, or alive if it waits for a restore.
     pub(crate) async fn start(&mut self, text: &str) {
         let text = self.here(text.trim_end_matches('&'));
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -158,7 +160,7 @@ impl Scene {
         self.nodes.retain(|(one, _)| *one != address);
     }
 
-    /// From the address of a development node to one of the three, as a port that is forwarded.
+    /// Forwards the address of a development node to one of the three nodes.
     pub(crate) async fn forward(&mut self, host: u8) {
         let listener = TcpListener::bind(format!("{}.9:7400", self.network)).await.unwrap();
         let to = format!("{}.{host}:7400", self.network);
@@ -176,25 +178,25 @@ impl Scene {
     fn find(&mut self, begins: &str) -> Shown {
         let is_it = |(at, shown): &(usize, &Shown)| shown.command.starts_with(begins) && !self.run.contains(at);
         let found = self.document.commands.iter().enumerate().find(is_it);
-        let (at, shown) = found.unwrap_or_else(|| panic!("the document does not say {begins:?} any more"));
+        let (at, shown) = found.unwrap_or_else(|| panic!("the document has no command {begins:?} any more"));
         let shown = shown.clone();
         self.run.insert(at);
         shown
     }
 
-    /// What it would have done was done by the test.
+    /// Marks a command as run: the test did the same by itself.
     pub(crate) fn skip(&mut self, begins: &str) {
         let shown = self.find(begins);
         eprintln!("not installed here: {}", shown.place());
     }
 
-    /// The first command that begins so and was not run yet. It does what the document says.
+    /// Runs the first command with this beginning that was not run yet, and compares its output with the document.
     pub(crate) async fn run(&mut self, begins: &str) -> String {
         let shown = self.find(begins);
         self.play(&shown).await
     }
 
-    /// All that stand in blocks and are not listed as run elsewhere, as they come.
+    /// Runs all commands in blocks that are not listed in `ELSEWHERE`, in order.
     pub(crate) async fn run_blocks(&mut self) {
         for at in 0..self.document.commands.len() {
             let shown = self.document.commands[at].clone();
@@ -218,21 +220,22 @@ impl Scene {
         said
     }
 
-    /// Whatever was not run is listed with its reason, or stands in a sentence; its options are those that there are.
+    /// Checks that every command that was not run is listed with a reason or is part of a sentence, and that its
+    /// options exist.
     pub(crate) fn ends(&mut self) {
         for (at, shown) in self.document.commands.iter().enumerate() {
             if self.run.contains(&at) {
                 continue;
             }
-            // Of our own a sentence names verbs and options, with placeholders.
+            // Sentences name verbs and options of our own programs, with placeholders.
             let is_named = shown.is_inline && ["tenure", "tenured"].contains(&shown.program());
             let is_listed = is_named || reason(&shown.command).is_some();
-            assert!(is_listed, "{}: is not run here, and ELSEWHERE does not say why", shown.place());
+            assert!(is_listed, "{}: is not run here, and is not listed in ELSEWHERE", shown.place());
             self.parses(shown);
         }
         for other in &self.document.others {
             let is_known = crate::NO_COMMANDS.iter().any(|known| other.first.starts_with(known));
-            assert!(is_known, "{}: {:?} is neither a command nor known not to be one", other.place, other.first);
+            assert!(is_known, "{}: {:?} is not a command, and is not listed in NO_COMMANDS", other.place, other.first);
         }
     }
 
@@ -258,7 +261,7 @@ impl Scene {
     }
 }
 
-/// A process. Dropped, it is killed as a power cut would.
+/// A process that is killed on drop, like a power failure.
 struct Node(Child);
 
 impl Drop for Node {
@@ -289,7 +292,8 @@ fn said(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Line by line; `…` is anything, at the end of the last line also more lines. Dates and addresses are nobody's.
+/// Compares line by line. `…` matches anything, and at the end of the last line also more lines. Dates and addresses
+/// are ignored.
 fn compare(shown: &Shown, lines: &[String], said: &str, network: &str) {
     let said = said.replace(&format!("{network}.9:7400"), "127.0.0.1:7400");
     let (wanted, said) = (timeless(&(lines.join("\n") + "\n")), timeless(&said));

@@ -1,9 +1,9 @@
-//! What a document shows: the commands in its blocks, with what they are said to print, and those in its sentences.
+//! The commands of a document: those in its blocks with their output, and those in its sentences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What begins a command.
+/// The first words of commands.
 const PROGRAMS: [&str; 14] = [
     "tenured",
     "tenure",
@@ -25,11 +25,11 @@ const PROGRAMS: [&str; 14] = [
 pub(crate) struct Shown {
     pub(crate) document: String,
     pub(crate) line: usize,
-    /// As it stands there, with its continuation lines.
+    /// The command as shown, with its continuation lines.
     pub(crate) command: String,
-    /// What stands below it, if its block shows that.
+    /// The output below it, if the block shows it.
     pub(crate) output: Option<Vec<String>>,
-    /// In a sentence, where placeholders are.
+    /// In a sentence, where commands contain placeholders.
     pub(crate) is_inline: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn read(document: &str) -> Document {
     let text = fs::read_to_string(top().join(document)).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let mut shown = Document::default();
-    // Sentences, with every line of a block left empty.
+    // The sentences, with the lines of blocks replaced by empty lines.
     let mut sentences: Vec<&str> = Vec::new();
     let mut at = 0;
     while at < lines.len() {
@@ -106,7 +106,7 @@ pub(crate) fn read(document: &str) -> Document {
     shown
 }
 
-/// Four blanks make a block, three the text of a numbered line.
+/// Four blanks start a block; three belong to the text of a list item.
 fn is_indented(line: &str) -> bool {
     line.starts_with("    ") && !line.trim().is_empty()
 }
@@ -145,7 +145,7 @@ fn block(document: &str, from: usize, lines: &[&str], shown: &mut Document) {
     }
 }
 
-/// What stands between backticks and has arguments. A name alone is no command.
+/// Commands between backticks that have arguments. A name alone is no command.
 fn inline(document: &str, text: &str, shown: &mut Document) {
     let mut line = 1;
     for (at, piece) in text.split('`').enumerate() {

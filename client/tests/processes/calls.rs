@@ -1,4 +1,4 @@
-//! Every call that needs no cluster of several nodes, once, so that client and edge agree on its form.
+//! Runs every call that needs no cluster once, to check that client and node agree on its format.
 
 use crate::daemon::{Daemon, create, item, queue, until};
 use client::api::Code;
@@ -14,7 +14,7 @@ use client::{Consistency, EventsQuery, IfClaimed, ItemsQuery, PageQuery, PeekQue
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reply_is_understood() {
+async fn every_reply_is_decoded() {
     let daemon = Daemon::start().await;
     let client = daemon.client("ada");
     let mut watch = client.watch(&EventsQuery::default()).await.unwrap();
@@ -54,17 +54,17 @@ async fn every_reply_is_understood() {
     let now = client.events(&EventsQuery::default(), None).await.unwrap().events.last().unwrap().at_ms;
     assert!(!client.held_at(&disk, now).await.unwrap().held);
 
-    let claim = client.claim(&disk).lease_for(Duration::from_secs(30)).try_claim().await.unwrap();
-    assert_eq!(claim.snapshot().await.unwrap().content.priority, 7);
+    let lease = client.claim(&disk).lease_for(Duration::from_secs(30)).try_claim().await.unwrap();
+    assert_eq!(lease.snapshot().await.unwrap().content.priority, 7);
     let plan = Update { title: Some("new".into()), ..Update::default() };
-    claim.update(plan).await.unwrap();
-    claim.activity(ActivityKind::Progress, "half").await.unwrap();
+    lease.update(plan).await.unwrap();
+    lease.activity(ActivityKind::Progress, "half").await.unwrap();
     assert_eq!(client.activities(&disk).await.unwrap().activities.len(), 1);
-    claim.await_input("which?").await.unwrap();
-    claim.resume().await.unwrap();
-    claim.extend(Duration::from_secs(60)).await.unwrap();
-    assert!(claim.remaining() > Duration::from_secs(50));
-    claim.complete(Some("done".into())).await.unwrap();
+    lease.await_input("which?").await.unwrap();
+    lease.resume().await.unwrap();
+    lease.extend(Duration::from_secs(60)).await.unwrap();
+    assert!(lease.remaining() > Duration::from_secs(50));
+    lease.complete(Some("done".into())).await.unwrap();
     assert_eq!(client.item(&disk).await.unwrap().state, ItemState::Complete);
     client.reopen(&disk).await.unwrap();
     let ada = ActorId::new("ada").unwrap();
@@ -127,7 +127,7 @@ fn claim_of(name: &str) -> ClaimOf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_events_goes_on_over_a_node_that_is_killed() {
+async fn an_event_stream_survives_a_killed_node() {
     let mut daemon = Daemon::start().await;
     let client = daemon.client("ada");
     create(&client, "item-0").await;

@@ -1,4 +1,4 @@
-//! Three nodes that belong together, each a process of its own, and tokens for those who call them.
+//! A cluster of three nodes, each a separate process, with API keys for its callers.
 
 use crate::daemon::{program, until};
 use client::{Client, Config, Identity};
@@ -26,15 +26,15 @@ fn is_over(process: &mut Child) -> bool {
 }
 
 impl Cluster {
-    /// For one admin.
+    /// Starts a cluster for one admin.
     pub(crate) async fn start() -> Self {
         Self::start_for(["root"]).await
     }
 
-    /// For these actors, who may do anything.
+    /// Starts a cluster for these actors, who have all rights.
     pub(crate) async fn start_for<S: Into<String>>(actors: impl IntoIterator<Item = S>) -> Self {
         let actors: Vec<String> = actors.into_iter().map(Into::into).collect();
-        // A port that was free may be somebody else's a moment later: then all begin anew.
+        // A free port may be taken a moment later: then start again.
         for _ in 0..5 {
             if let Some(cluster) = Self::begin(&actors).await {
                 return cluster;
@@ -45,23 +45,23 @@ impl Cluster {
 
     async fn begin(actors: &[String]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mut tokens = Vec::new();
+        let mut api_keys = Vec::new();
         for actor in actors {
             let made = Command::new(program())
-                .args(["token", "--actor", actor, "--kind", "user", "--space", "*"])
+                .args(["api-key", "--actor", actor, "--kind", "user", "--space", "*"])
                 .args(["--role", "reader,worker,dispatcher,operator", "--cluster", "admin"])
                 .output()
                 .unwrap();
             assert!(made.status.success(), "{made:?}");
-            tokens.extend(made.stdout);
+            api_keys.extend(made.stdout);
             let said = String::from_utf8(made.stderr).unwrap();
-            let token = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
+            let api_key = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
             let mut options = std::fs::OpenOptions::new();
-            let file = options.write(true).create_new(true).mode(0o600).open(token_file(folder.path(), actor));
-            file.unwrap().write_all(token.as_bytes()).unwrap();
+            let file = options.write(true).create_new(true).mode(0o600).open(api_key_file(folder.path(), actor));
+            file.unwrap().write_all(api_key.as_bytes()).unwrap();
         }
-        std::fs::write(folder.path().join("tokens.toml"), &tokens).unwrap();
-        // All at once, so that no two are the same.
+        std::fs::write(folder.path().join("api-keys.toml"), &api_keys).unwrap();
+        // Bound at the same time, so that no two ports are equal.
         let free: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let address = |at: usize| free[at].local_addr().unwrap();
         let nodes = (0..3).map(|at| Node { peers: address(at), callers: address(3 + at), process: None }).collect();
@@ -83,7 +83,7 @@ impl Cluster {
         (!has_ended).then_some(cluster)
     }
 
-    /// Starts a node, with what it had before.
+    /// Starts a node with its earlier data.
     pub(crate) fn launch(&mut self, at: usize) {
         let mut command = self.command(at, &format!("node-{at}"));
         if at == 0 {
@@ -100,19 +100,19 @@ impl Cluster {
         command.arg("--node-id").arg((at + 1).to_string()).arg("--data").arg(folder.join(data));
         command.arg("--peer-listen").arg(self.nodes[at].peers.to_string());
         command.arg("--listen").arg(self.nodes[at].callers.to_string());
-        command.arg("--tokens").arg(folder.join("tokens.toml"));
+        command.arg("--api-keys").arg(folder.join("api-keys.toml"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 
-    /// A fresh node that waits for a backup; it takes the place of this one, with the same tokens.
+    /// Replaces a node by a new one that waits for a backup, with the same API keys.
     pub(crate) fn await_restore(&mut self, at: usize) {
         self.kill(at);
         let mut command = self.command(at, &format!("restored-{at}"));
         self.nodes[at].process = Some(command.arg("--await-restore").spawn().unwrap());
     }
 
-    /// As a power cut would.
+    /// Kills a node, like a power failure.
     pub(crate) fn kill(&mut self, at: usize) {
         if let Some(mut process) = self.nodes[at].process.take() {
             process.kill().unwrap();
@@ -124,7 +124,7 @@ impl Cluster {
         (0..3).for_each(|at| self.kill(at));
     }
 
-    /// Whether every node that was started and not killed runs.
+    /// Whether every node that was started and not killed is running.
     pub(crate) fn runs(&mut self) -> bool {
         !self.nodes.iter_mut().filter_map(|node| node.process.as_mut()).any(is_over)
     }
@@ -137,28 +137,28 @@ impl Cluster {
         format!("http://{}", self.address(at))
     }
 
-    pub(crate) fn token_file(&self) -> PathBuf {
-        self.token_file_of(&self.actors[0])
+    pub(crate) fn api_key_file(&self) -> PathBuf {
+        self.api_key_file_of(&self.actors[0])
     }
 
-    pub(crate) fn token_file_of(&self, actor: &str) -> PathBuf {
-        token_file(self.folder.path(), actor)
+    pub(crate) fn api_key_file_of(&self, actor: &str) -> PathBuf {
+        api_key_file(self.folder.path(), actor)
     }
 
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Of one who knows all three.
+    /// A client of this actor with all three endpoints.
     pub(crate) fn client(&self, actor: &str) -> Client {
         let endpoints = (0..3).map(|at| self.endpoint(at));
-        let token = std::fs::read_to_string(self.token_file_of(actor)).unwrap();
-        Client::new(Config::new(endpoints, Identity::Bearer(token))).unwrap()
+        let api_key = std::fs::read_to_string(self.api_key_file_of(actor)).unwrap();
+        Client::new(Config::new(endpoints, Identity::ApiKey(api_key))).unwrap()
     }
 }
 
-fn token_file(folder: &Path, actor: &str) -> PathBuf {
-    folder.join(format!("token-of-{actor}"))
+fn api_key_file(folder: &Path, actor: &str) -> PathBuf {
+    folder.join(format!("api-key-of-{actor}"))
 }
 
 impl Drop for Cluster {

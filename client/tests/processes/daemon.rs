@@ -1,4 +1,4 @@
-//! A development node as a process of its own.
+//! A development node as a separate process.
 
 use client::api::item::NewItem;
 use client::api::words::ActorKind;
@@ -33,14 +33,14 @@ pub(crate) fn program() -> PathBuf {
 
 impl Daemon {
     pub(crate) async fn start() -> Self {
-        // Free now, and taken by nobody else before the node has it, most likely.
+        // Free now; another process is unlikely to take it before the node does.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut daemon = Self { folder: tempfile::tempdir().unwrap(), address, process: None };
         daemon.again().await;
         daemon
     }
 
-    /// Starts it, with what it had before.
+    /// Starts the node with its earlier data.
     pub(crate) async fn again(&mut self) {
         let mut command = Command::new(program());
         command.arg("--dev").arg("--data").arg(self.folder.path().join("data"));
@@ -52,7 +52,7 @@ impl Daemon {
         until("the node is ready", async || matches!(node.readiness().await, Ok(Health::Fine))).await;
     }
 
-    /// As a power cut would.
+    /// Kills the node, like a power failure.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();

@@ -1,4 +1,4 @@
-//! Holding through networks that fail: by real clocks, over real sockets.
+//! Holding leases over failing networks, with real clocks and real sockets.
 
 use crate::daemon::{Daemon, client_at, create, until};
 use crate::proxy::{Fate, Proxy};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(4);
 
-/// Renewals meet this fate, all else passes.
+/// Applies this fate to renewals; everything else passes.
 fn renewals(fate: Fate) -> impl Fn(&str) -> Fate + Send + Sync {
     move |first| if first.contains("/renew") { fate } else { Fate::Passes }
 }
@@ -24,19 +24,19 @@ async fn consul912_renewals_are_tried_until_the_lease_is_over_and_never_after() 
         let proxy = Proxy::start(daemon.address, renewals(fate)).await;
         let client = client_at(proxy.address, "ada");
         let began = Instant::now();
-        let claim = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
-        claim.cancelled().cancelled().await;
+        let lease = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
+        lease.cancelled().cancelled().await;
         if fate == Fate::IsDropped {
-            // Before the lease is over, and not long before.
+            // Shortly before the lease ends.
             assert!(began.elapsed() < LEASE, "{:?}", began.elapsed());
             assert!(began.elapsed() > LEASE.mul_f64(0.95), "{:?}", began.elapsed());
-            assert_eq!(claim.why_lost().await, Lost::Lapsed);
+            assert_eq!(lease.why_lost().await, Lost::Lapsed);
         }
         let tried = proxy.requests().iter().filter(|(first, _)| first.contains("/renew")).count();
         assert!(tried >= 3, "{fate:?}: tried {tried} times");
-        // Nobody renews what is over: the item becomes stale, and is then another's.
+        // Nobody renews an expired lease: the item becomes stale, and then another holder gets it.
         let other = daemon.client("bob").claim(&disk).within(Duration::from_secs(30)).claim().await.unwrap();
-        assert!(other.token() > claim.token());
+        assert!(other.token() > lease.token());
         let late = proxy.requests();
         assert!(late.iter().all(|(first, _)| !first.contains("/renew")), "{late:?}");
     }
@@ -47,22 +47,22 @@ async fn consul912_a_lease_outlives_its_node_being_killed_and_started_again() {
     let mut daemon = Daemon::start().await;
     let disk = create(&daemon.client("operator"), "disk").await;
     let client = daemon.client("ada");
-    let claim = client.claim(&disk).lease_for(Duration::from_secs(15)).try_claim().await.unwrap();
+    let lease = client.claim(&disk).lease_for(Duration::from_secs(15)).try_claim().await.unwrap();
     for _ in 0..3 {
-        let before = claim.valid_until();
+        let before = lease.valid_until();
         daemon.kill();
         daemon.again().await;
-        until("it was renewed", async || claim.valid_until() > before).await;
+        until("it was renewed", async || lease.valid_until() > before).await;
     }
-    assert_eq!(claim.lost(), None);
+    assert_eq!(lease.lost(), None);
     assert_eq!(client.item(&disk).await.unwrap().state, ItemState::Active);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dynamolock280_renewals_whose_answers_are_lost_are_no_loss() {
+async fn dynamolock280_lost_renewal_answers_do_not_lose_the_lease() {
     let daemon = Daemon::start().await;
     let disk = create(&daemon.client("operator"), "disk").await;
-    // Two of three renewals happen and are not answered.
+    // Two of three renewals take effect without an answer.
     let count = Arc::new(AtomicUsize::new(0));
     let lossy = count.clone();
     let proxy = Proxy::start(daemon.address, move |first| {
@@ -71,12 +71,12 @@ async fn dynamolock280_renewals_whose_answers_are_lost_are_no_loss() {
     })
     .await;
     let client = client_at(proxy.address, "ada");
-    let claim = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
-    let token = claim.token();
+    let lease = client.claim(&disk).lease_for(LEASE).try_claim().await.unwrap();
+    let token = lease.token();
     until("it was renewed twelve times", async || count.load(Ordering::SeqCst) >= 12).await;
-    assert_eq!(claim.lost(), None);
+    assert_eq!(lease.lost(), None);
     assert_eq!(client.item(&disk).await.unwrap().token, Some(token), "one lease, one token");
-    claim.complete(None).await.unwrap();
+    lease.complete(None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,15 +86,15 @@ async fn a_command_whose_answer_is_lost_has_one_effect() {
     let count = Arc::new(AtomicUsize::new(0));
     let lossy = count.clone();
     let proxy = Proxy::start(daemon.address, move |first| {
-        // The first answer of each of the two is lost.
+        // The first answer to each of the two commands is lost.
         let is_one = first.contains("/claim ") || first.contains("/complete ");
         let is_lost = is_one && lossy.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
         if is_lost { Fate::LosesItsAnswer } else { Fate::Passes }
     })
     .await;
     let client = client_at(proxy.address, "ada");
-    let claim = client.claim(&disk).try_claim().await.unwrap();
-    claim.complete(Some("once".into())).await.unwrap();
+    let lease = client.claim(&disk).try_claim().await.unwrap();
+    lease.complete(Some("once".into())).await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 4);
     let events = daemon.client("operator").events(&client::EventsQuery::default(), None).await.unwrap().events;
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
@@ -103,7 +103,7 @@ async fn a_command_whose_answer_is_lost_has_one_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_are_granted_in_their_order_and_one_who_leaves_is_skipped() {
+async fn waiters_are_granted_in_order_and_those_that_leave_are_skipped() {
     let daemon = Daemon::start().await;
     let disk = create(&daemon.client("operator"), "disk").await;
     let first = daemon.client("ada").claim(&disk).try_claim().await.unwrap();
@@ -124,7 +124,7 @@ async fn waiters_are_granted_in_their_order_and_one_who_leaves_is_skipped() {
     first.release().await.unwrap();
     let second = cas.await.unwrap();
     assert!(second.token() > first.token());
-    // Granted from the line for ten seconds, and for the whole lease once it was renewed.
+    // A grant from the line lasts ten seconds, and the whole lease after its first renewal.
     until("it was picked up", async || second.remaining() > Duration::from_secs(600)).await;
     let client = daemon.client("dan");
     let holder = daemon.client("operator");
@@ -135,7 +135,7 @@ async fn waiters_are_granted_in_their_order_and_one_who_leaves_is_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_was_ended_says_by_what() {
+async fn an_ended_lease_reports_the_reason() {
     use client::api::hold::Revoke;
     use client::api::write::Cancel;
     let daemon = Daemon::start().await;

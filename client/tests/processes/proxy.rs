@@ -1,4 +1,4 @@
-//! A network between a client and a node that does what it is told.
+//! A proxy between a client and a node that simulates network failures.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -8,21 +8,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Passes,
-    /// It never arrives, and the connection is gone.
+    /// The request never arrives, and the connection is closed.
     IsDropped,
-    /// It arrives, and its answer is lost with the connection.
+    /// The request arrives; its answer is lost and the connection is closed.
     LosesItsAnswer,
-    /// It arrives, and nothing ever comes back.
+    /// The request arrives, and no answer ever comes.
     IsNotAnswered,
-    /// It never arrives, and nobody is told.
+    /// The request never arrives, and the connection stays open.
     Vanishes,
 }
 
-/// What the proxy says of each request: its first line, and what it did with it.
+/// Logged for each request: its first line and its fate.
 pub(crate) type Seen = (String, Fate);
 type Decide = Arc<dyn Fn(&str) -> Fate + Send + Sync>;
 
@@ -33,7 +33,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// `decide` is given the first line of each request.
+    /// `decide` gets the first line of each request.
     pub(crate) async fn start(to: SocketAddr, decide: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ impl Proxy {
             while let Ok((near, _)) = listener.accept().await {
                 let (decide, tell) = (decide.clone(), tell.clone());
                 tokio::spawn(async move {
-                    // The node may be down: then the connection simply ends.
+                    // The node may be down: then close the connection.
                     if let Ok(far) = TcpStream::connect(to).await {
                         carry(near, far, decide, tell).await;
                     }
@@ -53,7 +53,7 @@ impl Proxy {
         Self { address, seen: Mutex::new(seen), _task: AbortOnDropHandle::new(task) }
     }
 
-    /// The requests since it was asked last.
+    /// The requests since the last call.
     pub(crate) fn requests(&self) -> Vec<Seen> {
         let mut seen = self.seen.lock().unwrap();
         std::iter::from_fn(|| seen.try_recv().ok()).collect()

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 const LEASE: Duration = Duration::from_secs(15);
 
-/// A worker whose work waits until it is let go.
+/// A worker whose work waits until the test lets it end.
 struct Bench {
     shutdown: CancellationToken,
     running: JoinHandle<Result<Stopped, client::Error>>,
@@ -54,7 +54,7 @@ async fn is_complete(client: &Client, name: &str) {
     until("it is complete", async || client.item(&id).await.is_ok_and(|item| item.state == ItemState::Complete)).await;
 }
 
-/// Each item was granted and completed once: the worker lost nothing by its node's deaths.
+/// Checks that each item was granted and completed once, although the node was killed.
 async fn was_done_once(client: &Client, names: &[&str]) {
     let events = client.events(&EventsQuery::default(), Some(1_000)).await.unwrap().events;
     for name in names {
@@ -67,12 +67,12 @@ async fn was_done_once(client: &Client, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_goes_on_wherever_its_node_was_killed() {
+async fn a_worker_continues_wherever_its_node_was_killed() {
     let mut daemon = Daemon::start().await;
     let operator = daemon.client("operator");
     let bench = work(&daemon.client("ada"));
 
-    // While it waits for something to do.
+    // Killed while the worker waits for an item.
     let registered = async || !operator.workers(&client::PageQuery::default()).await.unwrap().workers.is_empty();
     until("it is there", registered).await;
     daemon.kill();
@@ -82,7 +82,7 @@ async fn a_worker_goes_on_wherever_its_node_was_killed() {
     bench.go.add_permits(1);
     is_complete(&operator, "waiting").await;
 
-    // While it works, for long enough that a heartbeat fails.
+    // Killed while it works, for long enough that a heartbeat fails.
     create(&operator, "working").await;
     bench.has_begun(2).await;
     daemon.kill();
@@ -91,7 +91,7 @@ async fn a_worker_goes_on_wherever_its_node_was_killed() {
     bench.go.add_permits(1);
     is_complete(&operator, "working").await;
 
-    // When it has something to tell and nobody is there.
+    // Killed when the worker has a result to report.
     create(&operator, "telling").await;
     bench.has_begun(3).await;
     daemon.kill();
@@ -105,7 +105,7 @@ async fn a_worker_goes_on_wherever_its_node_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_goes_on_where_its_node_was_killed_before_it_could_answer() {
+async fn a_worker_continues_after_its_node_was_killed_before_answering() {
     let mut daemon = Daemon::start().await;
     let operator = daemon.client("operator");
     for (verb, name) in [("/next", "granting"), ("/complete", "completing"), ("/renewals", "renewing")] {
@@ -122,7 +122,7 @@ async fn a_worker_goes_on_where_its_node_was_killed_before_it_could_answer() {
         }
         until("an answer was lost", async || proxy.requests().iter().any(|(_, fate)| *fate == Fate::LosesItsAnswer))
             .await;
-        // The request arrived, its answer is lost, and now the node dies as well.
+        // The request arrived, its answer is lost, and now the node is killed as well.
         daemon.kill();
         daemon.again().await;
         bench.go.add_permits(1);
@@ -133,7 +133,7 @@ async fn a_worker_goes_on_where_its_node_was_killed_before_it_could_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_of_a_worker_that_panics_or_fails_is_tried_again_by_its_policy() {
+async fn items_of_panicking_or_failing_work_are_retried_by_policy() {
     use client::api::queue::{Backoff, PolicyChange};
     let daemon = Daemon::start().await;
     let operator = daemon.client("operator");
@@ -166,7 +166,7 @@ async fn an_item_of_a_worker_that_panics_or_fails_is_tried_again_by_its_policy()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_worker_was_given_without_knowing_is_given_back_when_it_stops() {
+async fn unknown_grants_are_released_when_a_worker_stops() {
     let daemon = Daemon::start().await;
     let operator = daemon.client("operator");
     create(&operator, "unknown").await;

@@ -1,5 +1,5 @@
-/* A machine that slept, as a running process sees it: CLOCK_BOOTTIME is ahead by as many seconds as stand in the file that
- * BOOTTIME_SHIFT names (eight bytes, native order), from the moment they are written there. Every other clock is as it is.
+/* Simulates a machine that slept: CLOCK_BOOTTIME is ahead by the number of seconds in the file that BOOTTIME_SHIFT names
+ * (eight bytes, native order), as soon as they are written there. All other clocks are unchanged.
  *
  *     cc -shared -fPIC -o boottime.so boottime.c
  *     BOOTTIME_SHIFT=file LD_PRELOAD=./boottime.so program

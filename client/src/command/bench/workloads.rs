@@ -1,4 +1,4 @@
-//! What the callers do, and what is made ready for them before the clock runs.
+//! The workloads: what is prepared before the measurement, and what each caller does.
 
 use super::{Cell, Ground, Tally, Workload};
 use crate::command::failure::Failure;
@@ -20,18 +20,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-/// Each caller of `renew` holds so many.
+/// Leases that each caller of `renew` holds.
 const HELD: u32 = 100;
-/// The releaser of `handoff` steps back.
+/// Pause of a `handoff` caller after its release.
 const STEP_BACK: Duration = Duration::from_millis(10);
-/// Created in one request.
+/// Items created in one request.
 const BATCH: u32 = 500;
-/// Longer than any cell.
+/// Lease duration, longer than any measurement.
 const LEASE: Duration = Duration::from_secs(600);
 
 impl Ground<'_> {
     pub(super) async fn measure(&self, workload: Workload, callers: u32) -> Result<Cell, Failure> {
-        // Ended items do not stay for a week. Not everybody may say so.
+        // Purges ended items soon instead of after a week. Ignored if the caller may not change the policy.
         let policy = PolicyChange { retention_ms: Some(60_000), ..PolicyChange::default() };
         let _ = self.context.client.set_policy(&self.queue, &policy).await;
         let count = match workload {
@@ -61,20 +61,20 @@ impl Ground<'_> {
         Ok(())
     }
 
-    /// Cancels what is left.
+    /// Cancels the remaining items.
     pub(super) async fn clear(&self) {
         let client = &self.context.client;
         let query = ItemsQuery { queue: Some(self.queue.clone()), limit: Some(1_000), ..ItemsQuery::default() };
         loop {
             let page = match client.items(&query).await {
                 Ok(page) => page,
-                Err(error) => return say(format_args!("{} is not emptied: {error}", self.queue)),
+                Err(error) => return say(format_args!("could not empty {}: {error}", self.queue)),
             };
             let cancel = Cancel { reason: "the measurement is over".into(), force: true };
             let cancelling = page.items.iter().map(|item| client.cancel(&item.id, &cancel).into_future());
             let cancelled: Vec<_> = futures_util::stream::iter(cancelling).buffer_unordered(64).collect().await;
             if let Some(Err(error)) = cancelled.iter().find(|cancelled| cancelled.is_err()) {
-                return say(format_args!("{} is not emptied: {error}", self.queue));
+                return say(format_args!("could not empty {}: {error}", self.queue));
             }
             if page.next_cursor.is_none() {
                 return;
@@ -82,7 +82,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Callers that begin together, each in a session of its own, until the time is over.
+    /// Runs callers that start together, each in its own session, until the time is over.
     async fn callers<R, W>(&self, callers: u32, make: impl Fn(u32, Client) -> R) -> Result<(Instant, Tally), Failure>
     where
         R: Future<Output = Result<W, Error>> + Send + 'static,
@@ -110,12 +110,12 @@ impl Ground<'_> {
         let began = Instant::now();
         let mut all = Tally::new()?;
         while let Some(tally) = running.join_next().await {
-            all.add(tally.map_err(|error| Failure::other(format!("a caller: {error}")))?);
+            all.add(tally.map_err(|error| Failure::other(format!("a caller failed: {error}")))?);
         }
         Ok((began, all))
     }
 
-    /// Somebody of its own where that can be said: sessions of one actor do not wait for each other.
+    /// The client of one caller, with its own actor where possible: sessions of one actor do not wait for each other.
     fn caller(&self, nth: u32) -> Result<Client, Failure> {
         if !self.actors.is_empty() {
             let at = usize::try_from(nth).unwrap_or(0) % self.actors.len();
@@ -139,7 +139,7 @@ impl Ground<'_> {
             .await?;
         let taken = at.load(Ordering::Relaxed);
         if taken > count {
-            say(format_args!("claim: {count} items served {taken} pairs, one after the other again"));
+            say(format_args!("claim: {count} items served {taken} pairs, so items were used more than once"));
         }
         Ok((began, tally))
     }
@@ -268,7 +268,7 @@ impl Work for Taking {
             let since = Instant::now();
             let grants = match self.client.next(&self.queue, &Next::default()).await {
                 Ok(Dispatched::Granted { grants }) => grants,
-                // All of them are done.
+                // The queue is empty.
                 Ok(Dispatched::Empty { .. }) => return,
                 Err(error) => {
                     tally.failed(error);
