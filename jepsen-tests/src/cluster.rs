@@ -30,7 +30,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokens::Tokens;
+use tokens::ApiKeys;
 use tokio::task::JoinHandle;
 
 /// From 1.
@@ -102,7 +102,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Cluster {
     options: Options,
-    tokens: Tokens,
+    api_keys: ApiKeys,
     certificates: Certificates,
     machines: Arc<Machines>,
     shim: Shim,
@@ -160,8 +160,8 @@ impl Cluster {
         // The shim knows files by where they really are.
         options.folder = options.folder.canonicalize()?;
         let shim = Shim::build(&options.folder)?;
-        let tokens =
-            Tokens::make(&options.daemon, &options.folder.join("tokens.toml"), options.actors, &options.others)?;
+        let api_keys =
+            ApiKeys::make(&options.daemon, &options.folder.join("api-keys.toml"), options.actors, &options.others)?;
         let wire = Wire::lay(options.network.clone(), options.seed).await?;
         let hosts = |seat| (seat, BTreeSet::from([wire.own_host(seat), wire.shown_host(seat)]));
         let hosts: Vec<_> = (1..=SEATS).map(hosts).collect();
@@ -180,7 +180,7 @@ impl Cluster {
         let nodes = options.nodes;
         let cluster = Arc::new(Self {
             options,
-            tokens,
+            api_keys,
             certificates,
             machines,
             shim,
@@ -349,10 +349,10 @@ impl Cluster {
         self.options.tls.then(|| self.certificates.authority())
     }
 
-    /// Of `operator`, or `actor-0` and so on; nothing for anybody else.
+    /// The API key of `operator`, `actor-0` and so on; `None` for unknown actors.
     #[must_use]
-    pub fn token(&self, actor: &str) -> Option<&str> {
-        self.tokens.of(actor)
+    pub fn api_key(&self, actor: &str) -> Option<&str> {
+        self.api_keys.of(actor)
     }
 
     /// A caller's client, over the wire, to all seats or to one.
@@ -368,8 +368,8 @@ impl Cluster {
     }
 
     fn client_at(&self, actor: &str, endpoints: Vec<String>) -> io::Result<Client> {
-        let token = self.token(actor).ok_or_else(|| io::Error::other(format!("{actor} has no token")))?;
-        let mut config = Config::new(endpoints, Identity::Bearer(token.to_owned()));
+        let api_key = self.api_key(actor).ok_or_else(|| io::Error::other(format!("{actor} has no API key")))?;
+        let mut config = Config::new(endpoints, Identity::ApiKey(api_key.to_owned()));
         config.session = Session::Random;
         config.extra_ca = self.authority();
         config.clock = self.machines.of(actor).of_client();
@@ -464,7 +464,7 @@ impl Cluster {
         arguments.extend(["--peer-address".into(), format!("{shown}:{PEER_PORT}")]);
         arguments.extend(["--listen".into(), format!("{own}:{EDGE_PORT}")]);
         arguments.extend(["--address".into(), format!("{shown}:{EDGE_PORT}")]);
-        arguments.extend(["--tokens".into(), self.tokens.path().display().to_string()]);
+        arguments.extend(["--api-keys".into(), self.api_keys.path().display().to_string()]);
         arguments.extend(self.certificates.arguments(seat));
         if self.options.tls {
             arguments.extend(self.certificates.arguments_for_callers(seat));

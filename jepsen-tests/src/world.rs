@@ -28,7 +28,7 @@ pub struct World {
     /// Where callers run.
     pub machines: Arc<Machines>,
     nodes: Vec<Node>,
-    tokens: BTreeMap<String, String>,
+    api_keys: BTreeMap<String, String>,
     /// Whom callers trust, if they speak TLS.
     authority: Option<PathBuf>,
     /// Of each actor, one for each node.
@@ -58,7 +58,7 @@ struct Made {
 }
 
 impl World {
-    /// `authority`: whom callers trust, if they speak TLS. `tokens`: the bearer token of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
+    /// `authority`: whom callers trust, if they speak TLS. `api_keys`: the API key of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
     /// the operator all of them.
     ///
     /// # Errors
@@ -67,11 +67,11 @@ impl World {
         clock: RunClock,
         machines: Arc<Machines>,
         endpoints: Vec<String>,
-        tokens: BTreeMap<String, String>,
+        api_keys: BTreeMap<String, String>,
         authority: Option<PathBuf>,
         bounds: Bounds,
     ) -> Result<Arc<Self>, String> {
-        if !tokens.contains_key(OPERATOR) || tokens.len() < 2 {
+        if !api_keys.contains_key(OPERATOR) || api_keys.len() < 2 {
             return Err("an operator and other actors are needed".into());
         }
         let node = |endpoint| Node { endpoint, is_asked: AtomicBool::new(true) };
@@ -81,7 +81,7 @@ impl World {
             resource: Resource::new(clock),
             machines,
             nodes: endpoints.into_iter().map(node).collect(),
-            tokens,
+            api_keys,
             authority,
             clients: Mutex::default(),
             values: AtomicU64::new(1),
@@ -150,7 +150,7 @@ impl World {
     /// All but the operator.
     #[must_use]
     pub fn actors(&self) -> Vec<String> {
-        let mut actors: Vec<_> = self.tokens.keys().filter(|actor| *actor != OPERATOR).cloned().collect();
+        let mut actors: Vec<_> = self.api_keys.keys().filter(|actor| *actor != OPERATOR).cloned().collect();
         actors.sort_by_key(|actor| (actor.len(), actor.clone()));
         actors
     }
@@ -183,8 +183,8 @@ impl World {
     }
 
     fn client<'a>(&self, endpoints: impl IntoIterator<Item = &'a String>, actor: &str) -> Result<Client, String> {
-        let token = self.tokens.get(actor).ok_or_else(|| format!("{actor} has no token"))?;
-        let mut config = Config::new(endpoints.into_iter().cloned(), Identity::Bearer(token.clone()));
+        let api_key = self.api_keys.get(actor).ok_or_else(|| format!("{actor} has no API key"))?;
+        let mut config = Config::new(endpoints.into_iter().cloned(), Identity::ApiKey(api_key.clone()));
         config.session = Session::None;
         config.extra_ca.clone_from(&self.authority);
         config.within = IN_PEACE;

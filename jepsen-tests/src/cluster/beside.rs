@@ -46,7 +46,7 @@ impl Cluster {
         let [certificate, key] = self.certificates.stranger();
         let host = self.wire.own_host(seat);
         let key_of =
-            |(actor, ..): &(&str, &str, &str, &str)| Some(((*actor).to_owned(), self.token(actor)?.to_owned()));
+            |(actor, ..): &(&str, &str, &str, &str)| Some(((*actor).to_owned(), self.api_key(actor)?.to_owned()));
         let plan = Plan {
             kinds: kinds.to_vec(),
             edge: SocketAddr::from((host, EDGE_PORT)),

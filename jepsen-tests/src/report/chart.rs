@@ -94,7 +94,7 @@ pub fn outcomes(series: &Series, history: &History) -> String {
     let top = round_above(highest);
     let y = |value: f64| HEIGHT - value / top * (HEIGHT - 12.0);
     let mut svg = String::new();
-    open(&mut svg, HEIGHT + 20.0, "Operations a second by outcome");
+    open(&mut svg, HEIGHT + 20.0, "Operations per second by outcome");
     bands(&mut svg, series, history, HEIGHT);
     for part in [0.0, 0.5, 1.0] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a figure on an axis")]
@@ -149,7 +149,7 @@ pub fn lanes(series: &Series, history: &History) -> String {
         let (from, to) = (x(series, leader.at), x(series, until));
         let (class, words) = match leader.node {
             Some(node) => (format!("node{}", (node.max(1) - 1) % 5 + 1), format!("node {node}, term {}", leader.term)),
-            None => ("nobody".into(), "nobody".into()),
+            None => ("nobody".into(), "no leader".into()),
         };
         let _ = write!(
             svg,
@@ -168,7 +168,7 @@ pub fn lanes(series: &Series, history: &History) -> String {
         for fault in faults {
             let (from, to) = (x(series, fault.began), x(series, fault.ended.unwrap_or(series.end)));
             let class = if fault.took_hold { "fault" } else { "missed" };
-            let missed = if fault.took_hold { "" } else { " (did not take hold)" };
+            let missed = if fault.took_hold { "" } else { " (took no effect)" };
             let _ = write!(
                 svg,
                 r#"<rect class="{class}" x="{from:.1}" y="{:.1}" width="{:.1}" height="{:.1}"><title>{}{missed}</title></rect>"#,
@@ -203,7 +203,7 @@ pub fn latency(series: &Series, history: &History) -> String {
     let (low, high) = (-1.0_f64, most.log10().ceil().max(1.0));
     let y = |value: f64| HEIGHT - (value.max(0.1).log10() - low) / (high - low) * (HEIGHT - 10.0);
     let mut svg = String::new();
-    open(&mut svg, HEIGHT + 20.0, "Latency through the faults");
+    open(&mut svg, HEIGHT + 20.0, "Latency during the faults");
     bands(&mut svg, series, history, HEIGHT);
     let mut ten = low;
     while ten <= high {
@@ -228,10 +228,8 @@ pub fn latency(series: &Series, history: &History) -> String {
     }
     for (at, both) in series.latency.iter().enumerate() {
         let (left, right) = (x(series, at as u64 * series.part), x(series, (at as u64 + 1) * series.part));
-        let words = both.map_or_else(
-            || "nobody was served".into(),
-            |[half, most]| format!("half {half:.1} ms, ninety-nine percent {most:.1} ms"),
-        );
+        let words = both
+            .map_or_else(|| "no successful calls".into(), |[half, most]| format!("p50 {half:.1} ms, p99 {most:.1} ms"));
         let _ = write!(
             svg,
             r#"<rect class="hover" x="{left:.1}" y="0" width="{:.1}" height="{HEIGHT}"><title>{} s: {words}</title></rect>"#,
