@@ -136,7 +136,7 @@ impl Machine {
     /// # Panics
     /// When that is beyond what is allowed for.
     pub fn run_at(&self, ppm: i64) {
-        assert!(ppm.abs() <= RATE_MOST, "{ppm} millionths are more than a holder allows for");
+        assert!(ppm.abs() <= RATE_MOST, "{ppm} ppm is more than a holder allows for");
         self.turn(|_, now| Turn { ppm, ..now });
     }
 

@@ -72,9 +72,9 @@ macro_rules! invariants {
 
 invariants! {
     "I1" "Mutual exclusion by token" i01_mutual_exclusion;
-    "I2" "Tokens rise" i02_rising_tokens;
-    "I3" "Never early" i03_never_early;
-    "I4" "Bounded late" i04_bounded_late;
+    "I2" "Tokens only increase" i02_rising_tokens;
+    "I3" "No lease ends early" i03_never_early;
+    "I4" "Expired leases end in bounded time" i04_bounded_late;
     "I5" "Nothing acknowledged is lost" i05_nothing_lost;
     "I6" "No double dispatch" i06_no_double_dispatch;
     "I7" "Ends once, with the current token" i07_ends_once;
@@ -82,25 +82,25 @@ invariants! {
     "I9" "No stuck line, no dead waiter granted" i09_no_stuck_line;
     "I10" "One request, one effect, one answer" i10_one_effect;
     "I11" "Linearizable reads" i11_linearizable;
-    "I13" "All or none is all or none" i13_batches;
+    "I13" "all_or_none grants all or none" i13_batches;
     "I16" "Events in order, unique, without gaps" i16_event_stream;
-    "I17" "The assignment outlives a lapse" i17_assignment;
+    "I17" "The assignment survives an expired lease" i17_assignment;
     "I18" "Leases never overlap and end once" i18_lease_intervals;
     "I19" "Created = live + terminal + purged" i19_conservation;
     "I20" "Replicas have the same hash" i20_same_hash;
     "I21" "Caps hold" i21_caps;
     "I22" "Service resumes after healing" i22_service_resumes;
     "I23" "Members are what was acknowledged" i23_members;
-    "I24" "No node ends by itself" i24_no_death;
-    "I25" "Only what is ready is handed out" i25_ready;
-    "I26" "Who waits for work is woken" i26_woken;
-    "I27" "A call is sent on once" i27_sent_on_once;
-    "I28" "A local read is no older than it says" i28_local_reads;
+    "I24" "No node exits by itself" i24_no_death;
+    "I25" "Only ready items are granted" i25_ready;
+    "I26" "Waiting workers are woken" i26_woken;
+    "I27" "A call is forwarded once" i27_sent_on_once;
+    "I28" "A local read is no older than stated" i28_local_reads;
     "I29" "Honest holders keep their leases" i29_leases_kept;
-    "I30" "Honest callers are answered soon" i30_bounded_latency;
+    "I30" "Latency of honest callers is bounded" i30_bounded_latency;
     "I31" "Memory and disk are bounded" i31_bounded_machine;
-    "I32" "Nobody joins without a word" i32_no_intruder;
-    "I33" "Refusals are of the closed list" i33_plain_refusals;
+    "I32" "No node joins without admission" i32_no_intruder;
+    "I33" "Refusals use codes of the closed list" i33_plain_refusals;
 }
 
 /// What every checker says of a history.

@@ -210,7 +210,7 @@ impl Cluster {
     fn with<T>(&self, seat: Seat, what: impl FnOnce(&mut Node) -> io::Result<T>) -> io::Result<T> {
         match self.state().seats.get_mut(&seat) {
             Some(node) => what(node),
-            None => Err(io::Error::other(format!("nobody sits on seat {seat}"))),
+            None => Err(io::Error::other(format!("seat {seat} has no node"))),
         }
     }
 

@@ -182,7 +182,7 @@ impl Active {
         let mut nemesis = (kind.make)(plan);
         let began = cluster.now();
         let done = nemesis.begin(cluster, dice).await;
-        let done = done.unwrap_or_else(|error| Done { what: format!("could not be done: {error}"), seats: Vec::new() });
+        let done = done.unwrap_or_else(|error| Done { what: format!("failed to start: {error}"), seats: Vec::new() });
         // Another fault of the family chooses other nodes, if there are some.
         let harmed = if kind.is_of_nodes() { done.seats.clone() } else { Vec::new() };
         cluster.harm(&harmed);
@@ -202,7 +202,7 @@ impl Active {
         self.fault.in_force = Some((self.since, cluster.now()));
         match self.nemesis.end(cluster).await {
             Ok(took_hold) => self.fault.took_hold = took_hold,
-            Err(error) => self.fault.what += &format!("; could not be undone: {error}"),
+            Err(error) => self.fault.what += &format!("; failed to undo: {error}"),
         }
         self.fault.ended = Some(cluster.now());
         cluster.unharm(&self.harmed);

@@ -74,7 +74,9 @@ async fn activate(client: &Client) -> Result<(), String> {
     loop {
         match client.activate().within(TRY).await {
             Ok(_) => return Ok(()),
-            Err(error) if Instant::now() > by => return Err(format!("it cannot be activated: {error}")),
+            Err(error) if Instant::now() > by => {
+                return Err(format!("could not activate the restored cluster: {error}"));
+            }
             Err(_) => sleep(AGAIN).await,
         }
     }

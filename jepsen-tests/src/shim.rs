@@ -53,7 +53,8 @@ impl Shim {
         std::fs::write(&source, SOURCE)?;
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
-        let done = cc.output().map_err(|error| io::Error::other(format!("cc cannot be run: {error}")))?;
+        let done =
+            cc.output().map_err(|error| io::Error::other(format!("could not run cc, the C compiler: {error}")))?;
         if !done.status.success() {
             let why = String::from_utf8_lossy(&done.stderr).into_owned();
             return Err(io::Error::other(format!("cc: {why}")));
@@ -199,7 +200,7 @@ impl Control {
     /// When the file cannot be written, or more than half a percent is asked for.
     pub fn drift(&self, ppm: i64) -> io::Result<()> {
         if ppm.abs() > 5_000 {
-            return Err(io::Error::other("no clock of a machine drifts by more than half a percent"));
+            return Err(io::Error::other("a drift must be at most half a percent"));
         }
         let now = nanos(ClockId::Monotonic);
         self.change_clocks(|clocks| {

@@ -171,7 +171,7 @@ async fn keep_metrics(cluster: &Arc<Cluster>, nth: usize, phase: &str) -> io::Re
             let node = client.node(client.endpoints()[0].clone());
             timeout(METRICS_WITHIN, node.metrics()).await.ok()?.ok()
         });
-        let metrics = asked.await?.unwrap_or_else(|| "it did not answer\n".to_owned());
+        let metrics = asked.await?.unwrap_or_else(|| "the node did not answer\n".to_owned());
         fs::write(folder.join(format!("{nth:02} {phase}, node {seat}.txt")), metrics)?;
     }
     Ok(())

@@ -50,10 +50,10 @@ pub enum Network {
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Namespaces => f.write_str("each node in a network namespace of its own"),
+            Self::Namespaces => f.write_str("each node runs in its own network namespace"),
             Self::Loopback { why } => write!(
                 f,
-                "NO NAMESPACES HERE ({why}): nodes are on loopback behind a proxy of connections; packets are neither \
+                "NO NAMESPACES ({why}): nodes run on loopback behind TCP proxies; packets are neither \
                  doubled nor reordered, and a lost one is a late one"
             ),
         }
@@ -264,7 +264,7 @@ mod tests {
     fn in_namespaces(story: impl AsyncFnOnce(Wire) + Send + 'static) {
         let run = move || match enter() {
             Network::Namespaces => with(Network::Namespaces, story),
-            other => eprintln!("SKIPPED: nothing was shown about a switch of packets: {other}"),
+            other => eprintln!("SKIPPED: the packet switch was not tested: {other}"),
         };
         std::thread::spawn(run).join().unwrap();
     }

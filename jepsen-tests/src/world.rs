@@ -72,7 +72,7 @@ impl World {
         bounds: Bounds,
     ) -> Result<Arc<Self>, String> {
         if !api_keys.contains_key(OPERATOR) || api_keys.len() < 2 {
-            return Err("an operator and other actors are needed".into());
+            return Err("the run needs an operator and at least one other actor".into());
         }
         let node = |endpoint| Node { endpoint, is_asked: AtomicBool::new(true) };
         let world = Self {

@@ -39,7 +39,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             let is_ending = matches!(op.asked, Asked::Complete { .. } | Asked::Fail { .. });
             if !is_ending && let Some((newer, by)) = newest.known_before(token, facts.begin(*no)) {
                 let what = format!(
-                    "{} was accepted at {} with token {token}, though token {newer} of {} was known since {}",
+                    "{} was accepted at {} with token {token}, although token {newer} of {} was known since {}",
                     describe(op),
                     seconds(op.completed.unwrap_or(op.invoked)),
                     facts.items[item],
@@ -51,7 +51,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.facts += writes.len() as u64;
         for (before, after) in overtaken(&mut writes) {
             let what = format!(
-                "the guarded resource took a write of {} with token {} at {}, after one with token {} at {}",
+                "the guarded resource accepted a write of {} with token {} at {}, after one with token {} at {}",
                 facts.items[item],
                 after.value,
                 seconds(after.begin),
@@ -65,14 +65,14 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             let [(_, one, first), (revision, two, second)] = pair else { continue };
             if two < one {
                 let what = format!(
-                    "the update of {} at revision {}.{} carries token {two}, but the one before it token {one}",
+                    "the update of {} at revision {}.{} has token {two}, but the update before it has token {one}",
                     facts.items[item], revision.0, revision.1
                 );
                 verdict.violate(facts.op(*second).invoked, what, &[*first, *second]);
             }
         }
     }
-    verdict.notes.push(format!("{fenced} writes with an old token were kept out"));
+    verdict.notes.push(format!("{fenced} writes with an old token were rejected"));
     verdict
 }
 
@@ -86,7 +86,7 @@ pub fn is_fenced(op: &Operation) -> bool {
 fn one_grant_per_token(facts: &Facts<'_>, verdict: &mut Verdict) {
     for (one, other) in &facts.doubles {
         let what = format!(
-            "token {} is {}'s of {}, and {}'s of {}",
+            "token {} was granted to {} for {}, and also to {} for {}",
             one.token,
             facts.holders[one.holder],
             facts.items[one.item],
@@ -105,7 +105,7 @@ fn belongs_to_caller(facts: &Facts<'_>, verdict: &mut Verdict, no: OpNo, token: 
     let Some(grant) = facts.grant(token) else { return };
     if (Some(grant.item), grant.holder) != (facts.item_of[no], facts.holder_of[no]) {
         let what = format!(
-            "{} was accepted with token {token}, which is {}'s of {}",
+            "{} was accepted with token {token}, which was granted to {} for {}",
             describe(op),
             facts.holders[grant.holder],
             facts.items[grant.item],

@@ -20,7 +20,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     for (before, after) in overtaken(&mut spans) {
         let (one, two) = (&facts.grants[before.no], &facts.grants[after.no]);
         let what = format!(
-            "token {} of {} was known at {}, and then {}, asked for at {}, was granted with the lower token {}",
+            "token {} of {} was known at {}, but then {}, requested at {}, was granted with the lower token {}",
             one.token,
             facts.items[one.item],
             seconds(one.upper),
@@ -44,7 +44,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     }
     restored::tokens(facts, &mut verdict);
     let terms = facts.history.leaders.iter().filter(|leader| leader.node.is_some()).count();
-    verdict.notes.push(format!("over {} changes of leader", terms.saturating_sub(1)));
+    verdict.notes.push(format!("across {} changes of leader", terms.saturating_sub(1)));
     verdict
 }
 

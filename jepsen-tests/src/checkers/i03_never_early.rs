@@ -21,7 +21,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
                 margins.push((next.upper.cast_signed() - promised.cast_signed()) / 1_000);
                 if next.upper < promised {
                     let what = format!(
-                        "{} was promised {} until {} (token {}), and {} was known to have it at {} (token {})",
+                        "{} was promised {} until {} (token {}), but {} was known to have it at {} (token {})",
                         facts.holders[grant.holder],
                         facts.items[grant.item],
                         seconds(promised),
@@ -41,7 +41,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             verdict.fact();
             if event.seen < promised {
                 let what = format!(
-                    "{} was promised {} until {} (token {}), and its lapse was seen at {}",
+                    "{} was promised {} until {} (token {}), but its expiry was seen at {}",
                     facts.holders[grant.holder],
                     facts.items[grant.item],
                     seconds(promised),
@@ -78,7 +78,7 @@ fn refusals(facts: &Facts<'_>, verdict: &mut Verdict) {
         verdict.fact();
         if completed < promised && !facts.ends.may_have_ended(grant, completed) {
             let what = format!(
-                "{} was promised {} until {} (token {token}), and was told {code} at {}",
+                "{} was promised {} until {} (token {token}), but got {code} at {}",
                 facts.holders[grant.holder],
                 facts.items[grant.item],
                 seconds(promised),
@@ -104,7 +104,7 @@ fn reservations(facts: &Facts<'_>, verdict: &mut Verdict) {
         verdict.fact();
         if next.upper < until && !facts.ends.may_have_been_revoked(grant, next.upper) {
             let what = format!(
-                "{} was reserved for {} until {}, and {} was known to have it at {} (token {})",
+                "{} was reserved for {} until {}, but {} was known to have it at {} (token {})",
                 facts.items[grant.item],
                 op.actor,
                 seconds(until),
@@ -135,7 +135,7 @@ fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
         let Some(next) = next.filter(|next| next.upper + GRAIN < at) else { continue };
         if !facts.ends.may_have_ended(grant, next.upper) {
             let what = format!(
-                "{} counted on {} at {} (token {token}), by a clock that ran well, and {} was known to have it at {} (token {})",
+                "{} relied on {} at {} (token {token}), with a correct clock, but {} was known to have it at {} (token {})",
                 facts.holders[grant.holder],
                 facts.items[grant.item],
                 seconds(at),
@@ -147,9 +147,9 @@ fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
             verdict.violate(at, what, &ops);
         }
     }
-    verdict.notes.push(format!(
-        "{misled} times a clock that had jumped or stood still made a holder count on a lease that was over"
-    ));
+    verdict
+        .notes
+        .push(format!("{misled} times a clock that had jumped or stopped made a holder rely on a lease that was over"));
 }
 
 /// It was over when its holder counted on it.

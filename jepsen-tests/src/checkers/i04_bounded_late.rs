@@ -28,7 +28,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         let bound = expiry + slack.between(grant.lower, event.seen);
         if certain > bound {
             let what = format!(
-                "the lease of {} on {} (token {}) was over by {}, and its lapse came after {}: {} later than the bound",
+                "the lease of {} on {} (token {}) was over by {}, but its expiry came after {}: {} later than the bound",
                 facts.holders[grant.holder],
                 facts.items[grant.item],
                 grant.token,
@@ -41,8 +41,8 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
     }
     still_held(facts, &slack, &expiries, &mut verdict);
-    verdict.measured.push(Measured { name: "from the expiry to when the lapse was seen".into(), millis: seen_after });
-    verdict.measured.push(Measured { name: "from the expiry to the next grant".into(), millis: granted_after });
+    verdict.measured.push(Measured { name: "from the end of a lease to its expired event".into(), millis: seen_after });
+    verdict.measured.push(Measured { name: "from the end of a lease to the next grant".into(), millis: granted_after });
     verdict
 }
 
@@ -61,7 +61,7 @@ fn still_held(facts: &Facts<'_>, slack: &Slack, expiries: &Expiries, verdict: &m
         verdict.fact();
         if asked > bound {
             let what = format!(
-                "a read asked at {} shows {} as the holder of {}, whose lease (token {}) was over by {}",
+                "a read sent at {} shows {} as the holder of {}, but that lease (token {}) was over by {}",
                 seconds(asked),
                 holder,
                 facts.items[item],

@@ -34,7 +34,7 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
         let Some(shown) = shown.get(name) else {
             if let Some(no) = created.filter(|_| !facts.has_event(item, &["purged"])) {
                 verdict.fact();
-                let what = format!("{name} was created, and is gone at the end");
+                let what = format!("{name} was created, but does not exist at the end");
                 verdict.violate(facts.op(*no).invoked, what, &[*no]);
             }
             continue;
@@ -46,7 +46,7 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
             verdict.fact();
             if shown.state != "complete" {
                 let what =
-                    format!("{} was acknowledged, and at the end it is {}", describe(facts.op(*no)), shown.state);
+                    format!("{} was acknowledged, but at the end the item is {}", describe(facts.op(*no)), shown.state);
                 verdict.violate(facts.op(*no).invoked, what, &[*no]);
             }
         }
@@ -60,7 +60,7 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
             verdict.fact();
             if token < newest.token {
                 let what =
-                    format!("at the end {name} is held with token {token}, below {} that was granted", newest.token);
+                    format!("at the end {name} is held with token {token}, but {} was granted before", newest.token);
                 verdict.violate(newest.upper, what, newest.told_by.as_slice());
             }
         }
@@ -79,7 +79,7 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
     verdict.fact();
     if last < revision {
         let what = format!(
-            "{} was acknowledged with revision {}.{}, and at the end the item is at {}.{}",
+            "{} was acknowledged with revision {}.{}, but at the end the item is at {}.{}",
             describe(facts.op(no)),
             revision.0,
             revision.1,
@@ -99,7 +99,7 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
     verdict.fact();
     if shown.value != Some(value) && !all.iter().any(may_be) {
         let what =
-            format!("the last update of {} set {value}, and at the end it is {:?}", facts.items[item], shown.value);
+            format!("the last update of {} set {value}, but at the end it is {:?}", facts.items[item], shown.value);
         verdict.violate(facts.op(no).invoked, what, &[no]);
     }
 }
@@ -126,7 +126,8 @@ fn last_assignment(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &
     }
     verdict.fact();
     if shown.assignee.as_deref() != Some(to) {
-        let what = format!("{} was assigned to {to}, and at the end it is {:?}'s", facts.items[item], shown.assignee);
+        let what =
+            format!("{} was assigned to {to}, but at the end its assignee is {:?}", facts.items[item], shown.assignee);
         verdict.violate(facts.op(no).invoked, what, &[no]);
     }
 }
@@ -148,7 +149,7 @@ fn revisions(facts: &Facts<'_>, verdict: &mut Verdict) {
         let event = &stream.events[at];
         if event.item != facts.item_of[no] || !kinds.contains(&event.kind) {
             let what = format!(
-                "{} was acknowledged as event {}, and that is: {} {}",
+                "{} was acknowledged as event {}, but that event is: {} {}",
                 describe(op),
                 event.name(),
                 event.kind,
@@ -179,7 +180,7 @@ fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
         verdict.fact();
         if grant.event.is_none() {
             let what = format!(
-                "{} was granted {} with token {}, and the stream, which grants {} and then {}, does not know of it",
+                "{} was granted {} with token {}, but the stream, which grants {} and then {}, has no such grant",
                 facts.holders[grant.holder], facts.items[grant.item], grant.token, before.0, after.0,
             );
             let events = vec![facts.stream.events[before.1].name(), facts.stream.events[after.1].name()];

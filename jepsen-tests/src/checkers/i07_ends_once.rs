@@ -31,7 +31,7 @@ fn answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         let (Asked::Complete { token, .. } | Asked::Fail { token, .. }) = &op.asked else { continue };
         if let Some((newer, by)) = newest.known_before(*token, facts.begin(*no)) {
             let what = format!(
-                "{} was accepted with token {token}, though token {newer} was known since {}",
+                "{} was accepted with token {token}, although token {newer} was known since {}",
                 describe(op),
                 seconds(by)
             );
@@ -50,13 +50,13 @@ fn answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     completions.sort_by_key(|no| facts.op(*no).completed);
     let Some(first) = completions.first().copied() else { return };
     for other in &completions[1..] {
-        let what = format!("{} was accepted, and so was {}", describe(facts.op(first)), describe(facts.op(*other)));
+        let what = format!("both {} and {} were accepted", describe(facts.op(first)), describe(facts.op(*other)));
         verdict.violate(facts.op(*other).invoked, what, &[first, *other]);
     }
     let over = facts.op(first).completed.unwrap_or(Micros::MAX);
     for grant in facts.grants_of[item].iter().map(|at| &facts.grants[*at]).filter(|grant| grant.lower > over) {
         let what = format!(
-            "{} was complete at {}, and was granted to {} (token {}) after {}",
+            "{} was complete at {}, but was granted to {} (token {}) after {}",
             facts.items[item],
             seconds(over),
             facts.holders[grant.holder],
@@ -95,13 +95,13 @@ fn events(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         };
         if event.is_terminal() && is_over {
-            broken("and it was over before".into());
+            broken("but it was already in a terminal state".into());
         }
         if is_ending && let (Some(newest), Some(token)) = (newest, event.token) {
             if newest != token {
-                broken(format!("with token {token}, and the newest is {newest}"));
+                broken(format!("with token {token}, but the newest is {newest}"));
             } else if is_late && lapsed != Some(token) {
-                broken("late, and not after a lapse with nothing since".into());
+                broken("late, but not directly after an expired lease".into());
             }
         }
         verdict.facts += u64::from(is_ending);

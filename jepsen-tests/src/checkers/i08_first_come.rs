@@ -28,13 +28,13 @@ fn in_stream(facts: &Facts<'_>, verdict: &mut Verdict) {
         let who = event.holder.map_or_else(String::new, |holder| facts.holders[holder].to_string());
         let what = match broken {
             Break::Overtook { first } => {
-                format!("{who} was granted {item} from its line, in which {} stood first", facts.holders[*first])
+                format!("{who} was granted {item} from its line, but {} was first", facts.holders[*first])
             }
             Break::PastTheLine { first } => {
-                format!("{who} was granted {item} past its line, in which {} stood first", facts.holders[*first])
+                format!("{who} was granted {item} ahead of its line, but {} was first", facts.holders[*first])
             }
             Break::WrongPlace { length } => {
-                format!("{who} joined the line of {item}, {length} long, and not at its end")
+                format!("{who} joined the line of {item}, of length {length}, but not at its end")
             }
             Break::NotInLine => continue,
         };
@@ -67,7 +67,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             continue;
         };
         let what = format!(
-            "{} stood in line for {} since {}, and {}, who asked at {}, was granted it first (token {})",
+            "{} waited in line for {} since {}, but {}, who asked at {}, was granted it first (token {})",
             facts.holders[wait.holder],
             facts.items[item],
             seconds(wait.joined),

@@ -17,7 +17,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     for (at, _) in lines.breaks.iter().filter(|(_, broken)| *broken == Break::NotInLine) {
         let event = &facts.stream.events[*at];
         let what = format!(
-            "event {}: {} was granted {} from a line in which it did not stand",
+            "event {}: {} was granted {} from a line, but was not in it",
             event.name(),
             event.holder.map_or_else(String::new, |holder| facts.holders[holder].to_string()),
             event.item.map_or("", |item| facts.items[item]),
@@ -57,7 +57,7 @@ fn dead_waiters(facts: &Facts<'_>, lines: &Lines, verdict: &mut Verdict) {
         let certain = facts.stream.not_before[*at];
         if certain > lives {
             let what = format!(
-                "event {}: {} was granted {} after {}, and asked for the last time before {}",
+                "event {}: {} was granted {} after {}, but polled for the last time before {}",
                 event.name(),
                 facts.holders[holder],
                 facts.items[item],
@@ -95,7 +95,7 @@ fn stuck(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         verdict.fact();
         if shown.holder.is_none() && matches!(shown.state.as_str(), "queued" | "stale") {
             let what = format!(
-                "{} is free ({}) at {}, while {} stands in its line",
+                "{} is free ({}) at {}, but {} waits in its line",
                 facts.items[item],
                 shown.state,
                 seconds(op.invoked),

@@ -84,7 +84,7 @@ fn answers(facts: &Facts<'_>, group: &[OpNo], verdict: &mut Verdict) {
     for no in group {
         let op = facts.op(*no);
         if is_one_body && matches!(&op.outcome, Outcome::Refused { code } if code == "request_id_reused") {
-            let what = format!("{} was repeated with the same words and refused as another body", describe(op));
+            let what = format!("{} was retried with the same body, but refused as a different body", describe(op));
             verdict.violate(op.invoked, what, group);
         }
         let Some(now) = told(facts, *no) else { continue };
@@ -104,12 +104,15 @@ fn answers(facts: &Facts<'_>, group: &[OpNo], verdict: &mut Verdict) {
         }
         verdict.fact();
         if facts.op(*before).asked != op.asked {
-            let what =
-                format!("{} and {} were both answered under one request id", describe(facts.op(*before)), describe(op));
+            let what = format!(
+                "{} and {} were both answered under the same request id",
+                describe(facts.op(*before)),
+                describe(op)
+            );
             verdict.violate(op.invoked, what, &[*before, *no]);
         } else if now != *earlier {
             let what = format!(
-                "{} was answered {} at {}, and under the same request id {} at {}",
+                "{} was answered {} at {}, but under the same request id {} at {}",
                 describe(op),
                 words(earlier),
                 seconds(facts.op(*before).completed.unwrap_or(0)),

@@ -30,7 +30,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     }
     verdict.undecided = search.undecided;
     verdict.searched = Some(search.decided + search.undecided);
-    verdict.notes.push(format!("{} stretches searched, {} not decided in time", search.decided, search.undecided));
+    verdict.notes.push(format!("{} segments searched, {} not decided in time", search.decided, search.undecided));
     verdict
 }
 
@@ -51,7 +51,7 @@ fn against_stream(facts: &Facts<'_>, item: usize, verdict: &mut Verdict) {
             && revision < least
         {
             let what = format!(
-                "a read of {} asked at {} shows revision {}, though {}.{} was known by then",
+                "a read of {} sent at {} shows revision {}, but {}.{} was known before",
                 facts.items[item],
                 seconds(op.invoked),
                 shown.revision,
@@ -67,7 +67,7 @@ fn against_stream(facts: &Facts<'_>, item: usize, verdict: &mut Verdict) {
         };
         if !possible.iter().any(is_possible) {
             let what = format!(
-                "a read of {} at {} shows {} as its holder; the events say {}",
+                "a read of {} at {} shows the holder {}; according to the events it is {}",
                 facts.items[item],
                 seconds(op.invoked),
                 shown.holder.as_deref().unwrap_or("nobody"),

@@ -27,7 +27,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     let time = facts.stream.events.windows(2).filter(|pair| pair[1].event.at_ms < pair[0].event.at_ms);
     for pair in time {
         let what = format!(
-            "event {} is of {} ms, before event {} of {} ms",
+            "event {} has time {} ms, before event {} with time {} ms",
             pair[1].name(),
             pair[1].event.at_ms,
             pair[0].name(),
@@ -51,7 +51,7 @@ fn in_order(watcher: u32, told: &[&Seen], is_whole: bool, verdict: &mut Verdict)
         } else {
             continue;
         };
-        let what = format!("watcher {watcher} was told event {} after {}: {what}", name(now), name(before));
+        let what = format!("watcher {watcher} got event {} after {}: {what}", name(now), name(before));
         verdict.violate_with(pair[1].at, what, &[], vec![name(before), name(now)]);
     }
 }
@@ -66,7 +66,7 @@ fn whole_part(facts: &Facts<'_>, set: &WatcherSet, told: &[&Seen], verdict: &mut
         let belongs = is(&set.queue, event.event.queue.as_ref().map(|queue| queue.as_str()))
             && is(&set.item, event.event.item.as_ref().map(|item| item.as_str()));
         if belongs && numbers.binary_search(&event.number).is_err() {
-            let what = format!("watcher {} was not told event {} ({})", set.watcher, event.name(), event.kind);
+            let what = format!("watcher {} did not get event {} ({})", set.watcher, event.name(), event.kind);
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }

@@ -32,7 +32,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             after_lapse += u64::from(possible.iter().all(|standing| standing.has_lapsed));
             if !assignees.contains(&Some(shown.assignee.as_deref())) {
                 let what = format!(
-                    "a read of {} at {} shows {} as its assignee, and the events say {}",
+                    "a read of {} at {} shows the assignee {}; according to the events it is {}",
                     facts.items[item],
                     seconds(op.invoked),
                     whose(shown.assignee.as_deref()),
@@ -43,7 +43,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
         after_lapse += by_answers(facts, item, first_open_next, &mut verdict);
     }
-    verdict.notes.push(format!("{after_lapse} of them after a lapse"));
+    verdict.notes.push(format!("{after_lapse} of them after an expired lease"));
     verdict
 }
 
@@ -81,7 +81,7 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
             after_lapse += u64::from(lease.and_then(|lease| lease.promised).is_some_and(|until| until < op.invoked));
             if shown.assignee.as_deref() != assignee {
                 let what = format!(
-                    "a read of {} at {} shows {} as its assignee, and since {} it is {}'s",
+                    "a read of {} at {} shows the assignee {}, but since {} it is {}",
                     facts.items[item],
                     seconds(op.invoked),
                     whose(shown.assignee.as_deref()),

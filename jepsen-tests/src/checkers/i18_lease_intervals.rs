@@ -52,16 +52,16 @@ fn in_stream(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
                 match lease {
                     Lease::Held(held) if held != token => broken(format!("token {token}, while token {held} was held")),
                     Lease::Free { ended: Some(ended) } if ended == token => {
-                        broken(format!("token {token}, which had ended"));
+                        broken(format!("token {token}, which had already ended"));
                     }
-                    Lease::Free { .. } => broken(format!("token {token}, and nobody held it")),
+                    Lease::Free { .. } => broken(format!("token {token}, but nobody held it")),
                     _ => {}
                 }
                 lease = Lease::Free { ended: Some(token) };
             }
             ("picked_up" | "extended" | "awaited_input" | "resumed", _, Some(token)) => {
                 if let Lease::Free { .. } = lease {
-                    broken(format!("token {token}, and nobody held it"));
+                    broken(format!("token {token}, but nobody held it"));
                 }
             }
             _ => {}

@@ -16,13 +16,13 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
     };
     if end.created > 0 || end.live + end.terminal + end.purged > 0 {
-        equal(("the created", end.created), ("live, terminal and purged", end.live + end.terminal + end.purged));
+        equal(("created items", end.created), ("live, terminal and purged", end.live + end.terminal + end.purged));
     }
     // Only a list of everything can be counted.
     let is_over = |state: &str| matches!(state, "complete" | "error" | "cancelled");
     if !end.items.is_empty() && end.items.len() as u64 == end.live + end.terminal {
         let over = end.items.iter().filter(|(_, item)| is_over(&item.state)).count() as u64;
-        equal(("items in a terminal state", over), ("those counted as terminal", end.terminal));
+        equal(("items in a terminal state", over), ("items counted as terminal", end.terminal));
     }
     let stream = &facts.stream;
     let is_whole = stream.events.first().is_some_and(|first| first.number.1 == 1) && stream.part.last() == Some(&0);
@@ -31,8 +31,11 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.facts += 1;
         // The last events may not have been seen.
         if count("created") > end.created {
-            let what =
-                format!("{} items were created by the events, and {} by the count", count("created"), end.created);
+            let what = format!(
+                "according to the events {} items were created, according to the count {}",
+                count("created"),
+                end.created
+            );
             verdict.violate(end.healed, what, &[]);
         }
     }
@@ -43,7 +46,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     if end.created > 0 {
         verdict.fact();
         if acknowledged > end.created {
-            let what = format!("{acknowledged} creates were acknowledged, and {} items were created", end.created);
+            let what = format!("{acknowledged} creates were acknowledged, but {} items were created", end.created);
             verdict.violate(end.healed, what, &[]);
         }
     }

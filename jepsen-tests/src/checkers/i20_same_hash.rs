@@ -21,7 +21,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
     }
     for words in end.deaths.iter().filter(|words| words.contains("hash")) {
-        verdict.violate(end.healed, format!("a node ended over its hash: {words}"), &[]);
+        verdict.violate(end.healed, format!("a node stopped because of its hash: {words}"), &[]);
     }
     verdict
 }

@@ -66,7 +66,7 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
         }
         if let Some(max) = set.concurrency.filter(|max| held.len() > *max as usize) {
             let what = format!(
-                "after event {} {} leases of {} are held, and {max} may be",
+                "after event {} {} leases of {} are held; the limit is {max}",
                 event.name(),
                 held.len(),
                 set.queue
@@ -78,7 +78,7 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
         if let Some(max) = set.max_leases.filter(|max| count > *max) {
             let who = holder.unwrap_or_default();
             let what =
-                format!("after event {} {who} has {count} leases of {}, and {max} may be", event.name(), set.queue);
+                format!("after event {} {who} has {count} leases of {}; the limit is {max}", event.name(), set.queue);
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }
@@ -119,11 +119,11 @@ fn by_answers(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
         *count += 1;
         verdict.fact();
         if let Some(max) = set.concurrency.filter(|max| held > *max as usize) {
-            let what = format!("at {} {held} leases of {} are held, and {max} may be", seconds(at), set.queue);
+            let what = format!("at {} {held} leases of {} are held; the limit is {max}", seconds(at), set.queue);
             verdict.violate(at, what, grant.told_by.as_slice());
         }
         if let Some(max) = set.max_leases.filter(|max| *count > *max) {
-            let what = format!("at {} {actor} has {count} leases of {}, and {max} may be", seconds(at), set.queue);
+            let what = format!("at {} {actor} has {count} leases of {}; the limit is {max}", seconds(at), set.queue);
             verdict.violate(at, what, grant.told_by.as_slice());
         }
     }
@@ -135,8 +135,11 @@ fn lines(facts: &Facts<'_>, set: &QueueSet, max: u32, verdict: &mut Verdict) {
         let place = event.event.what.as_ref().and_then(|what| what.place);
         let is_of = event.event.queue.as_ref().map(|queue| queue.as_str()) == Some(&set.queue);
         if is_of && place.is_some_and(|place| place >= max) {
-            let what =
-                format!("event {}: a line of {} was joined that was {max} long already", event.name(), set.queue);
+            let what = format!(
+                "event {}: a claim joined a line of {} that already had the maximum length {max}",
+                event.name(),
+                set.queue
+            );
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }
@@ -147,7 +150,7 @@ fn lines(facts: &Facts<'_>, set: &QueueSet, max: u32, verdict: &mut Verdict) {
         let Some(length) = length.filter(|_| is_of()) else { continue };
         verdict.fact();
         if length > max as usize {
-            let what = format!("a line of {} is {length} long, and {max} may wait", set.queue);
+            let what = format!("a line of {} has length {length}; the limit is {max}", set.queue);
             verdict.violate(op.invoked, what, &[no]);
         }
     }

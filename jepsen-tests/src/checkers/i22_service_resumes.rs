@@ -17,21 +17,21 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.fact();
         match end.served {
             None => {
-                let what = format!("healed at {}, and never served again", seconds(end.healed));
+                let what = format!("healed at {}, but never served again", seconds(end.healed));
                 verdict.violate(end.healed, what, &[]);
             }
             Some(served) => {
                 let took = served.saturating_sub(end.healed);
                 resumed.push((took / 1_000).cast_signed());
                 if took > STATED {
-                    let what = format!("healed at {}, and served after {}", seconds(end.healed), seconds(took));
+                    let what = format!("healed at {}, but served only after {}", seconds(end.healed), seconds(took));
                     verdict.violate(served, what, &[]);
                 }
             }
         }
     }
     during(facts, &mut verdict, &mut resumed);
-    verdict.measured.push(Measured { name: "from healing to the first that was served".into(), millis: resumed });
+    verdict.measured.push(Measured { name: "from healing to the first successful call".into(), millis: resumed });
     verdict
 }
 
@@ -60,7 +60,7 @@ fn during(facts: &Facts<'_>, verdict: &mut Verdict, resumed: &mut Vec<i64>) {
         let served = asked.get(behind).map_or(Micros::MAX, |(_, served)| *served);
         if served > due {
             let what =
-                format!("the last fault ended at {}, and until {} nobody was served", seconds(ended), seconds(due));
+                format!("the last fault ended at {}, but no call had succeeded by {}", seconds(ended), seconds(due));
             verdict.violate(ended, what, &[]);
         } else {
             resumed.push((served.saturating_sub(ended) / 1_000).cast_signed());

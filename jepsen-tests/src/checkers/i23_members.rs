@@ -36,16 +36,18 @@ fn contradiction(change: &Change, seen: &SeenMembers) -> Option<String> {
     let by = seconds(change.answered.unwrap_or(change.asked));
     match change.what {
         ChangeOf::Join if !follows => {
-            Some(format!("was let in by {by}, nobody asked for its removal, and it was no member"))
+            Some(format!("was admitted by {by} and nobody asked for its removal, but it was not a member"))
         }
-        ChangeOf::Vote if !votes => Some(format!("had a vote by {by}, nobody asked for its removal, and it had none")),
+        ChangeOf::Vote if !votes => {
+            Some(format!("had a vote by {by} and nobody asked for its removal, but it had none"))
+        }
         ChangeOf::Learn if votes => {
-            Some(format!("followed without a vote by {by}, nobody promoted it, and it had one"))
+            Some(format!("followed without a vote by {by} and nobody promoted it, but it had one"))
         }
         ChangeOf::Learn if !follows => {
-            Some(format!("followed without a vote by {by}, nobody asked for its removal, and it was no member"))
+            Some(format!("followed without a vote by {by} and nobody asked for its removal, but it was not a member"))
         }
-        ChangeOf::Remove if follows => Some(format!("was removed by {by}, and it was a member again")),
+        ChangeOf::Remove if follows => Some(format!("was removed by {by}, but it was a member again")),
         _ => None,
     }
 }

@@ -23,7 +23,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
                 verdict.fact();
                 if completed.get(&first).is_none_or(|completed| *completed > grant.upper) {
                     let what = format!(
-                        "{} was granted {} by {}, before anybody completed {}, which has to come first",
+                        "{} was granted {} by {}, before its dependency {} was completed",
                         facts.holders[grant.holder],
                         facts.items[item],
                         seconds(grant.upper),

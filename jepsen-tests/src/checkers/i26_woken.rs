@@ -97,7 +97,7 @@ fn judge(
         }
         if completed > late && completed > late.saturating_add(slowest_command(facts, free, completed)) {
             let what = format!(
-                "{} waited for work of {} from {} on; {} was free by {}, and the answer came at {}",
+                "{} waited for work of {} from {} on; {} was free by {}, but the answer came at {}",
                 op.actor,
                 facts.queue_of(item).map_or("?", |set| set.queue.as_str()),
                 seconds(op.invoked),

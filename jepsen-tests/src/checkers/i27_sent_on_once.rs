@@ -22,7 +22,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.fact();
         if burst.forwarded * 100 > burst.calls * (100 + TWICE) {
             let what = format!(
-                "{} calls that were made at once at {} were sent on to the leader {} times, until {}",
+                "{} calls that were made at once at {} were forwarded to the leader {} times, until {}",
                 burst.calls,
                 seconds(burst.began),
                 burst.forwarded,

@@ -78,7 +78,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, suspended: &HashMap<u32, Spans>, verdic
                 verdict.fact();
                 if shown < revision {
                     let what = format!(
-                        "a local read of {} at {} says that it is at most {age} ms old and shows revision {}.{}, \
+                        "a local read of {} at {} reports an age of at most {age} ms and shows revision {}.{}, \
                          though {}.{} was known at {}",
                         facts.items[item],
                         seconds(op.invoked),
@@ -101,7 +101,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, suspended: &HashMap<u32, Spans>, verdic
             verdict.fact();
             if shown < before.revision {
                 let what = format!(
-                    "a local read of {} at {} shows revision {}.{} at entry {applied}, and the one before {}.{} at {}",
+                    "a local read of {} at {} shows revision {}.{} at entry {applied}, but the read before it {}.{} at {}",
                     facts.items[item],
                     seconds(op.invoked),
                     shown.0,

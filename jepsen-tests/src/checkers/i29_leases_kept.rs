@@ -59,7 +59,7 @@ fn lease(facts: &Facts<'_>, soak: &Soak, token: u64, ops: &[usize], verdict: &mu
                 if op.invoked < ends {
                     let left = seconds(ends - op.invoked);
                     let what = format!(
-                        "{} asked under token {token} with {left} left{}, and was told {code}",
+                        "{} called with token {token} with {left} left{}, and got {code}",
                         op.actor,
                         during(soak, op.invoked)
                     );
@@ -86,7 +86,7 @@ fn overdue(facts: &Facts<'_>, soak: &Soak, token: u64, ends: Micros, first: Opti
     let op = facts.op(first);
     let left = seconds(ends.saturating_sub(op.invoked));
     let what = format!(
-        "{} asked under token {token} with {left} left{}, and nobody had answered when the lease ended",
+        "{} called with token {token} with {left} left{}, and got no answer before the lease ended",
         op.actor,
         during(soak, op.invoked)
     );

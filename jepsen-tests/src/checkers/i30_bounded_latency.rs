@@ -38,7 +38,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             verdict.fact();
             if took > undisturbed * soak.bounds.latency_times {
                 let what = format!(
-                    "{call}: 99 % are answered within {took:.1} ms while there is {}, and within {undisturbed:.1} ms undisturbed: {:.1} times",
+                    "{call}: the p99 is {took:.1} ms with {}, and {undisturbed:.1} ms undisturbed: {:.1} times",
                     phase.name,
                     took / undisturbed
                 );
@@ -47,10 +47,10 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds for people")]
         let millis = measured.into_iter().map(|took| took.round() as i64).collect();
-        verdict.measured.push(Measured { name: format!("{call}, 99 % of each phase"), millis });
+        verdict.measured.push(Measured { name: format!("{call}, p99 of each phase"), millis });
     }
     if soak.bounds.latency_times == 0.0 {
-        verdict.notes.push("Latencies were measured and not judged.".into());
+        verdict.notes.push("Latencies were measured but not checked.".into());
     }
     verdict
 }
@@ -136,7 +136,7 @@ mod tests {
         // One in a hundred may take longer.
         assert_eq!(of(&kept(&story(2, "900"))).facts, 1);
         let verdicts = broken(&["I30"], &story(200, "13"));
-        assert!(of(&verdicts).violations[0].what.contains("within 13.0 ms while there is views"));
+        assert!(of(&verdicts).violations[0].what.contains("p99 is 13.0 ms with views"));
         broken(&["I30"], &story(4, "900"));
     }
 

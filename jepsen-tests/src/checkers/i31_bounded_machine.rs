@@ -10,8 +10,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     let Some(soak) = &facts.history.soak else { return verdict };
     let bounds = soak.bounds;
     let taken = |sample: &Sample| [sample.resident_kib, sample.disk_kib, sample.log_kib].map(|kib| kib / 1024);
-    let bounds =
-        [("memory", bounds.memory_mib), ("the disk", bounds.disk_mib), ("the disk for its log", bounds.log_mib)];
+    let bounds = [("memory", bounds.memory_mib), ("disk", bounds.disk_mib), ("disk for its log", bounds.log_mib)];
     for seat in soak.seats() {
         let all: Vec<&Sample> = soak.samples.iter().filter(|sample| sample.seat == seat).collect();
         for (nth, (what, bound_mib)) in bounds.into_iter().enumerate() {
@@ -20,7 +19,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             let most = all.iter().map(|sample| taken(sample)[nth]).max().unwrap_or(0);
             let phase = soak.phase_at(first.at).map_or("between phases", |phase| &phase.name);
             let words = format!(
-                "node {seat} took more than {bound_mib} MiB of {what} from {} on ({phase}), and {most} MiB at most",
+                "node {seat} used more than {bound_mib} MiB of {what} from {} on ({phase}), {most} MiB at most",
                 seconds(first.at)
             );
             verdict.violate(first.at, words, &[]);

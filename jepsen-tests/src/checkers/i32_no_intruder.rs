@@ -11,8 +11,8 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     for intruder in &soak.intruders {
         verdict.fact();
         let what = match (intruder.was_member, intruder.was_let_in) {
-            (true, _) => "was a member",
-            (false, true) => "was told of the cluster",
+            (true, _) => "became a member",
+            (false, true) => "learned about the cluster",
             (false, false) => continue,
         };
         let what = format!("node {}, with a certificate for {}, {what}", intruder.node, intruder.certificate);

@@ -27,9 +27,9 @@ fn wrong(answer: &str) -> Option<&'static str> {
     let (status, code) = answer.split_once(' ').map_or((answer, None), |(status, code)| (status, Some(code)));
     let status: u16 = status.parse().ok()?;
     match code.map(|name| Code::ALL.iter().find(|code| code.name() == name)) {
-        Some(None) => Some("which is no code"),
-        Some(Some(Code::Internal)) => Some("a failure of the node"),
-        Some(Some(code)) if code.status() != status => Some("a code that comes with another status"),
+        Some(None) => Some("an unknown code"),
+        Some(Some(Code::Internal)) => Some("an internal error of the node"),
+        Some(Some(code)) if code.status() != status => Some("a code that belongs to another status"),
         // Before a request is understood there is nothing to refuse with a code.
         None if status >= 500 => Some("without a code"),
         Some(Some(_)) | None => None,

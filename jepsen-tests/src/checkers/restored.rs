@@ -13,14 +13,14 @@ pub fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
     for code in &restored.before_activation {
         verdict.fact();
         if code != "not_activated" {
-            let what = format!("a restored cluster that was not activated answered: {code}");
+            let what = format!("a restored cluster answered before it was activated: {code}");
             verdict.violate(restored.ended, what, &[]);
         }
     }
     verdict.fact();
     if let Some(newest) = facts.grants.last().filter(|newest| newest.token >= restored.token) {
         let what =
-            format!("a restored cluster granted token {}, and {} was granted before", restored.token, newest.token);
+            format!("a restored cluster granted token {}, but {} was granted earlier", restored.token, newest.token);
         verdict.violate(newest.upper, what, newest.told_by.as_slice());
     }
 }
@@ -28,7 +28,7 @@ pub fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
 pub fn contents(facts: &Facts<'_>, verdict: &mut Verdict) {
     let Some(restored) = &facts.history.restored else { return };
     if let Some(why) = &restored.refused {
-        let what = format!("a backup was taken and could not be restored: {why}");
+        let what = format!("could not restore a backup: {why}");
         verdict.violate(restored.ended, what, &[]);
         return;
     }
@@ -45,13 +45,13 @@ pub fn contents(facts: &Facts<'_>, verdict: &mut Verdict) {
                     .filter(|_| !facts.has_event(item, &["purged"]));
                 if let Some(no) = created {
                     verdict.fact();
-                    let what = format!("{name} was created before the backup, and is not in what was restored");
+                    let what = format!("{name} was created before the backup, but does not exist after the restore");
                     verdict.violate(facts.op(no).invoked, what, &[no]);
                 }
             }
         }
     }
-    verdict.notes.push(format!("{} facts about a backup that was restored", verdict.facts - facts_before));
+    verdict.notes.push(format!("{} facts about a restored backup", verdict.facts - facts_before));
 }
 
 /// What was acknowledged before the backup was asked for.
@@ -91,7 +91,7 @@ fn one(
         verdict.fact();
         if has < revision {
             let what = format!(
-                "{} showed revision {}.{} before the backup, and what was restored is at {}",
+                "{} showed revision {}.{} before the backup, but after the restore it is {}",
                 describe(facts.op(no)),
                 revision.0,
                 revision.1,
@@ -107,7 +107,7 @@ fn one(
         verdict.fact();
         if shown.state != "complete" {
             let what = format!(
-                "{} was acknowledged before the backup, and restored it is {}",
+                "{} was acknowledged before the backup, but after the restore the item is {}",
                 describe(facts.op(no)),
                 shown.state
             );
@@ -122,7 +122,7 @@ fn one(
             op.invoked <= restored.ended && matches!(op.outcome, Outcome::Ok(_) | Outcome::Unknown)
         });
         if !may_be {
-            let what = format!("{name} is restored with {value}, which nobody had set when the backup had come");
+            let what = format!("{name} is restored with {value}, which nobody had set before the backup arrived");
             verdict.violate(restored.ended, what, set_by.as_slice());
         }
     }
@@ -157,10 +157,7 @@ mod tests {
                  restored item disk rev={revision} value={value}"
             )));
             let nothing_lost = verdicts.iter().find(|verdict| verdict.id == "I5").unwrap();
-            assert!(
-                nothing_lost.notes.contains(&"3 facts about a backup that was restored".to_owned()),
-                "{nothing_lost:?}"
-            );
+            assert!(nothing_lost.notes.contains(&"3 facts about a restored backup".to_owned()), "{nothing_lost:?}");
         }
     }
 

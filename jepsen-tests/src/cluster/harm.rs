@@ -75,7 +75,7 @@ impl Cluster {
     fn signal(&self, seat: Seat, signal: Signal) -> io::Result<u32> {
         self.with(seat, |node| match &node.process {
             Some(process) => process.signal(signal).map(|()| process.id()),
-            None => Err(io::Error::other(format!("nothing runs on seat {seat}"))),
+            None => Err(io::Error::other(format!("no process runs on seat {seat}"))),
         })
     }
 
@@ -85,7 +85,9 @@ impl Cluster {
     /// When nobody runs there.
     pub async fn stop(&self, seat: Seat) -> io::Result<bool> {
         let process = self.with(seat, |node| Ok(node.process.take()))?;
-        let Some(mut process) = process else { return Err(io::Error::other(format!("nothing runs on seat {seat}"))) };
+        let Some(mut process) = process else {
+            return Err(io::Error::other(format!("no process runs on seat {seat}")));
+        };
         process.signal(Signal::SIGTERM)?;
         let by = Instant::now() + STOP_WITHIN;
         let mut ended = None;

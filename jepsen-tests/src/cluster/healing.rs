@@ -102,7 +102,9 @@ impl Cluster {
         for seat in seats {
             match self.stop(seat).await {
                 Ok(true) => {}
-                Ok(false) => wrong.push(format!("seat {seat} did not stop well:\n{}", self.last_words(seat))),
+                Ok(false) => {
+                    wrong.push(format!("the node on seat {seat} did not stop cleanly:\n{}", self.last_words(seat)))
+                }
                 Err(error) => wrong.push(error.to_string()),
             }
         }

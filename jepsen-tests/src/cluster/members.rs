@@ -29,7 +29,7 @@ impl Cluster {
     /// When it is not, in time, or ended by itself.
     pub async fn has_vote(&self, seat: Seat, within: Duration) -> io::Result<()> {
         let by = Instant::now() + within;
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         loop {
             let status = self.status(seat).await?;
             if status.is_some_and(|status| status.members.iter().any(|member| member.id == id && member.votes)) {
@@ -40,7 +40,10 @@ impl Cluster {
             }
             self.is_taken(seat).await?;
             if Instant::now() > by {
-                return Err(io::Error::other(format!("seat {seat} has no vote:\n{}", self.last_words(seat))));
+                return Err(io::Error::other(format!(
+                    "the node on seat {seat} got no vote in time:\n{}",
+                    self.last_words(seat)
+                )));
             }
             sleep(LOOK_EVERY).await;
         }
@@ -76,7 +79,10 @@ impl Cluster {
         while !self.follows(seat).await? {
             self.is_taken(seat).await?;
             if Instant::now() > by {
-                return Err(io::Error::other(format!("seat {seat} does not follow:\n{}", self.last_words(seat))));
+                return Err(io::Error::other(format!(
+                    "the node on seat {seat} does not follow:\n{}",
+                    self.last_words(seat)
+                )));
             }
             sleep(LOOK_EVERY).await;
         }
@@ -115,7 +121,7 @@ impl Cluster {
 
     /// Asks the cluster for the vote that the node of a seat says it has: an answer means that the change is committed.
     async fn confirm_vote(&self, seat: Seat) -> io::Result<()> {
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         let asked = self.now();
         let confirmed = self.ask(seat, move |client| async move { client.promote_member(id).within(ATTEMPT).await });
         let confirmed = confirmed.await?.is_ok();
@@ -166,7 +172,7 @@ impl Cluster {
             }
             sleep(LOOK_EVERY).await;
         }
-        Err(io::Error::other("no leader committed anything in time"))
+        Err(io::Error::other("no leader committed an entry in time"))
     }
 
     async fn status_of_leader(&self) -> io::Result<Option<ClusterStatus>> {
@@ -254,7 +260,7 @@ impl Cluster {
             }
             sleep(LOOK_EVERY).await;
         }
-        Err(io::Error::other(format!("node {id} cannot be added: {why}")))
+        Err(io::Error::other(format!("could not add node {id}: {why}")))
     }
 
     /// # Errors
@@ -273,7 +279,7 @@ impl Cluster {
             return Err(io::Error::other(format!("seat {to} is taken")));
         }
         if state.seats.get(&from).is_none_or(|node| node.process.is_some()) {
-            return Err(io::Error::other(format!("no node that has ended sits on seat {from}")));
+            return Err(io::Error::other(format!("seat {from} has no stopped node")));
         }
         if let Some(mut node) = state.seats.remove(&from) {
             node.log = self.options.folder.join(format!("seat-{to}.log"));
@@ -287,7 +293,7 @@ impl Cluster {
     /// # Errors
     /// When the others do not let it go in time.
     pub async fn remove_running(&self, seat: Seat) -> io::Result<()> {
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         self.may_end(seat, true)?;
         self.remove(id, seat).await
     }
@@ -307,7 +313,7 @@ impl Cluster {
     /// # Errors
     /// When the others do not let it go in time.
     pub async fn shrink(&self, seat: Seat) -> io::Result<()> {
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         self.may_end(seat, true)?;
         self.remove(id, seat).await?;
         if self.running().contains(&seat) {
@@ -342,7 +348,7 @@ impl Cluster {
             }
             sleep(LOOK_EVERY).await;
         }
-        Err(io::Error::other(format!("node {id} cannot be removed: {why}")))
+        Err(io::Error::other(format!("could not remove node {id}: {why}")))
     }
 
     /// Seats to ask, the leader first.
@@ -433,7 +439,7 @@ impl Cluster {
             }
             if Instant::now() > by {
                 return Err(io::Error::other(format!(
-                    "seat {seat} neither serves nor refuses:\n{}",
+                    "the node on seat {seat} neither serves nor refuses to start:\n{}",
                     self.last_words(seat)
                 )));
             }
@@ -446,7 +452,7 @@ impl Cluster {
     /// # Errors
     /// When nobody sits there.
     pub async fn transfer(&self, to: Seat) -> io::Result<bool> {
-        let id = self.id(to).ok_or_else(|| io::Error::other(format!("nobody sits on seat {to}")))?;
+        let id = self.id(to).ok_or_else(|| io::Error::other(format!("seat {to} has no node")))?;
         let Some(at) = self.leader() else { return Ok(false) };
         let asked = self.ask(at, move |client| async move {
             client.transfer_leader(Some(id)).within(Duration::from_secs(4)).await.is_ok()
@@ -461,7 +467,7 @@ impl Cluster {
     /// When there is no such build, or it is not ready in time.
     pub async fn change_build(&self, seat: Seat, to_newer: bool) -> io::Result<()> {
         if to_newer && self.options().newer_daemon.is_none() {
-            return Err(io::Error::other("no newer build was given"));
+            return Err(io::Error::other("a newer build is needed: give --newer"));
         }
         self.stop(seat).await?;
         self.with(seat, |node| {
@@ -477,8 +483,10 @@ impl Cluster {
     /// # Errors
     /// When it cannot be asked.
     pub async fn later_rules_refused(&self, seat: Seat) -> io::Result<Option<String>> {
-        let status =
-            self.status(seat).await?.ok_or_else(|| io::Error::other(format!("seat {seat} does not answer")))?;
+        let status = self
+            .status(seat)
+            .await?
+            .ok_or_else(|| io::Error::other(format!("the node on seat {seat} does not answer")))?;
         let asked = self.ask(seat, move |client| async move {
             client.raise_rules(status.rules_version + 1).within(ATTEMPT).await.err().map(|error| error.to_string())
         });

@@ -46,7 +46,7 @@ impl Process {
     pub(super) fn start(mut command: Command, log: &Path) -> io::Result<Self> {
         let log = File::options().create(true).append(true).open(log)?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        let child = child.map_err(|error| io::Error::other(format!("setpriv (util-linux) cannot be run: {error}")))?;
+        let child = child.map_err(|error| io::Error::other(format!("could not run setpriv (util-linux): {error}")))?;
         Ok(Self { child })
     }
 

@@ -94,7 +94,7 @@ impl Cluster {
                 node.process = None;
                 let words = std::fs::read(&node.log).unwrap_or_default();
                 let words = process::tail(&String::from_utf8_lossy(&words));
-                let said = format!("node {} on seat {seat} ended by itself, with {status}:\n{words}", node.id);
+                let said = format!("node {} on seat {seat} exited by itself, with {status}:\n{words}", node.id);
                 node.ended = Some(said.clone());
                 let may_end = node.may_end || words.contains(EXPIRED);
                 ended.push((*seat, (!may_end).then_some(said)));

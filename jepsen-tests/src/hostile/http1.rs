@@ -123,7 +123,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Answer
             break at + 4;
         }
         if buffer.len() > HEAD_MAX {
-            return Err(wrong("a head without an end"));
+            return Err(wrong("the head of the answer does not end"));
         }
         fill(stream, buffer).await?;
     };

@@ -54,7 +54,7 @@ pub(super) fn start(target: &Target, tasks: &mut Tasks) -> io::Result<()> {
                 let heard = match timeout(CLOSED_WITHIN, talk(&tls, &target, nth % 2 == 0)).await {
                     Ok(Ok(0)) => "with a certificate: closed",
                     Ok(Ok(_)) => "with a certificate: answered",
-                    Ok(Err(_)) => "with a certificate: not let in",
+                    Ok(Err(_)) => "with a certificate: rejected",
                     Err(_) => "with a certificate: not closed",
                 };
                 target.counts.heard(heard);

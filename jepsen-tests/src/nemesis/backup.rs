@@ -19,7 +19,7 @@ impl Nemesis for Backup {
             let seat = *dice.pick(&cluster.running());
             let bytes = cluster.take_backup(seat).await?;
             self.is_whole = bytes > 0;
-            Ok(Done { what: format!("node {seat} gave a backup of {bytes} bytes"), seats: vec![seat] })
+            Ok(Done { what: format!("node {seat} returned a backup of {bytes} bytes"), seats: vec![seat] })
         })
     }
 

@@ -25,9 +25,9 @@ impl Nemesis for Newer {
             let refused = cluster.later_rules_refused(seat).await?;
             self.refused = refused.as_ref().is_some_and(|why| why.contains("knows up to"));
             let what = format!(
-                "node {seat} is of a newer build{}; later rules were {}",
+                "node {seat} runs a newer build{}; later rules were {}",
                 if leads { " and leads" } else { "" },
-                refused.map_or_else(|| "RAISED beside older builds".into(), |why| format!("refused: {why}"))
+                refused.map_or_else(|| "RAISED although older builds run".into(), |why| format!("refused: {why}"))
             );
             Ok(Done { what, seats: vec![seat] })
         })

@@ -48,8 +48,8 @@ impl Nemesis for Clocks {
             }
             let what = match self.what {
                 What::Jump => format!("the clocks of the callers' machines jump by {told:?} ms"),
-                What::Stall => "the clocks of the callers' machines stand still".to_owned(),
-                What::Rate => format!("the clocks of the callers' machines are faster by {told:?} millionths"),
+                What::Stall => "the clocks of the callers' machines stop".to_owned(),
+                What::Rate => format!("the clocks of the callers' machines run faster by {told:?} ppm"),
             };
             Ok(Done { what, seats: Vec::new() })
         })

@@ -65,7 +65,7 @@ impl Nemesis for WallClock {
             }
             let what = match self.what {
                 Wall::Bump => format!("the wall clock of {nodes} jumps by {jumps:?} ms"),
-                Wall::Freeze => format!("the wall clock of {nodes} stands still"),
+                Wall::Freeze => format!("the wall clock of {nodes} stops"),
                 Wall::Strobe => {
                     format!("the wall clock of {nodes} jumps by {jumps:?} ms and back every {STROBE_EVERY:?}")
                 }
@@ -129,7 +129,7 @@ impl Nemesis for WrongDate {
             sleep(WRONG_FOR).await;
             control.shift_wall(0)?;
             self.seen = control.seen()?.wall_reads_shifted > before;
-            let what = format!("the wall clock of node {seat}, which leads, was {years} years ahead for {WRONG_FOR:?}");
+            let what = format!("the wall clock of node {seat}, the leader, was {years} years ahead for {WRONG_FOR:?}");
             Ok(Done { what, seats: vec![seat] })
         })
     }
@@ -164,7 +164,7 @@ impl Nemesis for Drift {
                 told.push(format!("node {seat} by {ppm} millionths"));
                 self.seats.push((control, before));
             }
-            Ok(Done { what: format!("the steady clocks drift: {}", told.join(", ")), seats })
+            Ok(Done { what: format!("the monotonic clocks drift: {}", told.join(", ")), seats })
         })
     }
 

@@ -39,7 +39,7 @@ impl Nemesis for Damage {
         Box::pin(async move {
             cluster.ready(LIMIT).await?;
             let seat = follower(cluster, dice).await?;
-            let data = cluster.data(seat).ok_or_else(|| io::Error::other("it has no directory"))?;
+            let data = cluster.data(seat).ok_or_else(|| io::Error::other("the node has no data directory"))?;
             if self.what == What::FlipTable {
                 // Or there may be no table yet.
                 cluster.snapshot(seat).await?;
@@ -63,12 +63,12 @@ impl Nemesis for Damage {
                     let torn = 8 + below(dice, 200);
                     bytes.extend([0x5a, 0x11, 0xc3, 0x70, 0xff, 0x03, 1]);
                     bytes.extend((0..torn).map(|_| dice.roll().to_le_bytes()[0]));
-                    format!("{torn} bytes of a record that was never finished at the end of {name}")
+                    format!("{torn} bytes of an incomplete record are added at the end of {name}")
                 }
                 What::Flip => {
                     let at = below(dice, length / 2) + length / 8;
                     bytes[at] ^= 1 << dice.below(8);
-                    format!("a bit of byte {at} of {length} in {name} is flipped")
+                    format!("one bit of byte {at} of {length} in {name} is flipped")
                 }
                 What::FlipTable => {
                     // One alone may lie where nobody looks for long.
@@ -82,7 +82,7 @@ impl Nemesis for Damage {
                 What::Truncate => {
                     let keep = length - 1 - below(dice, length / 3);
                     bytes.truncate(keep);
-                    format!("the last {} of {length} bytes of {name} are gone", length - keep)
+                    format!("the last {} of {length} bytes of {name} are cut off", length - keep)
                 }
             };
             fs::write(&wal, bytes)?;
@@ -131,7 +131,7 @@ fn largest_table(data: &Path) -> io::Result<PathBuf> {
             }
         }
     }
-    largest.map(|(_, path)| path).ok_or_else(|| io::Error::other("there is no table"))
+    largest.map(|(_, path)| path).ok_or_else(|| io::Error::other("the node has no table file"))
 }
 
 fn newest_wal(folder: &Path) -> io::Result<PathBuf> {

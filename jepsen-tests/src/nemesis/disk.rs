@@ -66,8 +66,8 @@ impl Nemesis for Disk {
             }
             let nodes = super::process::named(&seats);
             let what = match self.what {
-                What::Slow => format!("every fsync of {nodes} takes {delay:?} more"),
-                What::Stuck => format!("no fsync of {nodes} ends"),
+                What::Slow => format!("every fsync of {nodes} takes {delay:?} longer"),
+                What::Stuck => format!("no fsync of {nodes} returns"),
                 What::Full => format!("the disk of {nodes} is full"),
             };
             Ok(Done { what, seats })

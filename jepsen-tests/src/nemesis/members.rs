@@ -207,7 +207,7 @@ impl Nemesis for MoveAndRemove {
                 cluster.remove_ghosts().await?;
             }
             let what = format!(
-                "node {id} goes from seat {from} to seat {to} while it is removed, {slow:?} for each fsync{}",
+                "node {id} moves from seat {from} to seat {to} while it is removed, {slow:?} for each fsync{}",
                 first_error(&[removed])
             );
             Ok(Done { what, seats: vec![from, to] })
@@ -282,7 +282,7 @@ impl Nemesis for AbsentLearner {
             let id = cluster.add_absent(seat).await?;
             self.id = Some(id);
             cluster.sight(LIMIT).await?;
-            Ok(Done { what: format!("node {id} is added and does not come"), seats: Vec::new() })
+            Ok(Done { what: format!("node {id} is added but never starts"), seats: Vec::new() })
         })
     }
 
@@ -339,7 +339,8 @@ impl Nemesis for ReplaceWiped {
             let old = cluster.id(seat).unwrap_or(0);
             self.refused = cluster.replace_wiped(seat).await?;
             let new = cluster.id(seat).unwrap_or(0);
-            let refused = if self.refused { "was refused under its id" } else { "WAS NOT REFUSED under its id" };
+            let refused =
+                if self.refused { "was rejected under its old id" } else { "WAS NOT REJECTED under its old id" };
             let what = format!("seat {seat}: node {old} lost its disk, {refused}, and was replaced by node {new}");
             Ok(Done { what, seats: vec![seat] })
         })
@@ -400,7 +401,7 @@ impl Nemesis for SnapshotCrash {
                 sleep(LOOK_EVERY).await;
             }
             let what = format!(
-                "node {seat} missed {} entries and was {} while it got a snapshot",
+                "node {seat} missed {} entries and was {} while it received a snapshot",
                 last - first,
                 if self.crashed { "killed" } else { "NOT killed" }
             );
@@ -495,7 +496,7 @@ impl Nemesis for SnapshotOverlap {
                 }
             }
             let what = format!(
-                "node {seat} was given {} snapshots and took {} of its own meanwhile",
+                "node {seat} received {} snapshots and took {} of its own meanwhile",
                 self.installed, self.built
             );
             Ok(Done { what, seats: vec![seat] })

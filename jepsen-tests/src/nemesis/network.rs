@@ -64,32 +64,32 @@ impl Nemesis for Partition {
                     let (few, many) = seats.split_at((seats.len() - 1) / 2);
                     (format!("{few:?} | {many:?}"), apart(few, many))
                 }
-                Shape::Ring => (format!("a ring {seats:?}: each reaches its neighbours alone"), ring(&seats)),
+                Shape::Ring => (format!("a ring {seats:?}: each node reaches only its neighbours"), ring(&seats)),
                 Shape::Bridge => {
                     let (one, rest) = seats.split_at(seats.len() / 2);
                     let (bridge, other) = (rest[0], &rest[1..]);
-                    (format!("{one:?} | {other:?}, and node {bridge} reaches both"), apart(one, other))
+                    (format!("{one:?} | {other:?}, but node {bridge} reaches both"), apart(one, other))
                 }
                 Shape::All => {
                     let pairs = seats.iter().flat_map(|from| seats.iter().map(move |to| (*from, *to)));
-                    ("every node is alone".to_owned(), pairs.filter(|(from, to)| from != to).collect())
+                    ("every node is isolated".to_owned(), pairs.filter(|(from, to)| from != to).collect())
                 }
                 Shape::LeaderMute => {
                     let alone = leader_or(leader(cluster).await)?;
                     let cut = without(&seats, alone).into_iter().map(|other| (alone, other)).collect();
-                    (format!("no node hears node {alone}, which leads"), cut)
+                    (format!("no node receives packets from node {alone}, the leader"), cut)
                 }
                 Shape::LeaderDeaf => {
                     let alone = leader_or(leader(cluster).await)?;
                     let cut = without(&seats, alone).into_iter().map(|other| (other, alone)).collect();
-                    (format!("node {alone}, which leads, hears no node"), cut)
+                    (format!("node {alone}, the leader, receives packets from no node"), cut)
                 }
                 Shape::Callers => {
                     // Mostly some are left to them.
                     let most = if dice.chance(25) { seats.len() } else { seats.len() - 1 };
                     let count = 1 + usize::try_from(dice.below(most.max(1) as u64)).unwrap_or(0);
                     let from = &seats[..count];
-                    (format!("callers do not reach {from:?}"), apart(&[CALLERS], from))
+                    (format!("callers cannot reach {from:?}"), apart(&[CALLERS], from))
                 }
             };
             self.cut = cut;

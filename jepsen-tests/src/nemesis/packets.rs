@@ -49,7 +49,7 @@ impl Nemesis for Packets {
             let (trouble, how) = match self.what {
                 What::Delay => {
                     let trouble = Trouble { delay, jitter: delay / 2, ..Trouble::NONE };
-                    (trouble, format!("packets are {delay:?} late and up to half as much more"))
+                    (trouble, format!("packets are delayed by {delay:?} to 1.5 times as much"))
                 }
                 // Above that TCP gets nothing through at all.
                 What::Loss => {

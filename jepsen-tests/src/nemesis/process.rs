@@ -94,7 +94,7 @@ fn describe(seat: Seat, lost: &Lost) -> String {
     let torn = if lost.torn { ", torn" } else { "" };
     let Lost { bytes, cut, emptied, removed, undone, .. } = lost;
     format!(
-        "node {seat} ({bytes} bytes not synced: {cut} files cut{torn}, {emptied} emptied, {removed} removed; {undone} changes of names \
+        "node {seat} ({bytes} bytes not synced: {cut} files cut{torn}, {emptied} emptied, {removed} removed; {undone} name changes \
          undone)"
     )
 }
@@ -128,7 +128,7 @@ impl Nemesis for Pause {
             let has_stopped = cluster.pause(seat).await?;
             self.paused = Some((seat, began, has_stopped));
             let how = if self.stops_clock { "suspension" } else { "SIGSTOP" };
-            Ok(Done { what: format!("{how} of node {seat} for {:?} at least", self.lasts), seats: vec![seat] })
+            Ok(Done { what: format!("{how} of node {seat} for at least {:?}", self.lasts), seats: vec![seat] })
         })
     }
 
@@ -207,11 +207,7 @@ impl Nemesis for Drain {
             let seat = somebody(cluster, dice).await?;
             let drained = cluster.drain(seat, true).await?;
             self.seat = drained.then_some(seat);
-            let what = if drained {
-                "takes nothing new"
-            } else {
-                "was asked to take nothing new, and did not say that it does"
-            };
+            let what = if drained { "is draining" } else { "was asked to drain, but did not confirm it" };
             Ok(Done { what: format!("node {seat} {what}"), seats: vec![seat] })
         })
     }

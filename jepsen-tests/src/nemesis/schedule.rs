@@ -73,7 +73,7 @@ impl Plan {
         let named = self.names.iter().map(|name| {
             let kind = find(name).ok_or_else(|| {
                 let all: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
-                io::Error::other(format!("there is no fault {name:?}: say one of {}", all.join(", ")))
+                io::Error::other(format!("unknown fault {name:?}: use one of {}", all.join(", ")))
             })?;
             if kind.needs_newer && !means.newer_build {
                 return Err(io::Error::other(format!("{name} needs --newer, a daemon with the feature sabotage")));
@@ -251,7 +251,7 @@ fn take(
 }
 
 fn not_done(cluster: &Cluster, kind: &Kind, error: &io::Error) -> Fault {
-    let (what, began) = (format!("could not be done: {error}"), cluster.now());
+    let (what, began) = (format!("failed to start: {error}"), cluster.now());
     Fault {
         kind: kind.name.to_owned(),
         what,

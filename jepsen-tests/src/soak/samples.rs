@@ -72,11 +72,11 @@ impl Sampler {
     pub(super) fn is_too_much(&self, bounds: Bounds) -> Option<String> {
         let shared = lock(&self.shared);
         if let Some(free) = shared.free_mib.filter(|free| *free < FREE_MIN_MIB) {
-            return Some(format!("only {free} MiB are left on the disk"));
+            return Some(format!("only {free} MiB are free on the disk"));
         }
         let last = shared.samples.iter().rev().take(8);
         let beyond = last.filter(|sample| sample.disk_kib / 1024 > bounds.disk_mib * 2);
-        beyond.map(|sample| format!("node {} takes {} MiB of the disk", sample.seat, sample.disk_kib / 1024)).next()
+        beyond.map(|sample| format!("node {} uses {} MiB of the disk", sample.seat, sample.disk_kib / 1024)).next()
     }
 
     pub(super) async fn stop(self) -> Vec<Sample> {

@@ -86,7 +86,7 @@ impl Place {
                 let _ = tell.send(what().await);
             })
         });
-        let gone = || io::Error::other("the place is gone");
+        let gone = || io::Error::other("the namespace no longer exists");
         self.jobs.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())
     }

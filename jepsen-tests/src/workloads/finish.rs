@@ -52,7 +52,7 @@ impl Running {
             Ok(served) => served.ok(),
             Err(_) => None,
         };
-        say(if served.is_some() { "service is back" } else { "service is not back" });
+        say(if served.is_some() { "the cluster serves again" } else { "the cluster does not serve" });
         self.stop().await;
         say("callers have ended");
         let looked = at_the_end(&world, self.seed, &say).await;
@@ -80,7 +80,7 @@ async fn at_the_end(world: &Arc<World>, seed: u64, say: &impl Fn(&str)) -> Resul
     lapsed(world).await?;
     say("leases have ended");
     let end = look(world).await?;
-    say("everything is read");
+    say("final state is read");
     Ok(end)
 }
 
