@@ -50,7 +50,7 @@ fn entry(payload: PayloadRecord) -> EntryRecord {
 }
 
 #[test]
-fn every_record_on_disk_has_its_bytes() {
+fn encodings_of_records_on_disk_do_not_change() {
     stays(&entry(PayloadRecord::Blank), expect!["546e01010100060000004bece6540302fb2c0100"]);
     stays(
         &entry(PayloadRecord::Lease(Blob(b"entry"[..].into()))),
@@ -81,7 +81,7 @@ fn every_record_on_disk_has_its_bytes() {
 }
 
 #[test]
-fn every_record_of_a_backup_has_its_bytes() {
+fn encodings_of_backup_records_do_not_change() {
     stays(
         &BackupHeaderRecord {
             format: 1,
@@ -118,7 +118,7 @@ fn every_record_of_a_backup_has_its_bytes() {
 }
 
 #[test]
-fn what_raft_has_comes_back_from_its_record() {
+fn raft_types_survive_a_round_trip_through_their_records() {
     for payload in
         [PayloadRecord::Blank, PayloadRecord::Lease(Blob(b"entry"[..].into())), PayloadRecord::Membership(membership())]
     {
@@ -135,7 +135,7 @@ fn what_raft_has_comes_back_from_its_record() {
 }
 
 #[test]
-fn each_way_to_be_wrong_has_its_words() {
+fn each_invalid_input_has_its_own_error() {
     let bytes = codec::encode(&log_id()).unwrap();
     let with = |at: usize, value: u8| {
         let mut bytes = bytes.clone();
@@ -159,7 +159,7 @@ fn each_way_to_be_wrong_has_its_words() {
 
 /// A decoder that is given anything at all answers, and takes nothing damaged for whole.
 #[test]
-fn no_damage_is_taken_for_a_record() {
+fn damaged_bytes_are_never_decoded_as_a_record() {
     let whole = [
         codec::encode(&applied()).unwrap(),
         codec::encode(&entry(PayloadRecord::Membership(membership()))).unwrap(),

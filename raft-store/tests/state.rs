@@ -175,7 +175,7 @@ async fn bodies_of_purged_items_leave_the_disk() {
 }
 
 #[tokio::test]
-async fn a_flushed_state_is_there_after_a_restart_and_an_unflushed_one_is_an_earlier_whole_one() {
+async fn a_restart_finds_the_flushed_state_or_an_earlier_complete_one() {
     let entries = history(2, 600);
     let (folder, mut first) = rocks();
     first.apply(&entries[..200], 10).await.unwrap();
@@ -211,7 +211,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_snapshot_says_what_it_holds_and_installs_as_that() {
+async fn a_snapshot_states_its_content_and_installs_exactly_that() {
     let entries = history(3, 500);
     let (_leader_folder, mut leader) = rocks();
     leader.apply(&entries[..300], 16).await.unwrap();
@@ -237,7 +237,7 @@ async fn a_snapshot_says_what_it_holds_and_installs_as_that() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_not_what_it_says_is_not_installed() {
+async fn a_snapshot_that_differs_from_its_metadata_is_not_installed() {
     let entries = history(3, 60);
     let (_folder, mut leader) = rocks();
     leader.apply(&entries, 16).await.unwrap();
@@ -276,7 +276,7 @@ fn removed<D: StateDisk>(replica: &Replica<D>) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn who_was_removed_is_known_for_ever_and_to_who_learns_it_from_a_snapshot() {
+async fn removed_node_ids_survive_restarts_and_snapshots() {
     async fn holds<D: StateDisk>(mut leader: Replica<D>, mut follower: Replica<D>) {
         assert_eq!(removed(&leader), [0; 0]);
         leader.change_members(&[1]).await;

@@ -26,7 +26,7 @@ fn is_about(found: u64, wanted: u64) -> bool {
 }
 
 #[tokio::test]
-async fn what_the_log_holds_is_counted_and_estimated_again_after_a_restart() {
+async fn log_bytes_are_counted_and_estimated_after_a_restart() {
     let directory = directory();
     let mut store = open(directory.path());
     fill(&mut store, 0..1_000, 1).await;

@@ -58,7 +58,7 @@ fn assert_says_what_to_do(said: &str) {
 }
 
 #[tokio::test]
-async fn a_tail_that_was_cut_off_loses_only_itself() {
+async fn an_incomplete_last_record_loses_only_itself() {
     for missing in ["its last byte", "its payload", "half its header", "all but a byte"] {
         let directory = written(10).await;
         damage(directory.path(), |bytes, records| {
@@ -81,7 +81,7 @@ async fn a_tail_that_was_cut_off_loses_only_itself() {
 }
 
 #[tokio::test]
-async fn a_large_entry_that_was_cut_between_two_blocks_is_a_cut_tail() {
+async fn a_large_entry_cut_between_two_blocks_is_an_incomplete_last_record() {
     let directory = written(3).await;
     let large = [7; 100_000];
     let mut store = open(directory.path());
@@ -103,11 +103,11 @@ async fn a_damaged_record_before_the_tail_is_refused() {
 
 /// RocksDB alone opens this, and has forgotten half of the log.
 #[tokio::test]
-async fn a_damaged_length_is_not_taken_for_a_cut_tail() {
+async fn a_damaged_length_is_not_mistaken_for_an_incomplete_record() {
     let directory = written(10).await;
     damage(directory.path(), |bytes, records| bytes[records[5].start + 5] ^= 0x40);
     let said = refusal(directory.path());
-    assert!(said.contains("is broken at byte") && said.contains("goes on at byte"), "{said}");
+    assert!(said.contains("is damaged at byte") && said.contains("a complete record follows at byte"), "{said}");
     assert_says_what_to_do(&said);
 }
 
@@ -128,19 +128,19 @@ async fn a_damaged_last_record_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cut_file_with_a_later_one_behind_it_is_refused() {
+async fn a_truncated_file_followed_by_a_later_one_is_refused() {
     let directory = written(10).await;
     let file = wal(directory.path());
     fs::copy(&file, file.with_file_name("999999.log")).unwrap();
     let bytes = fs::read(&file).unwrap();
     fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     let said = refusal(directory.path());
-    assert!(said.contains("999999.log goes on behind it"), "{said}");
+    assert!(said.contains("999999.log continues after it"), "{said}");
     assert_says_what_to_do(&said);
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_entries_survive_a_kill() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..100)).await;
@@ -166,12 +166,12 @@ async fn a_log_behind_its_own_committed_mark_is_refused() {
     store.truncate_after(Some(id(1, 4))).await.unwrap();
     store.close().unwrap();
     let said = refusal(directory.path());
-    assert!(said.contains("entry 7 is known to be committed, and the log holds entries 0 to 4"), "{said}");
+    assert!(said.contains("entry 7 is known to be committed, but the log holds entries 0 to 4"), "{said}");
     assert_says_what_to_do(&said);
 }
 
 #[tokio::test]
-async fn another_entry_where_a_committed_one_was_is_refused() {
+async fn a_different_entry_at_a_committed_index_is_refused() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..10)).await;
@@ -184,7 +184,7 @@ async fn another_entry_where_a_committed_one_was_is_refused() {
 
 /// The mark may be old: it is not written for every entry, nor when a snapshot takes the place of the log.
 #[tokio::test]
-async fn a_committed_mark_below_what_is_purged_is_no_damage() {
+async fn a_committed_mark_below_the_purged_one_is_not_damage() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..10)).await;

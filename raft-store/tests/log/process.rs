@@ -70,13 +70,13 @@ async fn assert_holds(path: &Path, durable: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_told_durable_outlives_a_killed_process() {
+async fn entries_reported_durable_survive_a_killed_process() {
     if let Some(path) = is_child() {
         panic!("{}", append_and_tell(&mut open(&path), 0).await);
     }
     for kill_after in [0, 1, 40, 333] {
         let directory = super::world::directory();
-        let mut child = start("what_was_told_durable_outlives_a_killed_process", directory.path(), "");
+        let mut child = start("entries_reported_durable_survive_a_killed_process", directory.path(), "");
         let mut told = None;
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             told = durable(&line.unwrap()).or(told);
@@ -91,7 +91,7 @@ async fn what_was_told_durable_outlives_a_killed_process() {
 
 /// A limit on the size of files stands for a full disk: RocksDB's own write fails, in the middle of a record.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_takes_no_more_stops_the_log_and_loses_nothing() {
+async fn a_full_disk_stops_the_log_and_loses_nothing() {
     if let Some(path) = is_child() {
         let mut store = open(&path);
         let said = append_and_tell(&mut store, 0).await;
@@ -100,7 +100,7 @@ async fn a_disk_that_takes_no_more_stops_the_log_and_loses_nothing() {
         return;
     }
     let directory = super::world::directory();
-    let test = "a_disk_that_takes_no_more_stops_the_log_and_loses_nothing";
+    let test = "a_full_disk_stops_the_log_and_loses_nothing";
     let child = start(test, directory.path(), "trap '' XFSZ; ulimit -f 2000;").wait_with_output().unwrap();
     let output = String::from_utf8(child.stdout).unwrap();
     assert!(child.status.success(), "{output}");

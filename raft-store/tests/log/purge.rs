@@ -62,7 +62,7 @@ async fn a_purged_log_opens_whether_its_files_are_gone_or_not() {
 }
 
 #[tokio::test]
-async fn files_are_given_back_once_the_mark_is_durable() {
+async fn files_are_freed_after_the_purged_mark_is_durable() {
     let directory = directory();
     let path = directory.path();
     log_of_many_files(path).await;
@@ -77,7 +77,7 @@ async fn files_are_given_back_once_the_mark_is_durable() {
 }
 
 #[tokio::test]
-async fn a_purge_beyond_the_last_entry_leaves_an_empty_log_that_goes_on_behind_it() {
+async fn a_purge_beyond_the_last_entry_leaves_an_empty_log_that_continues_after_it() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..5)).await;

@@ -77,7 +77,7 @@ async fn a_read_for_replication_is_bounded_by_bytes_and_never_empty() {
 }
 
 #[tokio::test]
-async fn a_hole_or_damage_inside_is_an_error_and_no_short_answer() {
+async fn a_gap_or_damage_inside_a_range_is_an_error_not_a_short_answer() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..10)).await;
@@ -104,7 +104,7 @@ async fn a_hole_or_damage_inside_is_an_error_and_no_short_answer() {
 
 /// What is applied would have a hole.
 #[tokio::test]
-async fn a_stream_that_cannot_begin_where_it_was_asked_to_is_an_error() {
+async fn a_stream_that_cannot_begin_at_the_requested_index_is_an_error() {
     for cache in [CACHED, UNCACHED] {
         let directory = directory();
         let mut store = open_with(directory.path(), cache, None);
@@ -127,7 +127,7 @@ async fn a_stream_that_cannot_begin_where_it_was_asked_to_is_an_error() {
 
 /// Most of it stands on the disk only, and the writer deletes and replaces it all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_beside_a_log_that_is_rewritten_sees_whole_states_of_it() {
+async fn a_reader_of_a_changing_log_sees_only_consistent_states() {
     let directory = directory();
     let mut store = open_with(directory.path(), UNCACHED, None);
     append(&mut store, entries(0, 0..50)).await;

@@ -111,14 +111,14 @@ async fn tells_what_is_gone<D: StateDisk>(mut replica: Replica<D>) {
 }
 
 #[tokio::test]
-async fn a_position_is_too_old_when_something_behind_it_is_gone_and_only_then() {
+async fn a_position_is_too_old_only_if_an_event_after_it_was_dropped() {
     tells_what_is_gone(Replica::open(MemoryDisk::default())).await;
     let (_folder, rocks) = rocks();
     tells_what_is_gone(rocks).await;
 }
 
 #[tokio::test]
-async fn an_event_that_is_not_old_keeps_all_behind_it() {
+async fn a_recent_event_stops_the_drop_of_all_events_after_it() {
     let mut replica = Replica::open(MemoryDisk::default());
     let entry = |number: u64, wall| Entry {
         at: Time(number),
@@ -132,7 +132,7 @@ async fn an_event_that_is_not_old_keeps_all_behind_it() {
 }
 
 #[tokio::test]
-async fn what_is_gone_stays_gone_over_a_restart_and_a_snapshot_tells_of_it() {
+async fn dropped_events_stay_dropped_across_restarts_and_snapshots() {
     let (folder, mut replica) = rocks();
     across_an_epoch(&mut replica).await;
     drop_all_before(&replica.store, Wall(EPOCH_BEGINS));
@@ -150,7 +150,7 @@ async fn what_is_gone_stays_gone_over_a_restart_and_a_snapshot_tells_of_it() {
 }
 
 #[tokio::test]
-async fn nobody_reads_a_hole_while_events_are_dropped() {
+async fn readers_never_see_a_gap_while_events_are_dropped() {
     let (_folder, mut replica) = rocks();
     replica.apply(&history(42, 1_500), 64).await.unwrap();
     let store = replica.store.clone();

@@ -45,7 +45,7 @@ fn state_of(folder: &TempDir) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn a_state_in_one_family_is_taken_up_also_when_that_was_cut_short() {
+async fn a_state_in_one_family_is_converted_even_after_an_interruption() {
     let entries = fleet::history(5, 400);
     let (folder, mut first) = rocks();
     first.apply(&entries[..300], 16).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_state_in_one_family_is_taken_up_also_when_that_was_cut_short() {
 }
 
 #[tokio::test]
-async fn a_state_whose_live_records_are_gone_is_not_taken_for_an_empty_one() {
+async fn a_state_without_its_live_records_is_not_mistaken_for_an_empty_one() {
     let (folder, mut first) = rocks();
     first.apply(&fleet::history(6, 100), 16).await.unwrap();
     drop(first);
@@ -83,5 +83,5 @@ async fn a_state_whose_live_records_are_gone_is_not_taken_for_an_empty_one() {
         }
     });
     let refused = StateStore::open(used(&folder), SALT).unwrap_err();
-    assert_eq!(refused.to_string(), "the state's RocksDB: its live records are gone");
+    assert_eq!(refused.to_string(), "the state's RocksDB: its live records are missing");
 }

@@ -137,7 +137,7 @@ async fn the_same_backup_restored_twice_has_no_token_in_common() {
 
 /// The second backup remembers the first restore's request: it must not be taken for this one's.
 #[tokio::test]
-async fn a_backup_of_a_restored_cluster_begins_an_epoch_of_its_own() {
+async fn a_backup_of_a_restored_cluster_begins_its_own_epoch() {
     let first = TempDir::new().unwrap();
     restore(&backup().await[..], &target(&first), LATER).unwrap();
     let begun = begin(&first, LATER).unwrap().unwrap();
@@ -150,7 +150,7 @@ async fn a_backup_of_a_restored_cluster_begins_an_epoch_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_epoch_that_must_not_begin_is_refused_with_what_to_do() {
+async fn an_epoch_that_must_not_begin_is_refused_with_instructions() {
     let backup = backup().await;
     let folder = TempDir::new().unwrap();
     let early = restore(&backup[..], &target(&folder), Wall(1_800_000_000_000)).unwrap_err().to_string();
@@ -196,7 +196,7 @@ async fn a_backup_from_the_future_is_restored_when_an_operator_accepts_the_clock
 }
 
 #[tokio::test]
-async fn only_a_fresh_directory_is_restored_into() {
+async fn a_restore_needs_a_fresh_directory() {
     let backup = backup().await;
     let folder = TempDir::new().unwrap();
     fs::create_dir(folder.path().join("node")).unwrap();
@@ -246,7 +246,7 @@ async fn a_damaged_or_cut_off_backup_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_killed_restore_left_is_in_nobodys_way_and_two_do_not_meet() {
+async fn a_killed_restore_blocks_nobody_and_concurrent_restores_are_refused() {
     let backup = backup().await;
     let folder = TempDir::new().unwrap();
     let left = folder.path().join("node.restoring/data/state-000001");

@@ -56,7 +56,7 @@ fn wait_for(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_that_is_finished_late_replaces_no_newer_one() {
+async fn a_snapshot_that_finishes_late_does_not_replace_a_newer_one() {
     let (_leader_folder, newer) = newer_snapshot().await;
     let (folder, mut own) = rocks();
     own.apply(&creations(OLDER, 100), 256).await.unwrap();
