@@ -1,4 +1,4 @@
-//! What stands on disk stays readable for ever, and what is damaged is never taken for something else.
+//! Records on disk stay readable forever, and damaged bytes are never accepted.
 
 #[path = "support/fleet.rs"]
 mod fleet;
@@ -17,7 +17,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Written as these bytes, and read back from them as the same value.
+/// The value is encoded as exactly these bytes, and decoded from them as the same value.
 fn stays<T: Kind + Debug + PartialEq>(value: &T, bytes: Expect) {
     let written = codec::encode(value).unwrap();
     bytes.assert_eq(&hex(&written));
@@ -157,7 +157,7 @@ fn each_invalid_input_has_its_own_error() {
     assert!(matches!(Header::read(&bytes, 2), Err(CodecError::TooLong { max: 2, .. })));
 }
 
-/// A decoder that is given anything at all answers, and takes nothing damaged for whole.
+/// The decoder returns a result for any bytes, and never accepts damaged ones.
 #[test]
 fn damaged_bytes_are_never_decoded_as_a_record() {
     let whole = [
@@ -186,7 +186,7 @@ fn damaged_bytes_are_never_decoded_as_a_record() {
     }
 }
 
-/// The checksum of a hostile sender is right: the shapes behind it are checked all the same.
+/// A hostile sender's checksum is right: the content is still checked.
 #[test]
 fn a_payload_that_lies_about_its_lengths_is_refused_without_being_allocated() {
     #[derive(serde::Serialize, serde::Deserialize)]
@@ -199,7 +199,7 @@ fn a_payload_that_lies_about_its_lengths_is_refused_without_being_allocated() {
         let payload: Vec<u8> =
             (0..dice.roll(60)).map(|_| [0, 1, 3, 251, 252, 253, 255][usize::try_from(dice.roll(7)).unwrap()]).collect();
         let bytes = codec::encode(&Liar(payload)).unwrap();
-        // Whatever it is: an answer, in bounded memory.
+        // Any bytes: it returns, in bounded memory.
         let _ = codec::decode::<EntryRecord>(&bytes).map(LogEntry::try_from);
     }
 }

@@ -1,4 +1,4 @@
-//! A node's directory: what is found in it, and what is refused with words that say what to do.
+//! A node's directory: how it is found, and when it is refused with instructions.
 
 use lease::Salt;
 use raft_store::codec::records::IdentityRecord;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const IDENTITY: IdentityRecord = IdentityRecord { cluster: 7, salt: Salt([3, 4]), node: 1, instance: 9 };
 
-/// As the databases would: a folder that RocksDB has been in has a file of this name.
+/// Like the databases: RocksDB creates a file with this name in its folder.
 fn fill(log: &Path, state: &Path) -> Result<(), DirectoryError> {
     fs::write(log.join("CURRENT"), "x").unwrap();
     fs::write(state.join("CURRENT"), "x").unwrap();

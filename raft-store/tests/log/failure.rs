@@ -1,4 +1,4 @@
-//! A disk that fails.
+//! A failing disk.
 
 use super::world::{CACHED, append, begin_append, directory, entries, entry, id, open, open_with, read, vote};
 use crate::gate::Gate;

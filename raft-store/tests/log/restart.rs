@@ -1,4 +1,4 @@
-//! What is there again after the log was closed and opened.
+//! The content of a log after it was closed and opened again.
 
 use super::world::{append, directory, entries, entry, id, open, read, refusal, vote};
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};

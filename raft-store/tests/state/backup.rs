@@ -1,4 +1,4 @@
-//! A backup is whole, or is found not to be.
+//! A backup is complete, or its damage is detected.
 
 use super::fleet::{Dice, history};
 use super::{Replica, reopen, rocks};
@@ -24,7 +24,7 @@ pub(super) async fn with_history(seed: u64, entries: usize) -> (TempDir, Replica
     (folder, replica)
 }
 
-/// Reads all of it, writing nothing.
+/// Reads all of it, without writing.
 fn drain(bytes: &[u8]) -> io::Result<usize> {
     let mut reader = Reader::new(bytes)?;
     let mut pieces = 0;
@@ -104,7 +104,7 @@ async fn two_backups_run_at_once_and_their_files_are_removed_after_them() {
     assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
     assert!(refused.to_string().contains("are running"), "{refused}");
     assert_eq!(left(&folder).len(), 2);
-    // Its receiver is gone in the middle.
+    // The receiver disconnects in the middle.
     drop(first);
     assert_eq!(left(&folder).len(), 1);
     let third = replica.store.backup(Wall(7)).unwrap();

@@ -1,4 +1,4 @@
-//! Old events leave a disk, and nobody takes the hole for the whole story.
+//! Old events are dropped from a disk, and no reader misses the gap.
 
 use super::fleet::{claim, create, history, item, request};
 use super::{Replica, rocks};
@@ -34,12 +34,12 @@ fn before(number: EventNumber) -> EventNumber {
     EventNumber { seq: number.seq - 1, ..number }
 }
 
-/// Drops with steps as small as can be.
+/// Drops in the smallest possible steps.
 fn drop_all_before<D: StateDisk>(store: &StateStore<D>, wall: Wall) {
     while store.drop_events_before(SPACE, wall, 7).unwrap() {}
 }
 
-/// Some history, an epoch, and some more of it.
+/// Some events, a new epoch, and some more events.
 async fn across_an_epoch<D: StateDisk>(replica: &mut Replica<D>) {
     replica.apply(&history(41, 60), 16).await.unwrap();
     let at = replica.store.progress().now.0;
@@ -88,7 +88,7 @@ async fn tells_what_is_gone<D: StateDisk>(mut replica: Replica<D>) {
     assert_eq!(store.events_before(SPACE, back[2].number, 4).unwrap(), back[3..7]);
     assert_eq!(store.events_before(SPACE, gone, 4).unwrap(), []);
 
-    // Up to the middle of the new epoch, and then everything.
+    // First up to the middle of the new epoch, then everything.
     let last = whole.last().unwrap();
     drop_all_before(store, Wall(EPOCH_BEGINS + 1_000));
     assert_eq!(all(store).iter().map(|event| event.number).collect::<Vec<_>>(), [last.number]);
