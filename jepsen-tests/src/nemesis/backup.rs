@@ -1,4 +1,4 @@
-//! A backup is taken while callers write. What is in it is looked at when the run has ended, in a cluster that is made of it.
+//! Takes a backup while callers write. After the run it is restored as a cluster and checked.
 
 use super::{Doing, Done, Nemesis};
 use crate::cluster::{Cluster, LIMIT};

@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, Seat};
 use crate::dice::Dice;
 use std::time::Duration;
 
-/// A full disk is seen at the next write: how long the end of the fault waits for the node to have met it.
+/// A node sees a full disk only at its next write: the end of the fault waits this long for it.
 const MET_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(super) fn full() -> Box<dyn Nemesis> {
 
 struct Disk {
     what: What,
-    /// With how much had been seen of it before.
+    /// The counters before the fault.
     seats: Vec<(Seat, u64)>,
 }
 
@@ -80,7 +80,7 @@ impl Nemesis for Disk {
             for (seat, before) in self.seats.clone() {
                 let control = cluster.control(seat)?;
                 if matches!(self.what, What::Full) {
-                    // It says so and ends: only then it has met the full disk as a whole.
+                    // The node says so and exits: only then it has really met the full disk.
                     let ended = cluster.ends_within(seat, MET_WITHIN).await;
                     held &= ended.is_some() || !cluster.running().contains(&seat);
                 }

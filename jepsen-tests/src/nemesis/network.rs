@@ -1,4 +1,4 @@
-//! Partitions: which directions between whom are cut.
+//! Partitions: which directions between which nodes are cut.
 
 use super::{Doing, Done, Nemesis, follower, leader};
 use crate::cluster::{Cluster, Seat};
@@ -9,22 +9,22 @@ use std::io;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
-    /// The leader reaches no node and none reaches it; callers do.
+    /// The leader and the other nodes cannot reach each other; callers reach all.
     IsolateLeader,
     IsolateFollower,
-    /// A minority and a majority, callers on either side.
+    /// A minority and a majority, with callers on either side.
     Halves,
-    /// Everybody sees a majority, and no two the same one.
+    /// Every node sees a majority, and no two the same one.
     Ring,
     /// Two groups, and one node that sees both.
     Bridge,
-    /// Nobody hears the leader.
+    /// No node receives packets from the leader.
     LeaderMute,
-    /// The leader hears nobody.
+    /// The leader receives packets from no node.
     LeaderDeaf,
     /// No node reaches another one; callers reach all.
     All,
-    /// Callers reach some nodes, or none; nodes reach each other.
+    /// Callers reach only some nodes, or none; nodes reach each other.
     Callers,
 }
 
@@ -85,7 +85,7 @@ impl Nemesis for Partition {
                     (format!("node {alone}, the leader, receives packets from no node"), cut)
                 }
                 Shape::Callers => {
-                    // Mostly some are left to them.
+                    // Usually some nodes stay reachable.
                     let most = if dice.chance(25) { seats.len() } else { seats.len() - 1 };
                     let count = 1 + usize::try_from(dice.below(most.max(1) as u64)).unwrap_or(0);
                     let from = &seats[..count];
@@ -119,12 +119,12 @@ fn without(seats: &[Seat], one: Seat) -> Vec<Seat> {
     seats.iter().copied().filter(|seat| *seat != one).collect()
 }
 
-/// Every direction between the two.
+/// Every direction between the two groups.
 fn apart(one: &[Port], other: &[Port]) -> Vec<(Port, Port)> {
     one.iter().flat_map(|a| other.iter().flat_map(move |b| [(*a, *b), (*b, *a)])).collect()
 }
 
-/// Three have only one neighbour to speak to, or the ring would be whole: each is heard by the next one alone.
+/// With three nodes the ring would be complete, so each direction is cut once: each node is heard only by the next one.
 fn ring(seats: &[Seat]) -> Vec<(Port, Port)> {
     let count = seats.len();
     let mut cut = Vec::new();
