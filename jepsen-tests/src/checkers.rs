@@ -1,8 +1,8 @@
-//! Whether a history keeps every promise. One file per invariant; each looks at the facts that `facts` drew from the
-//! history and says how many it could check and which of them contradict the invariant.
+//! Checks whether a history keeps every promise. There is one file per invariant; each uses the facts that `facts` derived from the
+//! history, and reports how many it could check and which of them violate the invariant.
 //!
-//! Soundness first. An operation took effect between its beginning and its end, one of unknown outcome at any time after its
-//! beginning or never; whatever could have happened in that freedom is no violation.
+//! Soundness comes first. An operation took effect between its start and its end; one of unknown outcome took effect at any time
+//! after its start, or never. A history that such freedom can explain is not a violation.
 
 pub mod coverage;
 pub mod ends;
@@ -55,7 +55,7 @@ use crate::history::History;
 use facts::Facts;
 use verdict::Verdict;
 
-/// One promise and who checks it.
+/// One promise and its checker.
 #[derive(Clone, Copy, Debug)]
 pub struct Invariant {
     pub id: &'static str,
@@ -65,7 +65,7 @@ pub struct Invariant {
 
 macro_rules! invariants {
     ($($id:literal $name:literal $module:ident;)+) => {
-        /// Every invariant that a history can contradict.
+        /// Every invariant that a history can violate.
         pub const ALL: &[Invariant] = &[$(Invariant { id: $id, name: $name, check: $module::check }),+];
     };
 }
@@ -103,13 +103,13 @@ invariants! {
     "I33" "Refusals use codes of the closed list" i33_plain_refusals;
 }
 
-/// What every checker says of a history.
+/// Runs every checker on a history.
 #[must_use]
 pub fn check(history: &History) -> Vec<Verdict> {
     check_facts(&Facts::new(history), |_| {})
 }
 
-/// The same, with a word before each.
+/// Like [`check`], but calls `begins` before each checker.
 pub fn check_facts(facts: &Facts<'_>, mut begins: impl FnMut(&Invariant)) -> Vec<Verdict> {
     let one = |invariant: &Invariant| {
         begins(invariant);

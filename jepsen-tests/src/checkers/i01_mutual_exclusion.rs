@@ -1,6 +1,6 @@
-//! I1. One token is one grant: one item, one holder. What is accepted for an item carries tokens that never fall, at the
-//! guarded resource in the order of time, in the store in the order of revisions; and nothing is accepted with a token once
-//! a newer one was known.
+//! I1. One token is one grant: one item, one holder. The tokens of accepted operations on an item never decrease, at the guarded
+//! resource in the order of time, in the store in the order of revisions; and no operation is accepted with a token after a newer
+//! one was known.
 
 use super::facts::{Facts, ItemNo, OpNo, number, token_of};
 use super::verdict::{Verdict, seconds};
@@ -76,7 +76,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// A write with an old token that was refused, by the guarded resource or by the store.
+/// A write with an old token that was refused by the guarded resource or by the store.
 #[must_use]
 pub fn is_fenced(op: &Operation) -> bool {
     let Outcome::Refused { code } = &op.outcome else { return false };
@@ -118,7 +118,7 @@ fn with(no: OpNo, other: Option<OpNo>) -> Vec<OpNo> {
     other.into_iter().chain([no]).collect()
 }
 
-/// An operation in a few words.
+/// A short description of an operation.
 #[must_use]
 pub fn describe(op: &Operation) -> String {
     let verb = match &op.asked {
@@ -152,10 +152,10 @@ pub fn describe(op: &Operation) -> String {
     }
 }
 
-/// Since when newer tokens of an item were known.
+/// The times since when newer tokens of an item were known.
 #[derive(Debug)]
 pub struct Newest {
-    /// By token, with the earliest moment at which that or a later one was known, and which that was.
+    /// By token, with the earliest moment at which that token or a later one was known, and which of them it was.
     known: Vec<(u64, Micros, u64)>,
 }
 
@@ -181,7 +181,7 @@ impl Newest {
     }
 }
 
-/// Something with a value that happened between two moments.
+/// A value with the interval in which it took effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub begin: Micros,
@@ -190,7 +190,7 @@ pub struct Span {
     pub no: usize,
 }
 
-/// Pairs in which the first was over before the second began, and yet the second has the lower value.
+/// Pairs in which the first ended before the second began, although the second has the lower value.
 #[must_use]
 pub fn overtaken(spans: &mut [Span]) -> Vec<(Span, Span)> {
     let mut by_end = spans.to_vec();

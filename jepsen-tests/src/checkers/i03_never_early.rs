@@ -1,8 +1,9 @@
-//! I3. Nobody else is granted an item before the moment until which its holder was promised it: when the answered request was
-//! sent, and `expires_in_ms` after that. Unless its holder ended it, or a revoke, a takeover or a cancel did: an attempt of
-//! unknown outcome excuses, too. A lapse that a watcher saw before that moment is early as well.
+//! I3. Nobody else is granted an item before the moment until which its holder was promised it: `expires_in_ms` after the answered
+//! request was sent. This does not apply if its holder, a revoke, a takeover or a cancel ended it; attempts of unknown outcome
+//! count, too. An expiry that a watcher saw before that moment is also a violation.
 //!
-//! At the holder: nobody else has the item while its holder counts on it, by a clock that neither jumped nor stood still.
+//! The same for the holder's belief: nobody else has the item while its holder relies on it, with a clock that neither jumped nor
+//! stopped.
 
 use super::facts::{Facts, Grant, OpNo};
 use super::promise::GRAIN;
@@ -60,7 +61,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// A holder that renews before its promised end is not told that the lease is gone.
+/// A holder that renews before its promised end does not get the answer that the lease is gone.
 fn refusals(facts: &Facts<'_>, verdict: &mut Verdict) {
     for (no, op) in facts.ops() {
         let (Asked::Renew { token, .. } | Asked::Extend { token, .. }, Outcome::Refused { code }) =
@@ -90,7 +91,7 @@ fn refusals(facts: &Facts<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// What is reserved for an actor is not given to another one before that time is over.
+/// An item that is reserved for an actor is not granted to another actor before the reservation ends.
 fn reservations(facts: &Facts<'_>, verdict: &mut Verdict) {
     for (no, op) in facts.ops() {
         let (Asked::Reserve { token, .. }, Some(answered)) = (&op.asked, op.answered()) else { continue };
@@ -98,7 +99,7 @@ fn reservations(facts: &Facts<'_>, verdict: &mut Verdict) {
         let Some(next) = facts.next_grant(grant).filter(|next| !facts.is_same_actor(next.holder, grant.holder)) else {
             continue;
         };
-        // The answer to a repeat says it of the first one.
+        // The answer to a retry describes the first answer.
         let sent = facts.begin(no);
         let until = facts.promises.end(sent, sent.saturating_add(for_ms * 1_000));
         verdict.fact();
@@ -152,7 +153,7 @@ fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
         .push(format!("{misled} times a clock that had jumped or stopped made a holder rely on a lease that was over"));
 }
 
-/// It was over when its holder counted on it.
+/// The lease was over when its holder relied on it.
 #[must_use]
 pub fn is_misled(grant: &Grant, at: Micros) -> bool {
     grant.promised.is_some_and(|promised| promised < at)

@@ -1,6 +1,6 @@
-//! I5. What was acknowledged is there at the end, and in the stream: created items, completions, the last update, the last
-//! assignment; and an acknowledged grant or revision is the event of that token or number. What was acknowledged before a backup is
-//! in what is restored from it.
+//! I5. Everything acknowledged is there at the end, and in the stream: created items, completions, the last update, the last
+//! assignment; and an acknowledged grant or revision is the event with that token or number. Everything acknowledged before a
+//! backup is in the restored cluster.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
@@ -51,7 +51,7 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
             }
         }
         last_revision(facts, item, shown, verdict);
-        // What `next` gave and did not tell may be any item.
+        // A call of `next` without an answer may have granted any item.
         if !has_next {
             last_assignment(facts, item, shown, verdict);
         }
@@ -104,7 +104,7 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
     }
 }
 
-/// Whose the item is, where nothing else can have changed that since the last assignment.
+/// The assignee of the item, if nothing else can have changed it since the last assignment.
 fn last_assignment(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mut Verdict) {
     let all = &facts.of_item[item];
     let assigned = all
@@ -132,7 +132,7 @@ fn last_assignment(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &
     }
 }
 
-/// An acknowledged revision is the number of an event of that item: of what changes its content. Its end alone does not.
+/// An acknowledged revision is the number of an event that changed the item's content. The end of an item alone does not change it.
 fn revisions(facts: &Facts<'_>, verdict: &mut Verdict) {
     let stream = &facts.stream;
     for (no, op) in facts.ops() {
@@ -160,7 +160,7 @@ fn revisions(facts: &Facts<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// An acknowledged token between two that the stream granted one after the other was granted in it.
+/// If the stream granted two tokens one after another, an acknowledged token between them must be in it.
 fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
     let granted: Vec<(u64, usize)> = {
         let events = facts.stream.events.iter().enumerate().filter(|(_, event)| event.kind == "granted");

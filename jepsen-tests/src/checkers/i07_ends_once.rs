@@ -1,5 +1,5 @@
-//! I7. A terminal transition happens once, with the current token; afterwards nothing is accepted. The one exception is a late
-//! end by the holder whose lease lapsed while nothing else happened.
+//! I7. An item enters a terminal state once, with the current token; after that nothing is accepted. The one exception is a late
+//! end by the holder whose lease expired, if nothing else happened since.
 
 use super::facts::{Facts, ItemNo, OpNo};
 use super::i01_mutual_exclusion::{Newest, describe};
@@ -44,7 +44,7 @@ fn answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     }
     let mut completions: Vec<OpNo> =
         endings.into_iter().filter(|no| matches!(facts.op(*no).asked, Asked::Complete { .. })).collect();
-    // Answers to repeats of one request tell of one completion.
+    // Answers to retries of one request report one completion.
     completions.sort_by_key(|no| (facts.request_of[*no], facts.op(*no).invoked));
     completions.dedup_by_key(|no| facts.request_of[*no].map_or((Some(*no), None), |request| (None, Some(request))));
     completions.sort_by_key(|no| facts.op(*no).completed);

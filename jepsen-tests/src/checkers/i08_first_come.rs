@@ -1,5 +1,5 @@
-//! I8. A line is granted in the order in which its claims entered the log, among those who still wait. The stream tells that
-//! order; without it, one who was told a place before another asked, and kept asking, is granted before the other.
+//! I8. The claims in a line are granted in the order in which they entered the log, among those that still wait. The stream shows
+//! this order. Without a stream: a waiter that had a place before another one asked, and kept polling, is granted first.
 
 use super::facts::{Facts, Grant, ItemNo};
 use super::line::{Break, Lines};
@@ -48,7 +48,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         return;
     }
     let all: Vec<&Grant> = facts.grants_of[item].iter().map(|at| &facts.grants[*at]).collect();
-    // A takeover and the return of the one who had it last ask no line.
+    // A takeover, and the return of the last holder, do not use the line.
     let mut asked_line: Vec<&Grant> = Vec::with_capacity(all.len());
     for (at, grant) in all.iter().enumerate() {
         if at == 0 || !facts.is_same_actor(all[at - 1].holder, grant.holder) {
@@ -80,7 +80,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     }
 }
 
-/// Of all grants below a key, the one that was asked for last.
+/// Of all grants below a key, the one that was requested last.
 struct Latest<'g>(Vec<(u64, &'g Grant)>);
 
 impl<'g> Latest<'g> {

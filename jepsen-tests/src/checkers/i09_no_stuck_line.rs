@@ -1,5 +1,5 @@
-//! I9. No line is stuck: nobody who stands in one sees its item free. No waiter is granted that is not in line, or that has
-//! not asked for longer than a place lives.
+//! I9. No line is stuck: no waiter in a line sees its item free. No waiter is granted an item if it is not in line, or has not
+//! polled for longer than a place lives.
 
 use super::facts::{Facts, ItemNo};
 use super::line::{Break, Lines};
@@ -33,7 +33,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
 
 fn dead_waiters(facts: &Facts<'_>, lines: &Lines, verdict: &mut Verdict) {
     let slack = Slack::new(facts.history);
-    // The claims of each waiter by when they were asked, with the latest end of all so far; open ones never end.
+    // The claims of each waiter by the time of their request, with the latest end of all so far; open ones never end.
     let mut polls: HashMap<(ItemNo, usize), Vec<(Micros, Micros)>> = HashMap::new();
     if !lines.from_line.is_empty() {
         for (no, op) in facts.ops() {
@@ -69,7 +69,7 @@ fn dead_waiters(facts: &Facts<'_>, lines: &Lines, verdict: &mut Verdict) {
     }
 }
 
-/// A read between two polls of one who waits shows the item held by somebody, unless something bars its grant.
+/// A read between two polls of a waiter shows the item held by somebody, unless something prevents its grant.
 fn stuck(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     let mut waits = waits(facts, item);
     let has_bar = |set: &crate::history::QueueSet| set.concurrency.is_some() || set.lock_delay_ms > 0;

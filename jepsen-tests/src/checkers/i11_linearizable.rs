@@ -1,7 +1,6 @@
-//! I11. Reads are linearizable. Three witnesses that do not know of each other: the order of revisions, which must agree with
-//! the order of time (everything, exactly); the stream, which shows how the item stood at each place at which a read can have
-//! looked; and a search for a linearization, item by item, over values and over leases (as much as its time allows, and what
-//! it did not decide is said).
+//! I11. Reads are linearizable. Three independent checks: the order of revisions must agree with the order of time (everything,
+//! exactly); the stream shows the item's states at the positions that a read can have seen; and a search for a linearization, item
+//! by item, over values and over leases (as much as its time allows; the report shows the undecided part).
 
 pub mod lease;
 pub mod register;
@@ -34,7 +33,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// A read shows a state that the item had at one of the places at which it can have looked.
+/// A read shows a state that the item had at one of the positions that the read can have seen.
 fn against_stream(facts: &Facts<'_>, item: usize, verdict: &mut Verdict) {
     let standings = standings(facts, item);
     if standings.is_empty() {

@@ -1,5 +1,5 @@
-//! I16. Every watcher is told events in order and none twice; one that asked for all of them misses none, also where it went
-//! on at another node; one that asked for a part misses none that others saw of it. A number is one event, whoever tells it.
+//! I16. Every watcher gets events in order and none twice; a watcher of all events misses none, even if it resumes at another node;
+//! a watcher of a part misses none of that part that others saw. A number is the same event for every watcher.
 
 use super::facts::{Facts, Number};
 use super::stream::{number_of, partial};
@@ -56,7 +56,7 @@ fn in_order(watcher: u32, told: &[&Seen], is_whole: bool, verdict: &mut Verdict)
     }
 }
 
-/// What others saw of the part that this watcher asked for, between its first and its last event.
+/// What others saw of this watcher's part, between its first and its last event.
 fn whole_part(facts: &Facts<'_>, set: &WatcherSet, told: &[&Seen], verdict: &mut Verdict) {
     let mut numbers: Vec<Number> = told.iter().map(|seen| number_of(&seen.event)).collect();
     numbers.sort_unstable();

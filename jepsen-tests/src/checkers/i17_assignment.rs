@@ -1,6 +1,6 @@
-//! I17. The assignment outlives a lapse and ends with a release or a terminal state. A read shows the assignee that the stream
-//! has at one of the places at which it can have looked. Without a stream: after a grant with nothing since that could move
-//! it, the item is its holder's, lapsed or not; and what is complete is nobody's.
+//! I17. The assignment survives an expired lease and ends with a release or a terminal state. A read shows an assignee that the
+//! stream has at one of the positions that the read can have seen. Without a stream: after a grant with nothing since that could
+//! change it, the item is assigned to its holder, even after the lease expired; and a completed item has no assignee.
 
 use super::facts::{Facts, ItemNo, OpNo};
 use super::standing::{possible, standings};
@@ -51,12 +51,12 @@ fn whose(assignee: Option<&str>) -> &str {
     assignee.unwrap_or("nobody")
 }
 
-/// Goes through the operations of an item in time; knows whose it is only while nothing open could move it.
+/// Goes through the operations of an item in the order of time; the assignee is known only while no open operation could change it.
 fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, verdict: &mut Verdict) -> u64 {
     let mut after_lapse = 0;
-    // Whose it is since when, and the lease behind it.
+    // The assignee, since when, and the lease that caused it.
     let mut known: Option<(Option<&str>, Micros, Option<u64>, OpNo)> = None;
-    // Until when something that was asked may yet take effect.
+    // The time until which a requested operation may still take effect.
     let mut open_until: Option<Micros> = None;
     for no in facts.of_item[item].iter().copied() {
         let op = facts.op(no);
@@ -67,7 +67,7 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
             let is_sure = since < op.invoked
                 && open_until <= Some(since)
                 && first_open_next.is_none_or(|first| first > completed);
-            // What begins before this read ends may move it as well.
+            // An operation that begins before this read ends may change it as well.
             let moved = || {
                 let behind = facts.of_item[item].partition_point(|other| facts.op(*other).invoked < op.invoked);
                 let later = facts.of_item[item][behind..].iter().copied();
@@ -113,7 +113,7 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
     after_lapse
 }
 
-/// It may have moved the assignment, or may yet.
+/// It may have changed the assignment, or may still do so.
 fn moves(facts: &Facts<'_>, no: OpNo) -> bool {
     let op = facts.op(no);
     let is_still = matches!(
@@ -128,7 +128,7 @@ fn moves(facts: &Facts<'_>, no: OpNo) -> bool {
             | Asked::Extend { .. }
             | Asked::Withdraw { .. }
     );
-    // One that waits may be granted it at any time from then on.
+    // A waiting claim may be granted at any time from then on.
     !is_still && facts.may_have_happened(no)
 }
 

@@ -1,4 +1,4 @@
-//! I19. Created = live + terminal + purged, as the cluster counts, as its items show, and as its events tell.
+//! I19. Created = live + terminal + purged, in the cluster's counts, in its items, and in its events.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
@@ -18,7 +18,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     if end.created > 0 || end.live + end.terminal + end.purged > 0 {
         equal(("created items", end.created), ("live, terminal and purged", end.live + end.terminal + end.purged));
     }
-    // Only a list of everything can be counted.
+    // Items can only be counted if the list is complete.
     let is_over = |state: &str| matches!(state, "complete" | "error" | "cancelled");
     if !end.items.is_empty() && end.items.len() as u64 == end.live + end.terminal {
         let over = end.items.iter().filter(|(_, item)| is_over(&item.state)).count() as u64;

@@ -13,7 +13,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         by_index.entry(*index).or_default().push((*node, hash));
     }
     for (index, nodes) in by_index {
-        // One alone agrees with itself.
+        // A single node has nothing to compare with.
         verdict.facts += nodes.len() as u64 - 1;
         if nodes.iter().any(|(_, hash)| *hash != nodes[0].1) {
             let each: Vec<_> = nodes.iter().map(|(node, hash)| format!("node {node}: {hash}")).collect();

@@ -1,5 +1,5 @@
-//! I21. Caps hold: a queue's concurrency, an actor's leases in a queue, the length of a line. The stream counts them exactly;
-//! by answers only leases that were certainly held at the same time count.
+//! I21. Caps hold: a queue's concurrency, an actor's leases in a queue, the length of a line. The stream counts them exactly; with
+//! answers only, leases that were certainly held at the same time are counted.
 
 use super::facts::{Facts, HolderNo};
 use super::line::Lines;
@@ -24,7 +24,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
 
 fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
     let stream = &facts.stream;
-    // Only from the very first event on is everything counted.
+    // The count is complete only from the very first event on.
     if stream.events.first().is_none_or(|first| first.number.1 != 1) || stream.part.last() != Some(&0) {
         return;
     }
@@ -55,7 +55,7 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
             let count = taken.entry(facts.holders[holder].actor).or_default();
             *count = count.saturating_sub(1);
         }
-        // What goes for a new lease goes in the same step, but after it.
+        // A lease that is ended in favour of a new one ends in the same step, but its event comes after the grant.
         let is_last = stream.events.get(at + 1).is_none_or(|next| next.event.at_ms != event.event.at_ms);
         if !grew && !is_last {
             continue;
@@ -84,7 +84,7 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
     }
 }
 
-/// A lease is certainly held from when it was told until it was promised, or somebody asked for its end.
+/// A lease is certainly held from its answer until its promised end, or until somebody requested its end.
 fn by_answers(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
     let mut edges: Vec<(Micros, bool, usize)> = Vec::new();
     for (no, grant) in facts.grants.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! I22. Service resumes within a stated time after everything was healed; and wherever all faults of a run had ended for so
-//! long while callers asked, one of them was served.
+//! I22. The cluster serves again within a fixed time after everything was healed; and wherever no fault was active for this time
+//! while callers sent calls, at least one of them succeeded.
 
 use super::facts::Facts;
 use super::slack::Slack;
 use super::verdict::{Measured, Verdict, seconds};
 use crate::history::{Asked, Micros};
 
-/// A write, a read and a watcher are served again within so long.
+/// A write, a read and a watcher must succeed within this time.
 pub const STATED: Micros = 20_000_000;
 
 #[must_use]
@@ -35,11 +35,11 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// After each fault that was followed by calm.
+/// After each fault that was followed by a time without faults.
 fn during(facts: &Facts<'_>, verdict: &mut Verdict, resumed: &mut Vec<i64>) {
     let slack = Slack::new(facts.history);
     let of_cluster = |asked: &Asked| !matches!(asked, Asked::Write { .. } | Asked::Change { .. });
-    // By when they were asked: the earliest success of all that were asked since.
+    // By the time of the request: the earliest success of all operations requested since.
     let mut asked: Vec<(Micros, Micros)> = Vec::new();
     for (_, op) in facts.ops().filter(|(_, op)| of_cluster(&op.asked)) {
         let served = op.answered().and(op.completed).unwrap_or(Micros::MAX);

@@ -1,6 +1,6 @@
-//! I23. Who belongs to the cluster is what the acknowledged changes say: a node that was let in is a member, one that was given a
-//! vote has it, one that follows without a vote gets none by itself, and one that was removed stays out. A removal of unknown outcome may have happened at any time after it was asked
-//! for; other changes of unknown outcome say nothing.
+//! I23. The members are what the acknowledged changes say: an admitted node is a member, a node that was given a vote has it, a
+//! node without a vote does not get one by itself, and a removed node stays out. A removal of unknown outcome may have happened at
+//! any time after its request; other changes of unknown outcome show nothing.
 
 use super::facts::Facts;
 use super::verdict::{Verdict, seconds};
@@ -22,7 +22,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             if let Some(what) = contradiction(change, seen) {
                 let what = format!("node {} {what} at {}", change.node, seconds(seen.answered));
                 verdict.violate(seen.answered, what, &[]);
-                // Later ones show the same.
+                // Later reads show the same.
                 break;
             }
         }

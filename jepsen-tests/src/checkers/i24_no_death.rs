@@ -1,4 +1,4 @@
-//! I24. No node ends by itself, unless its disk was made full or damaged, or it was removed.
+//! I24. No node exits by itself, unless its disk was made full or damaged, or it was removed.
 
 use super::facts::Facts;
 use super::verdict::Verdict;

@@ -1,4 +1,4 @@
-//! I25. What is handed out may be: what it waits for is complete, and the worker that gets it can do what it needs.
+//! I25. Only ready items are granted: their dependencies are complete, and the worker has the capabilities that they need.
 
 use super::facts::{Facts, ItemNo};
 use super::verdict::{Verdict, seconds};

@@ -1,5 +1,6 @@
-//! I28. A local read is no older than it says: it shows every revision of the item that was acknowledged before its age. An age does not
-//! count the time in which the node's machine was suspended with all its clocks. And a node that is asked twice does not go back.
+//! I28. A local read is no older than stated: it shows every revision of the item that was acknowledged before its age. An age does
+//! not count the time in which the node's machine was suspended with all its clocks. And a node never goes back from one read to
+//! the next.
 
 use super::facts::{Facts, ItemNo, Number, OpNo, number};
 use super::spans::Spans;
@@ -7,7 +8,7 @@ use super::verdict::{Verdict, seconds};
 use crate::history::{Asked, Micros};
 use std::collections::HashMap;
 
-/// What an age may be off by: a follower hears of a commit with the next message of the leader, at the latest with a heartbeat.
+/// The tolerance of an age: a follower learns of a commit with the leader's next message, at the latest with a heartbeat.
 const TOLERATED: Micros = 300_000;
 
 #[must_use]
@@ -20,7 +21,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// When the machine of each node was suspended.
+/// The times in which the machine of each node was suspended.
 fn suspensions(facts: &Facts<'_>) -> HashMap<u32, Spans> {
     let mut spans: HashMap<u32, Vec<(Micros, Micros)>> = HashMap::new();
     for fault in facts.history.faults.iter().filter(|fault| fault.kind == "suspend") {
@@ -31,7 +32,7 @@ fn suspensions(facts: &Facts<'_>) -> HashMap<u32, Spans> {
     spans.into_iter().map(|(node, spans)| (node, Spans::new(spans))).collect()
 }
 
-/// What a local read showed: until when it was asked, at which entry, and which revision.
+/// What a local read showed: its time, the applied entry, and the revision.
 #[derive(Clone, Copy)]
 struct Looked {
     over: Micros,
@@ -59,7 +60,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, suspended: &HashMap<u32, Spans>, verdic
             (known[at].1, known[at].2) = (known[at - 1].1, known[at - 1].2);
         }
     }
-    // What a caller saw at a node last: with an entry behind it the item is no older.
+    // What a caller last saw at a node: at a later entry the item is no older.
     let mut last: HashMap<(Option<u32>, u32), Looked> = HashMap::new();
     for no in facts.of_item[item].iter().filter(is_local) {
         let op = facts.op(*no);

@@ -1,5 +1,5 @@
-//! I29. While others are hostile no honest holder loses a lease: a holder that asks in time is not told that its lease is gone, and is
-//! answered before it ends.
+//! I29. With hostile callers, no honest holder loses a lease: a renewal that is sent in time is not refused because the lease is
+//! gone, and is answered before the lease ends.
 
 use super::facts::{Facts, token_of};
 use super::verdict::{Verdict, seconds};
@@ -7,7 +7,7 @@ use crate::history::soak::Soak;
 use crate::history::{Answered, Asked, Micros, Operation, Outcome};
 use std::collections::BTreeMap;
 
-/// What a holder hears whose lease is gone.
+/// The codes that a holder gets when its lease is gone.
 const LOST: [&str; 3] = ["lease_lost", "not_holder", "stale_token"];
 
 #[must_use]
@@ -27,10 +27,10 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// One lease through its time, in the order in which its holder asked.
+/// One lease over time, in the order of its holder's requests.
 fn lease(facts: &Facts<'_>, soak: &Soak, token: u64, ops: &[usize], verdict: &mut Verdict) {
     let mut until: Option<Micros> = None;
-    // The first attempt that was made in time and led to nothing.
+    // The first attempt that was made in time without success.
     let mut waits: Option<usize> = None;
     for no in ops {
         let op = facts.op(*no);
@@ -49,7 +49,7 @@ fn lease(facts: &Facts<'_>, soak: &Soak, token: u64, ops: &[usize], verdict: &mu
                 }
                 match prolonged(op, said, token) {
                     Some(lasts) => until = Some(lasts),
-                    // It was given back.
+                    // The lease was released.
                     None => return,
                 }
                 waits = None;
@@ -93,7 +93,7 @@ fn overdue(facts: &Facts<'_>, soak: &Soak, token: u64, ends: Micros, first: Opti
     verdict.violate(ends, what, &[first]);
 }
 
-/// Until when a lease lasts by an answer. None: it is over.
+/// The end of a lease according to an answer. `None`: it is over.
 fn prolonged(op: &Operation, said: &Answered, token: u64) -> Option<Micros> {
     let granted = said.grants.iter().find(|grant| grant.token == token).map(|grant| grant.expires_in_ms);
     let lasts_ms = granted.or(said.expires_in_ms)?;
@@ -130,7 +130,7 @@ mod tests {
                 0s   ada claim disk -> token=1 for=3s
                 1s   ada renew disk token=1 -> refused {code}"
             );
-            // Others may find it, too.
+            // Other codes that this check ignores.
             let history = tell(&story);
             assert_eq!(check(&Facts::new(&history)).violated, 1, "{code}");
         }

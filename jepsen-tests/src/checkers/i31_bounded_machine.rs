@@ -1,4 +1,4 @@
-//! I31. While others are hostile a node takes no more of its machine than was said: memory, disk, and the log's part of it.
+//! I31. With hostile callers, a node stays within the limits for memory, disk, and the disk space of its log.
 
 use super::facts::Facts;
 use super::verdict::{Verdict, seconds};

@@ -1,6 +1,5 @@
-//! What a cluster that was made of a backup has to show: what was acknowledged before the backup was asked for, nothing that was asked
-//! for after it had come, nobody's lease, no grant before it is activated, and then tokens above all that there ever were. A part of
-//! I2 and of I5.
+//! What a restored cluster must show: everything that was acknowledged before the backup was requested, nothing that was requested
+//! after it had arrived, no leases, no grant before its activation, and then tokens above all earlier ones. Part of I2 and I5.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
@@ -54,7 +53,7 @@ pub fn contents(facts: &Facts<'_>, verdict: &mut Verdict) {
     verdict.notes.push(format!("{} facts about a restored backup", verdict.facts - facts_before));
 }
 
-/// What was acknowledged before the backup was asked for.
+/// Operations that were acknowledged before the backup was requested.
 fn acknowledged<'f>(facts: &'f Facts<'_>, restored: &'f Restored, item: ItemNo) -> impl Iterator<Item = OpNo> + 'f {
     let is_before = |no: &OpNo| {
         let op = facts.op(*no);
@@ -63,7 +62,7 @@ fn acknowledged<'f>(facts: &'f Facts<'_>, restored: &'f Restored, item: ItemNo) 
     facts.of_item[item].iter().copied().filter(is_before)
 }
 
-/// Who set each value.
+/// The operation that set each value.
 fn setters(facts: &Facts<'_>) -> HashMap<u64, OpNo> {
     let set = |(no, op): (OpNo, &crate::history::Operation)| match op.asked {
         Asked::Update { value, .. } => Some((value, no)),
