@@ -56,10 +56,10 @@ pub struct Options {
     pub network: Network,
     /// The start time that moments count from.
     pub began: Instant,
-    /// Environment of every node.
+    /// Arguments and environment of every node.
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
-    /// Environment of the node on one seat.
+    /// Arguments and environment of the node on one seat.
     pub seat_arguments: BTreeMap<Seat, Vec<String>>,
     pub seat_environment: BTreeMap<Seat, Vec<(String, String)>>,
     pub snapshot_every: Option<u64>,

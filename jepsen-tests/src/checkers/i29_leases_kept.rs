@@ -130,7 +130,7 @@ mod tests {
                 0s   ada claim disk -> token=1 for=3s
                 1s   ada renew disk token=1 -> refused {code}"
             );
-            // Other codes that this check ignores.
+            // Other invariants may be violated, too.
             let history = tell(&story);
             assert_eq!(check(&Facts::new(&history)).violated, 1, "{code}");
         }

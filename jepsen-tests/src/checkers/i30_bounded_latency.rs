@@ -107,7 +107,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
     use std::fmt::Write as _;
 
-    /// Two phases of ten seconds. In the first each of 200 renewals takes 4 ms; in the second `late` of them take longer.
+    /// Two phases of ten seconds. In the first each of 200 renewals takes 4 ms; in the second `late` of them take `took` ms.
     fn story(late: usize, took: &str) -> String {
         let mut story = String::from(
             "bounds latency=3 memory=100 disk=100 log=100

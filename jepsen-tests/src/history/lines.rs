@@ -1,4 +1,4 @@
-//! A history as JSON lines: what the run was made of, then a line for each operation, event, fault and leader, then its end.
+//! A history as JSON lines: the settings of the run, then a line for each operation, event, fault and leader, then its end.
 
 use super::soak::Soak;
 use super::{About, Burst, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};
@@ -61,7 +61,7 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
 }
 
 /// # Errors
-/// When a line cannot be read or is not understood; it is named.
+/// When a line cannot be read or is invalid; the error names it.
 pub fn read(from: impl BufRead) -> io::Result<History> {
     let mut history = History::default();
     for (at, line) in from.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Charts as SVG, drawn in one width so that moments stand below one another.
+//! Charts as SVG, all of the same width so that times align vertically.
 
 use super::series::{OUTCOMES, Series};
 use super::words::{count, millis};
@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 1_000.0;
-/// Left of every plot, for the figures of its axis.
-/// The longest name of a fault fits.
+/// Space to the left of every plot for the axis labels; fits the longest name of a fault.
 const LEFT: f64 = 104.0;
 const RIGHT: f64 = 12.0;
 const LANE: f64 = 18.0;
@@ -23,7 +22,7 @@ fn open(svg: &mut String, height: f64, label: &str) {
     let _ = write!(svg, r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">"#);
 }
 
-/// Where the faults and hostile callers were, behind everything else.
+/// Draws the times of faults and hostile callers as the background.
 fn bands(svg: &mut String, series: &Series, history: &History, height: f64) {
     let hostile = history.soak.iter().flat_map(|soak| &soak.phases).filter(|phase| !phase.kinds.is_empty());
     for phase in hostile {
@@ -57,7 +56,7 @@ fn line_y(svg: &mut String, y: f64, label: &str) {
     );
 }
 
-/// Seconds below a plot.
+/// The seconds below a plot.
 fn seconds_axis(svg: &mut String, series: &Series, y: f64) {
     let whole = series.end / 1_000_000;
     let step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1_800]
@@ -73,7 +72,7 @@ fn seconds_axis(svg: &mut String, series: &Series, y: f64) {
     }
 }
 
-/// A round number that is not below.
+/// The next round number that is not smaller.
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 fn round_above(number: u64) -> f64 {
     let mut base = 1_u64;
@@ -84,7 +83,7 @@ fn round_above(number: u64) -> f64 {
     (base * factor) as f64
 }
 
-/// Operations a second by outcome, stacked, with the faults behind.
+/// Operations per second by outcome, stacked, with the faults as the background.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub fn outcomes(series: &Series, history: &History) -> String {
@@ -130,7 +129,7 @@ pub fn outcomes(series: &Series, history: &History) -> String {
     svg
 }
 
-/// A lane for who led, and one for each kind of fault.
+/// A lane for the leader, and one for each kind of fault.
 #[must_use]
 pub fn lanes(series: &Series, history: &History) -> String {
     let mut kinds: BTreeMap<&str, Vec<&crate::history::Fault>> = BTreeMap::new();
@@ -195,7 +194,7 @@ fn lane_label(svg: &mut String, y: f64, label: &str) {
     );
 }
 
-/// Half and ninety-nine percent of what succeeded, on a scale of tens.
+/// The p50 and p99 latency of successful operations, on a logarithmic scale.
 #[must_use]
 pub fn latency(series: &Series, history: &History) -> String {
     const HEIGHT: f64 = 170.0;
@@ -242,7 +241,7 @@ pub fn latency(series: &Series, history: &History) -> String {
     svg
 }
 
-/// How often which of these milliseconds were measured.
+/// A histogram of measured milliseconds.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub fn distribution(values: &[i64]) -> String {
@@ -258,7 +257,7 @@ pub fn distribution(values: &[i64]) -> String {
     }
     let highest = bars.iter().copied().max().unwrap_or(1);
     let top = round_above(highest);
-    // At least a few, so that one value is no wall.
+    // At least a few buckets, so that a single value does not fill the chart.
     let each = (WIDTH - LEFT - RIGHT) / bars.len().max(12) as f64;
     let mut svg = String::new();
     open(&mut svg, HEIGHT + 20.0, "Distribution");
@@ -291,7 +290,7 @@ pub fn distribution(values: &[i64]) -> String {
     svg
 }
 
-/// Text as it may stand in a page.
+/// Escapes text for the page.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
