@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_and_a_stall_are_known_to_have_been() {
+    fn jumps_and_stalls_of_a_clock_are_recorded() {
         let machine = machine();
         machine.jump(-5_000);
         let jumped = turns(&machine)[1];

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_all_callers_come_in_the_order_in_which_they_were_invoked() {
+    fn operations_of_all_callers_are_sorted_by_their_start() {
         let recorder = Recorder::new(Bounds::default());
         let (mut one, mut other) = (recorder.log(), recorder.log());
         for at in 0..10_000 {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_with_an_old_token_is_kept_out_of_its_item_and_of_no_other() {
+    fn a_write_with_an_old_token_is_refused_for_its_item_only() {
         let resource = Resource::new(RunClock::begin());
         let writes = [("disk", 3, 1), ("disk", 3, 2), ("disk", 2, 3), ("tape", 2, 4), ("disk", 4, 5), ("disk", 3, 6)];
         let decided = writes.map(|(item, token, value)| resource.write(item, token, value));

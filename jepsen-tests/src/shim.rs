@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_loss_takes_what_was_not_synced_and_nothing_else() {
+    fn a_power_loss_removes_exactly_the_unsynced_data() {
         let bench = Bench::new();
         let (zeros, block) = ("if=/dev/zero", "bs=1000");
         assert!(bench.done("dd", &[zeros, block, "count=3", "of=kept.sst", "conv=fsync"]).0);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_folder_was_synced_stays_though_it_is_empty() {
+    fn an_empty_file_in_a_synced_folder_stays() {
         for seed in 0..8 {
             let bench = Bench::new();
             assert!(bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=never"]).0);
@@ -416,7 +416,7 @@ mod tests {
 
     /// The inode number of a deleted file is used again: what the old file had synced does not apply to the new one.
     #[test]
-    fn a_new_file_in_an_old_ones_place_has_nothing_synced() {
+    fn a_new_file_with_an_old_inode_number_has_nothing_synced() {
         let bench = Bench::new();
         for _ in 0..20 {
             assert!(bench.done("dd", &["if=/dev/zero", "bs=1000", "count=3", "of=a", "conv=fsync"]).0);
@@ -446,7 +446,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_power_loss_brings_back_names_whose_folder_was_not_synced() {
+    fn a_power_loss_undoes_name_changes_in_unsynced_folders() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..24 {
             let bench = Bench::new();
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_that_is_held_back_ends_when_it_is_let_go() {
+    fn a_blocked_sync_returns_when_it_is_unblocked() {
         let bench = Bench::new();
         bench.control.hold_syncs(true).unwrap();
         let mut held = bench.run("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a", "conv=fsync"]);
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_takes_nothing_below_the_nodes_directory() {
+    fn a_full_disk_rejects_writes_below_the_nodes_directory() {
         let bench = Bench::new();
         bench.control.fill_disk(true).unwrap();
         let (wrote, said) = bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a"]);
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_clock_is_where_it_was_put_and_stands_still_when_frozen() {
+    fn the_wall_clock_follows_its_settings_and_stops_when_frozen() {
         let bench = Bench::new();
         let clock = || bench.done("date", &["+%s.%N"]).1.trim().parse::<f64>().unwrap();
         let real = || nanos(ClockId::Realtime) as f64 / 1e9;

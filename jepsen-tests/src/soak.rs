@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_has_all_at_once_and_a_long_one_each_alone_first() {
+    fn a_short_run_mixes_all_kinds_and_a_long_run_starts_with_each_alone() {
         let short = plan("jepsen", 45);
         let names: Vec<_> = short.iter().map(|(name, kinds, lasts)| (name.as_str(), *kinds, *lasts)).collect();
         assert_eq!(names, [("undisturbed", 0, 12), ("all at once", 12, 45), ("undisturbed again", 0, 12)]);

@@ -325,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_carries_nothing_over_what_is_cut_in_either_direction() {
+    fn a_switch_delivers_nothing_over_a_cut_link_in_either_direction() {
         in_namespaces(async |wire| a_cut_carries_nothing(wire, (CALLERS, SEAT)).await);
         in_namespaces(async |wire| a_cut_carries_nothing(wire, (SEAT, CALLERS)).await);
     }
 
     #[test]
-    fn a_switch_is_as_late_as_was_said() {
+    fn a_switch_delays_by_the_given_time() {
         in_namespaces(what_is_late_is_late_by_that_much);
     }
 
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_wire_is_left_when_it_is_gone() {
+    fn a_dropped_wire_leaves_nothing_behind() {
         in_namespaces(async |wire| {
             let mut wire = wire;
             for _ in 0..3 {
@@ -371,13 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_carries_nothing_over_what_is_cut_in_either_direction() {
+    fn a_proxy_delivers_nothing_over_a_cut_link_in_either_direction() {
         on_loopback(async |wire| a_cut_carries_nothing(wire, (CALLERS, SEAT)).await);
         on_loopback(async |wire| a_cut_carries_nothing(wire, (SEAT, CALLERS)).await);
     }
 
     #[test]
-    fn a_proxy_is_as_late_as_was_said() {
+    fn a_proxy_delays_by_the_given_time() {
         on_loopback(what_is_late_is_late_by_that_much);
     }
 }

@@ -215,7 +215,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn the_late_write_of_a_lapsed_holder_is_kept_out() {
+    fn a_late_write_after_the_lease_is_refused() {
         kept(
             "0s  ada claim disk -> token=1 for=5s
              1s  ada write disk token=1 value=1 -> ok
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_write_that_is_taken_is_found() {
+    fn an_accepted_late_write_is_found() {
         broken(
             &["I1"],
             "0s  ada claim disk -> token=1 for=5s
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_serves_another_one_is_found() {
+    fn a_token_used_by_another_holder_is_found() {
         broken(
             &["I1"],
             "0s  ada claim disk -> token=1 for=5s

@@ -53,7 +53,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn a_waiting_claim_was_asked_for_when_it_joined() {
+    fn a_waiting_claim_counts_from_when_it_joined_the_line() {
         kept(
             "0s   ada claim disk -> token=1 for=60s
              1s   bob claim disk wait id=b -> place=0
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_was_repeated_was_asked_for_at_first() {
+    fn a_retried_claim_counts_from_its_first_request() {
         kept(
             "0s   ada claim disk id=a -> unknown
              1s   bob claim tape -> token=2 for=9s

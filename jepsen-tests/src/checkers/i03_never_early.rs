@@ -164,7 +164,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_lapse_after_its_time_is_no_violation() {
+    fn an_expiry_after_the_promised_end_is_no_violation() {
         let story = "
             0s   ada claim disk -> token=1 for=5s
             3s   ada renew disk token=1 -> for=5s
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_after_the_end_promises_nothing() {
+    fn a_retry_after_the_end_promises_nothing() {
         kept(
             "0s   ada claim disk id=a -> token=1 for=5s
              6s   bob claim disk -> token=2 for=5s
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_is_told_too_soon_that_its_lease_is_gone_is_found() {
+    fn a_renewal_refused_before_the_promised_end_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=9s
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_given_away_though_it_is_reserved_is_found() {
+    fn a_grant_of_a_reserved_item_to_another_actor_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=9s
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_that_was_seen_too_soon_is_found() {
+    fn an_expiry_before_the_promised_end_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=30s
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_counts_on_what_another_one_has_is_found() {
+    fn a_holder_that_relies_on_an_item_of_another_holder_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=5s
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_whose_clock_jumped_may_count_on_anything_and_is_kept_out() {
+    fn a_holder_whose_clock_jumped_may_rely_on_a_lease_that_is_over_and_is_fenced() {
         let story = "
             0s   ada claim disk -> token=1 for=5s
             4s   ada write disk token=1 value=1 believing -> ok

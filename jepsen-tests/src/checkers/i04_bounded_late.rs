@@ -205,7 +205,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_lapse_soon_after_its_time_is_measured() {
+    fn an_expiry_soon_after_its_time_is_measured() {
         let story = "
             0s     ada claim disk -> token=1 for=5s
             0s     sees 0.1 granted disk ada token=1
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_behind_what_was_asked_later_is_late() {
+    fn an_expiry_after_a_later_request_is_late() {
         broken(
             &["I4"],
             "busy 0s..10s
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_unknown_outcome_may_have_prolonged_the_lease() {
+    fn a_claim_of_unknown_outcome_may_have_extended_the_lease() {
         let story = |claim: &str| {
             format!(
                 "busy 0s..10s
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_was_served_is_not_counted_and_that_of_a_fault_is() {
+    fn time_without_service_is_not_counted_but_time_of_a_fault_is() {
         let story = |busy: &str| {
             format!(
                 "{busy}
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_of_unknown_outcome_may_have_prolonged_it() {
+    fn a_renewal_of_unknown_outcome_may_have_extended_the_lease() {
         kept(
             "busy 0s..10s
              0s     ada claim disk -> token=1 for=5s
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_unknown_outcome_may_hold_it() {
+    fn a_claim_of_unknown_outcome_may_hold_the_item() {
         kept(
             "busy 0s..20s
              0s     ada claim disk -> token=1 for=5s

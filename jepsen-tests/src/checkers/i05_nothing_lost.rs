@@ -194,7 +194,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn what_is_there_at_the_end_is_not_lost() {
+    fn items_that_exist_at_the_end_are_not_lost() {
         kept(
             "0s  ada create disk -> rev=0.1 did
              1s  ada update disk read_at=0.1 value=7 -> rev=0.2
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_created_item_that_is_gone_is_found() {
+    fn a_missing_created_item_is_found() {
         broken(
             &["I5"],
             "0s  ada create disk -> rev=0.1 did
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_is_gone_is_found_by_its_revision_and_by_its_value() {
+    fn a_lost_update_is_found_by_its_revision_and_by_its_value() {
         broken(
             &["I5"],
             "1s  ada update disk value=7 -> rev=0.9
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_that_is_gone_is_found_and_a_claim_may_have_moved_it() {
+    fn a_lost_assignment_is_found_unless_a_claim_may_have_changed_it() {
         broken(
             &["I5"],
             "1s  eve assign disk to=bob -> ok
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_the_stream_does_not_know_is_found() {
+    fn a_grant_missing_from_the_stream_is_found() {
         broken(
             &["I5"],
             "1s  ada claim disk -> token=2 for=5s
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_in_a_hole_of_the_stream_is_not_judged() {
+    fn a_grant_in_a_gap_of_the_stream_is_not_checked() {
         kept(
             "watcher 2 queue=jobs
              1s  ada claim disk -> token=2 for=5s
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_is_another_event_is_found() {
+    fn a_revision_that_belongs_to_another_event_is_found() {
         broken(
             &["I5"],
             "1s  ada create disk -> rev=0.1 did

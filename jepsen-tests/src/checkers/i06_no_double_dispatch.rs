@@ -55,7 +55,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn an_item_that_was_given_back_is_given_again() {
+    fn a_released_item_is_granted_again() {
         kept(
             "0s  ada next jobs -> disk:1 tape:2 for=30s
              1s  ada fail disk token=1 -> unknown

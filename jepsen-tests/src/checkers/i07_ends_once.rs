@@ -123,7 +123,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn a_completion_and_its_repeat_are_one() {
+    fn a_completion_and_its_retry_are_one() {
         kept(
             "0s  ada claim disk -> token=1 for=30s
              1s  ada complete disk token=1 id=c -> unknown
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_completion_after_a_lapse_is_allowed() {
+    fn a_late_completion_after_an_expiry_is_allowed() {
         kept(
             "0s  ada claim disk -> token=1 for=5s
              0s  sees 0.1 granted disk ada token=1
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_after_the_end_is_found_in_the_stream() {
+    fn a_second_end_is_found_in_the_stream() {
         broken(
             &["I7"],
             "1s  sees 0.1 granted disk ada token=1

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_was_too_late_to_leave_may_have_been_granted_it_before() {
+    fn a_late_withdrawal_may_have_been_granted_before() {
         kept(&after(
             HELD,
             "3s   bob withdraw disk -> did_not
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_at_the_same_time_may_be_first() {
+    fn concurrent_claims_may_be_granted_in_any_order() {
         kept(
             "0s   ada claim disk -> token=1 for=60s
              1s..2s  bob claim disk wait id=b -> place=1
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_ask_for_too_long_has_lost_its_place() {
+    fn a_waiter_that_stops_polling_loses_its_place() {
         kept(&after(
             HELD,
             "25s  cid claim disk wait id=c again -> place=1
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_withdrew_is_passed_over() {
+    fn a_withdrawn_claim_is_skipped() {
         kept(&after(
             HELD,
             "3.5s bob withdraw disk -> unknown
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_came_later_and_was_granted_first_is_found() {
+    fn a_later_claim_that_is_granted_first_is_found() {
         broken(
             &["I8"],
             &after(
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_tells_who_overtook() {
+    fn overtaking_is_found_in_the_stream() {
         broken(
             &["I8"],
             "1s  sees 0.1 created disk

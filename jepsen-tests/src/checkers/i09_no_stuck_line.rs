@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_to_one_who_left_is_found() {
+    fn a_grant_to_a_withdrawn_claim_is_found() {
         broken(
             &["I9"],
             "1s  sees 0.1 created disk

@@ -174,7 +174,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_repeat_that_tells_the_same_is_one_effect() {
+    fn a_retry_with_the_same_answer_is_one_effect() {
         let story = "
             0s  ada claim disk id=a -> unknown
             1s  ada claim disk id=a again -> token=1 for=9s
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_claim_is_told_places_and_then_its_answer() {
+    fn a_waiting_claim_gets_places_and_then_its_answer() {
         kept(
             "0s  ada claim disk wait id=a -> place=1
              1s  ada claim disk wait id=a again -> place=0
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_remembered_may_be_answered_anew() {
+    fn answers_that_are_not_remembered_may_change() {
         kept(
             "0s  ada next jobs id=a -> refused empty
              1s  ada next jobs id=a again -> disk:1 for=9s
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_that_says_so_has_no_second_effect_however_late_it_is() {
+    fn a_marked_retry_has_no_second_effect_however_late() {
         broken(
             &["I10"],
             "0s    ada next jobs id=a -> disk:1 for=9s
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn another_body_that_is_taken_is_found() {
+    fn an_accepted_different_body_is_found() {
         broken(
             &["I10"],
             "0s  ada claim disk id=a -> token=1 for=9s

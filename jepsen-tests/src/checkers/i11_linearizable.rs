@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_that_nothing_explains_is_found() {
+    fn an_unexplained_refusal_is_found() {
         broken(
             &["I11"],
             "1s  ada update disk value=1 -> rev=0.2
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_order_explains_are_found_without_revisions() {
+    fn values_without_a_valid_order_are_found_without_revisions() {
         broken(
             &["I11"],
             "1s  ada update disk value=1 -> ok
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_is_one_only_after_its_time() {
+    fn a_lease_expires_only_after_its_time() {
         kept(
             "0s  ada claim disk -> token=1 for=5s
              6s  eve read disk -> state=stale assignee=ada
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_may_be_a_hundredth_early_while_clocks_drift() {
+    fn a_lease_may_expire_a_hundredth_early_while_clocks_drift() {
         let story = |fault: &str| {
             format!(
                 "{fault}

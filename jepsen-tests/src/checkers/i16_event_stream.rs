@@ -107,7 +107,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn watchers_that_are_told_everything_once_and_in_order() {
+    fn watchers_that_get_every_event_once_and_in_order_are_accepted() {
         kept(
             "watcher 3 item=tape
              1s sees 0.1 created disk by=1
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_of_one_queue_is_known_by_what_it_is_told() {
+    fn a_watcher_of_one_queue_is_recognised_by_its_events() {
         let story = "
             1s sees 0.1 created disk queue=jobs
             1s sees 0.2 created tape queue=other
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_two_events_is_found() {
+    fn two_events_with_the_same_number_are_found() {
         broken(
             &["I16"],
             "1s sees 0.2 created disk by=1
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_in_which_an_event_is_missing_is_found() {
+    fn a_missing_event_in_a_part_is_found() {
         broken(
             &["I16"],
             "watcher 2 queue=jobs

@@ -137,7 +137,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn an_item_is_its_holders_after_the_lapse() {
+    fn an_item_stays_assigned_after_its_lease_expires() {
         let story = "
             0s   ada claim disk -> token=1 for=5s
             9s   eve read disk -> state=stale assignee=ada";
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_that_is_gone_with_the_lapse_is_found() {
+    fn an_assignment_lost_at_the_expiry_is_found() {
         broken(
             &["I17"],
             "0s   ada claim disk -> token=1 for=5s
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_that_outlives_the_completion_is_found() {
+    fn an_assignment_after_the_completion_is_found() {
         broken(
             &["I17"],
             "0s   ada claim disk -> token=1 for=5s
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_tells_whose_it_is() {
+    fn the_stream_shows_the_assignee() {
         let story = "
             1s   sees 0.1 created disk
             1s   sees 0.2 granted disk ada token=1

@@ -58,7 +58,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn what_was_created_is_somewhere() {
+    fn every_created_item_is_accounted_for() {
         let story = "
             end healed=9s served=9s created=3 live=1 terminal=1 purged=1
             end item disk state=queued
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_the_items_do_not_show_is_found() {
+    fn a_count_that_differs_from_the_items_is_found() {
         broken(
             &["I19"],
             "end healed=9s served=9s created=2 live=2
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_were_acknowledged_are_found() {
+    fn fewer_items_than_acknowledged_are_found() {
         broken(
             &["I19"],
             "1s ada create disk -> did

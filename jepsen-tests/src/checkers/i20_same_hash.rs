@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_alone_at_its_index_says_nothing() {
+    fn a_single_node_at_an_index_proves_nothing() {
         assert_eq!(facts_of("I20", "end healed=9s served=9s\nhash 1 100 aa\nhash 2 101 bb"), 0);
     }
 

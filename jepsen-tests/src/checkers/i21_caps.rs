@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn more_leases_than_a_queue_may_have_are_found() {
+    fn more_leases_than_a_queues_cap_are_found() {
         broken(
             &["I21"],
             &format!(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ended_early_by_a_clock_that_drifts_is_not_counted() {
+    fn a_lease_that_may_have_ended_early_by_drift_is_not_counted() {
         let story = |fault: &str| {
             format!(
                 "queue jobs concurrency=1
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn more_leases_than_an_actor_may_have_are_found() {
+    fn more_leases_than_an_actors_cap_are_found() {
         broken(
             &["I21"],
             &format!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_for_a_new_lease_goes_in_the_same_step() {
+    fn a_lease_evicted_for_a_new_one_ends_in_the_same_step() {
         kept(
             "queue jobs max_leases=1
              1s  sees 0.1 granted disk ada token=1 queue=jobs cluster=1s

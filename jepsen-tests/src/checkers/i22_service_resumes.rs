@@ -73,7 +73,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn service_that_resumes_in_time() {
+    fn service_that_resumes_in_time_is_accepted() {
         let story = "
             fault kill 1s..2s
             5s   ada create disk -> ok

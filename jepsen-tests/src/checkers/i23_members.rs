@@ -57,7 +57,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn members_that_are_what_was_acknowledged() {
+    fn members_that_match_acknowledged_changes_are_accepted() {
         let story = "
             member 1s..2s join 4
             member 2s..3s vote 4
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_let_in_and_is_gone_is_found() {
+    fn an_admitted_node_that_is_not_a_member_is_found() {
         broken(&["I23"], "member 1s..2s join 4\nmembers 7s..8s voters=1,2,3");
     }
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_learner_that_has_a_vote_or_is_gone_is_found() {
+    fn a_learner_with_a_vote_or_missing_is_found() {
         let learns = "member 1s..2s learn 4";
         assert_eq!(facts_of("I23", &format!("{learns}\nmembers 7s..8s voters=1,2,3 learners=4")), 1);
         broken(&["I23"], &format!("{learns}\nmembers 7s..8s voters=1,2,3,4"));

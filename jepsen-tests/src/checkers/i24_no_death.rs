@@ -17,7 +17,7 @@ mod tests {
     use crate::checkers::story::broken;
 
     #[test]
-    fn a_node_that_ended_by_itself_is_found() {
+    fn a_node_that_exited_by_itself_is_found() {
         broken(&["I24"], "dies 5s node 2");
     }
 }

@@ -55,7 +55,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn what_is_ready_is_handed_out() {
+    fn ready_items_are_granted() {
         let story = "
             0s  eve create disk -> ok
             0s  eve create tape after=disk needs=saw -> ok
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_was_handed_out_too_soon_is_found() {
+    fn an_item_granted_before_its_dependencies_is_found() {
         broken(
             &["I25"],
             "0s  eve create disk -> ok
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_its_worker_cannot_do_is_found() {
+    fn an_item_granted_to_an_incapable_worker_is_found() {
         broken(
             &["I25"],
             "0s  eve create disk needs=saw -> ok

@@ -133,13 +133,13 @@ mod tests {
         0s      ada next jobs -> disk:1 for=1s";
 
     #[test]
-    fn one_who_is_woken_at_the_end_of_the_delay() {
+    fn a_worker_woken_at_the_end_of_the_delay_is_accepted() {
         let story = format!("{HELD}\n1s..3.5s  bob next jobs wait=20s -> disk:2 for=1s");
         assert_eq!(facts_of("I26", &story), 1);
     }
 
     #[test]
-    fn one_who_is_answered_when_its_time_is_over_is_found() {
+    fn a_worker_answered_only_at_its_time_limit_is_found() {
         broken(&["I26"], &format!("{HELD}\n1s..20s  bob next jobs wait=19s -> disk:2 for=1s"));
         broken(&["I26"], &format!("{HELD}\n1s..20s  bob next jobs wait=19s -> "));
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn another_one_may_have_it_or_a_fault_be_under_way() {
+    fn another_holder_or_an_active_fault_excuses_the_wait() {
         kept(&format!(
             "{HELD}
              1s..20s  bob next jobs wait=19s ->

@@ -39,13 +39,13 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn calls_that_are_sent_on_once() {
+    fn calls_that_are_forwarded_once_are_accepted() {
         let story = "burst 10s..11s calls=24 forwarded=25\nfault pause 20s..21s\nburst 22s..23s calls=24 forwarded=99";
         assert_eq!(facts_of("I27", story), 1);
     }
 
     #[test]
-    fn calls_that_are_sent_on_again_and_again_are_found() {
+    fn calls_that_are_forwarded_repeatedly_are_found() {
         broken(&["I27"], "burst 10s..11s calls=24 forwarded=72");
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_local_read_may_be_as_old_as_it_says() {
+    fn a_local_read_may_be_as_old_as_stated() {
         let story = "
             0s  ada update disk value=1 -> rev=0.1
             5s  ada update disk value=2 -> rev=0.2
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_read_that_is_older_is_found() {
+    fn a_local_read_older_than_stated_is_found() {
         broken(
             &["I28"],
             "0s  ada update disk value=1 -> rev=0.1

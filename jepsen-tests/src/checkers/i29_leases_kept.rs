@@ -110,7 +110,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, tell};
 
     #[test]
-    fn a_lease_that_is_renewed_and_given_back_is_kept() {
+    fn a_lease_that_is_renewed_and_released_is_kept() {
         let story = "
             phase 0s..20s calm
             0s   ada claim disk -> token=1 for=3s
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_asked_in_time_and_lost_its_lease_is_found() {
+    fn a_lease_lost_despite_a_renewal_in_time_is_found() {
         for code in ["lease_lost", "not_holder", "stale_token"] {
             let story = format!(
                 "phase 0s..20s flood
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_asked_too_late_lost_it_by_itself() {
+    fn a_lease_lost_by_a_late_renewal_is_no_violation() {
         let story = "
             phase 0s..20s flood
             0s   ada claim disk -> token=1 for=3s
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_whom_nobody_answers_until_its_lease_is_over_is_found() {
+    fn a_renewal_without_an_answer_until_the_end_is_found() {
         let never = "
             phase 0s..20s flood
             0s   ada claim disk -> token=1 for=3s
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_stopped_when_the_run_ended_lost_nothing() {
+    fn a_holder_that_stopped_at_the_end_of_the_run_lost_nothing() {
         let story = "
             phase 0s..4s flood
             0s   ada claim disk -> token=1 for=5s

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn three_times_as_late_is_within_the_bound_and_more_is_not() {
+    fn a_p99_of_three_times_is_within_the_bound_and_more_is_not() {
         assert_eq!(of(&kept(&story(200, "12"))).facts, 1);
         // One in a hundred may take longer.
         assert_eq!(of(&kept(&story(2, "900"))).facts, 1);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_late_counts_from_when_it_was_due() {
+    fn a_late_call_counts_from_when_it_was_due() {
         let mut late = story(0, "0");
         for nth in 0..8 {
             let _ = writeln!(late, "{}ms ada renew disk token=1 due={}ms -> for=60s", 15_300 + nth, 15_001 + nth);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_at_one_call_are_one_call_and_one_that_is_given_up_took_that_long() {
+    fn attempts_at_one_call_count_as_one_until_it_is_given_up() {
         let mut again = story(0, "0");
         for nth in 0..8 {
             let due = 15_001 + nth;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_not_judged_where_that_is_not_asked_for() {
+    fn a_limit_of_zero_disables_the_latency_check() {
         let unjudged = story(200, "900").replace("latency=3", "latency=0");
         assert_eq!(of(&kept(&unjudged)).facts, 0);
     }

@@ -48,12 +48,12 @@ mod tests {
         node 2 15s memory=90 disk=190 log=49";
 
     #[test]
-    fn what_is_within_the_bounds_is_kept() {
+    fn usage_within_the_limits_is_accepted() {
         assert_eq!(facts_of("I31", STORY), 9);
     }
 
     #[test]
-    fn a_node_that_takes_more_is_found() {
+    fn a_node_above_a_limit_is_found() {
         for more in ["memory=101 disk=60 log=20", "memory=50 disk=201 log=20", "memory=50 disk=60 log=51"] {
             let verdicts = broken(&["I31"], &format!("{STORY}\n        node 2 16s {more}"));
             let verdict = verdicts.iter().find(|verdict| verdict.id == "I31").unwrap();

@@ -26,12 +26,12 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn one_who_is_turned_away_is_no_intruder() {
+    fn a_rejected_node_is_no_violation() {
         assert_eq!(facts_of("I32", "phase 0s..9s flood\nintruder 9000 1s..5s\nintruder 9001 5s..9s"), 2);
     }
 
     #[test]
-    fn one_who_is_let_in_is_found() {
+    fn an_admitted_intruder_is_found() {
         broken(&["I32"], "phase 0s..9s flood\nintruder 9000 1s..5s member");
         broken(&["I32"], "phase 0s..9s flood\nintruder 9000 1s..5s told");
     }

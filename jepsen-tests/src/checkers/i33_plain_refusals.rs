@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_no_document_names_is_found() {
+    fn an_undocumented_answer_is_found() {
         let story = |answer: &str| format!("phase 0s..9s flood\ntally flood flood times=3 answer={answer}");
         assert_eq!(facts_of("I33", &story("403_forbidden")), 3);
         broken(&["I33"], &story("500_internal"));

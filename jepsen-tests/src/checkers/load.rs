@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_keeps_its_promises_is_never_accused() {
+    fn a_correct_cluster_has_no_violations() {
         for seed in 0..40 {
             let history = simulate(seed, 4_000, Breaks::Nothing);
             for verdict in check(&history) {
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_breaks_one_is_found_out() {
+    fn each_broken_promise_is_found() {
         let cases = [
             (Breaks::Fencing, "I1"),
             (Breaks::EarlyLapse, "I3"),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_time_under_a_drift_is_worth_less() {
+    fn only_time_under_drift_is_promised_less() {
         let promises = promises("fault drift 10s..20s");
         assert_eq!(promises.end(0, 5 * S), 5 * S - GRAIN);
         assert_eq!(promises.end(12 * S, 14 * S), 14 * S - 2 * S / 100 - GRAIN);
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_fault_that_starts_nodes_nothing_is_added() {
+    fn together_with_a_fault_that_starts_nodes_nothing_is_added() {
         let promises = promises("fault isolate-all 10s..40s\nfault move-and-remove 20s..25s");
         assert_eq!(promises.end(5 * S, 20 * S), 20 * S - GRAIN);
     }
 
     #[test]
-    fn a_fault_that_did_not_take_hold_adds_nothing() {
+    fn a_fault_without_effect_adds_nothing() {
         assert_eq!(promises("fault isolate-all 10s..40s missed").end(5 * S, 20 * S), 20 * S - GRAIN);
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_before_is_in_it_and_what_came_meanwhile_may_be() {
+    fn a_backup_has_everything_acknowledged_before_and_may_have_later_writes() {
         for (value, revision) in [(7, "0.3"), (8, "0.4")] {
             let verdicts = kept(&of(&format!(
                 "restored began=5s ended=9s before=not_activated token=3
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_older_in_it_is_found() {
+    fn missing_or_older_items_in_a_backup_are_found() {
         broken(&["I5"], &of("restored began=5s ended=6s before=not_activated token=3"));
         broken(
             &["I5"],
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_after_it_is_found_in_it() {
+    fn later_writes_in_a_backup_are_found() {
         broken(
             &["I5"],
             &of("restored began=5s ended=6s before=not_activated token=3
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_in_it_is_found() {
+    fn a_lease_in_a_restored_cluster_is_found() {
         broken(
             &["I5"],
             &of("restored began=5s ended=6s before=not_activated token=3
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_before_it_is_activated_and_a_token_that_does_not_rise_are_found() {
+    fn a_grant_before_activation_and_a_lower_token_are_found() {
         let item = "restored item disk rev=0.3 value=7";
         broken(&["I2"], &of(&format!("restored began=5s ended=6s before=granted token=3\n{item}")));
         broken(&["I2"], &of(&format!("restored began=5s ended=6s before=not_activated token=2\n{item}")));

@@ -101,14 +101,14 @@ mod tests {
     const S: Micros = 1_000_000;
 
     #[test]
-    fn a_fault_that_stops_nobody_excuses_nothing() {
+    fn a_fault_without_a_stall_allows_no_lag() {
         let slack = Slack::new(&tell("fault kill 1s..5s\nbusy 0s..9s"));
         assert_eq!(slack.between(S, 8 * S), ALWAYS);
         assert!(!slack.is_calm(4 * S, 8 * S) && slack.is_calm(5 * S, 8 * S));
     }
 
     #[test]
-    fn time_in_which_nothing_was_committed_is_excused() {
+    fn time_without_commits_is_allowed_as_lag() {
         let slack = Slack::new(&tell("busy 0s..3s\nbusy 7s..9s"));
         let between = slack.between(S, 8 * S);
         assert!((4 * S + ALWAYS..4 * S + ALWAYS + STEP).contains(&between), "{between}");

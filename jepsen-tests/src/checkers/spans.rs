@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_stands_still_within_them_is_behind() {
+    fn a_clock_that_stops_within_spans_is_behind() {
         let spans = Spans::new(vec![(10, 20), (30, 40)]);
         assert_eq!([spans.ago(9, 4), spans.ago(22, 4), spans.ago(41, 12), spans.ago(35, 5)], [5, 8, 9, 25]);
     }

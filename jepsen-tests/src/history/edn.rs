@@ -181,7 +181,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_history_reads_as_jepsen_writes_it() {
+    fn a_history_has_jepsens_edn_format() {
         let mut bytes = Vec::new();
         write(&sample(), &mut bytes).unwrap();
         expect![[r#"
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_string_holds_does_not_end_it() {
+    fn strings_are_escaped() {
         let mut text = String::new();
         value_of(&mut text, &json!({"what's this": ["a \"b\" \\ c\n", null, 1.5, false]}));
         assert_eq!(text, r#"{:what-s-this ["a \"b\" \\ c\n" nil 1.5 false]}"#);

@@ -124,7 +124,7 @@ mod tests {
     use crate::history::lines;
 
     #[test]
-    fn what_was_measured_is_read_again_as_it_was_written() {
+    fn measurements_survive_a_round_trip() {
         let history = tell(
             "bounds latency=3 memory=100 disk=100 log=100
             phase 0s..10s views hostile

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_told_apart_with_and_without_a_length() {
+    async fn answers_are_separated_with_and_without_a_length() {
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"code\":\"none\"}\
             HTTP/1.1 429 Too Many Requests\r\ntransfer-encoding: chunked\r\n\r\n10\r\n{\"code\":\"rate_li\r\n7\r\nmited\"}\r\n0\r\n\r\n\
             HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n";
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_what_it_was_given_and_no_more() {
+    fn a_request_contains_only_what_it_was_given() {
         let bare = String::from_utf8(request("GET", "/v1/items", None, None, "")).unwrap();
         assert_eq!(bare, "GET /v1/items HTTP/1.1\r\nhost: tenure\r\n\r\n");
         let full = String::from_utf8(request("POST", "/v1/items", Some("k"), Some("s"), "{}")).unwrap();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_read_of_the_table_plain_and_packed() {
+    fn a_status_is_read_from_the_table_plain_and_huffman_coded() {
         assert_eq!(status(&[0x88, 0, 0]), "200");
         assert_eq!(status(&[0x08, 3, b'4', b'2', b'9', 0]), "429");
         // 5 (0x1b, six bits), 0 and 3 (0x19): 011011 00000 011001, padded with ones.
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_its_length_its_kind_and_its_stream() {
+    fn a_frame_has_its_length_its_kind_and_its_stream() {
         assert_eq!(frame(SETTINGS, 0, 3, &[7]), [0, 0, 1, 4, 0, 0, 0, 0, 3, 7]);
     }
 }

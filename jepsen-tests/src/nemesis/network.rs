@@ -146,7 +146,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn in_a_ring_of_five_everybody_sees_a_majority_and_no_two_the_same() {
+    fn in_a_ring_of_five_every_node_sees_a_different_majority() {
         let seats = [1, 2, 3, 4, 5];
         let cut: BTreeSet<_> = ring(&seats).into_iter().collect();
         let sees = |seat: Seat| -> BTreeSet<Seat> {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_ring_of_three_each_is_heard_by_one_other() {
+    fn in_a_ring_of_three_each_node_is_heard_by_one_other() {
         let cut = ring(&[1, 2, 3]);
         assert_eq!(cut.len(), 3);
         assert!(!cut.contains(&(1, 2)) && cut.contains(&(2, 1)), "{cut:?}");

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_to_be_mixed_in_is_of_another_family_or_none() {
+    fn the_next_mixed_fault_is_of_another_family_or_there_is_none() {
         let all = [find("kill-all").unwrap(), find("pause-long").unwrap()];
         let (mut left, mut dice) = (Vec::new(), Dice::new(3));
         assert!(take(&mut left, &all, &mut dice, |kind| kind.family != Family::Process).is_none());
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_nobody_knows_is_named_and_so_is_one_that_cannot_be_done_here() {
+    fn unknown_and_impossible_faults_are_named_in_the_error() {
         let mut plan = Plan::new(1, Duration::from_secs(1));
         let (all, without) = (Means { packets: true, newer_build: true }, Means { packets: false, newer_build: false });
         assert_eq!(plan.kinds(all).unwrap().len(), ALL.len());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_round_are_of_different_families_or_done_to_different_nodes() {
+    fn faults_of_a_round_differ_in_family_or_nodes() {
         let all: Vec<&'static Kind> = ALL.iter().collect();
         let mut plan = Plan::new(1, Duration::from_secs(1));
         plan.mixed = true;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_has_faults_that_outlast_every_limit_and_a_short_one_has_none_that_take_all_of_it() {
+    fn long_runs_have_faults_beyond_every_limit_and_short_runs_only_short_faults() {
         let all: Vec<&'static Kind> = ALL.iter().collect();
         let longest = |minutes: u64| {
             let mut plan = Plan::new(1, Duration::from_secs(1));
@@ -343,7 +343,7 @@ mod tests {
 
     /// A run starts it in its own task.
     #[test]
-    fn a_run_can_be_a_task() {
+    fn a_run_can_be_spawned() {
         fn is_send<T: Send>(_: impl FnOnce(Arc<Cluster>) -> T) {}
         is_send(|cluster| run(cluster, Plan::new(1, Duration::ZERO), CancellationToken::new(), |_| {}));
     }

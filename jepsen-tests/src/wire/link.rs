@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clean_link_passes_everything_and_a_cut_one_nothing_in_its_direction_alone() {
+    fn a_clean_link_delivers_everything_and_a_cut_link_blocks_only_its_direction() {
         let links = Links::new(3, 1);
         links.set(1, 2, Trouble::CUT);
         assert_eq!((links.verdict(1, 2), links.verdict(2, 1)), (Verdict::Drop, Verdict::Now));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_hundred_packets_about_as_many_are_lost_as_was_said() {
+    fn the_share_of_lost_packets_matches_the_setting() {
         let links = Links::new(2, 7);
         links.set(0, 1, Trouble { loss: 20, ..Trouble::NONE });
         for _ in 0..1_000 {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_packet_is_as_late_as_was_said_and_may_come_twice() {
+    fn a_delayed_packet_has_the_given_delay_and_may_come_twice() {
         let links = Links::new(2, 7);
         let delay = Duration::from_millis(30);
         links.set(0, 1, Trouble { delay, jitter: Duration::from_millis(10), duplicate: 100, ..Trouble::NONE });

@@ -36,7 +36,7 @@ fn of_a_process(operations: &[Operation]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mixed_run_through_a_kill_sees_lapses_fences_waits_repeats_and_unknowns_and_ends_whole() {
+async fn a_mixed_run_with_a_kill_covers_every_outcome_and_ends_consistent() {
     let mut fleet = Fleet::start(64).await;
     let began = Instant::now();
     let (clock, machines) = (RunClock::since(began), Arc::new(Machines::new(began)));
