@@ -1,5 +1,5 @@
-"""Long polls are kept short: what is tested is what they answer, not that they wait. And half of the calls are about
-items and queues that are there, or most would end with not_found."""
+"""Shortens long polls, because the test checks their answers and not the waiting. Points half of the calls at items and
+queues that exist; otherwise most calls would return not_found."""
 import schemathesis
 
 WAITS = ("wait_ms", "poll_ms")

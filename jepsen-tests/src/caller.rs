@@ -1,5 +1,5 @@
-//! One caller: it asks one node at a time, each call a typed one of the crate `client`, and every one is recorded. After a call
-//! that nobody took, or whose end nobody knows, it turns to another node; after the latter it is another process.
+//! One caller: it calls one node at a time through the crate `client`, and every call is recorded. After a call that no node
+//! accepted, or whose outcome is unknown, it switches to another node; in the latter case it continues as another process.
 
 pub mod calls;
 
@@ -17,19 +17,19 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// How long callers wait for an answer: some less than an election takes, some more.
+/// How long callers wait for an answer: some shorter than an election takes, some longer.
 const PATIENCE_MS: [u64; 5] = [800, 1_000, 1_500, 2_500, 5_000];
-/// One call in so many goes to another node although nothing is wrong with the last.
+/// One in this many calls switches to another node although the last one is fine.
 const WANDERS: u64 = 16;
 
-/// Why there is no success.
+/// Why a call was not successful.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum No {
     Refused(Code),
-    /// What answered was not understood, or cannot have been asked. It had no effect.
+    /// The answer was invalid, or the request cannot have been sent. It had no effect.
     Strange,
     Unavailable,
-    /// With the id to ask again under.
+    /// With the request id for a retry.
     Unknown(String),
 }
 
@@ -38,18 +38,18 @@ pub enum No {
 pub struct Held {
     pub item: String,
     pub token: u64,
-    /// As the answer says; on the clock of the run.
+    /// According to the answer, on the clock of the run.
     pub until: Micros,
-    /// As the answer says.
+    /// According to the answer.
     pub lasts_ms: u64,
-    /// Of the item when it was granted.
+    /// The item's revision when it was granted.
     pub revision: Option<api::names::Number>,
 }
 
 /// How the next call is made.
 #[derive(Debug, Default)]
 struct Manner {
-    /// Under this id, and whether that was used before.
+    /// The request id of the next call, and whether it was used before.
     key: Option<(String, bool)>,
     patience: Option<Duration>,
     due: Option<Micros>,
@@ -61,10 +61,10 @@ pub struct Caller {
     stop: CancellationToken,
     pub dice: Dice,
     actor: String,
-    /// Whose clock it counts leases by.
+    /// The machine whose clock it uses for leases.
     machine: Arc<Machine>,
     session: Option<String>,
-    /// One for each node.
+    /// One client for each node.
     clients: Vec<Client>,
     node: usize,
     process: Process,
@@ -78,7 +78,7 @@ pub struct Caller {
 
 impl Caller {
     /// # Errors
-    /// When there is no such actor.
+    /// When the actor does not exist.
     pub fn new(world: &Arc<World>, actor: &str, mut dice: Dice, stop: &CancellationToken) -> Result<Self, String> {
         let session = world.session();
         let clients = world.clients_of(actor, Some(&session))?;
@@ -102,10 +102,10 @@ impl Caller {
         })
     }
 
-    /// Another process of the same holder: what both ask may happen at once.
+    /// Another process of the same holder: their calls may overlap.
     ///
     /// # Errors
-    /// When there is no such actor.
+    /// When the actor does not exist.
     pub fn twin(&mut self) -> Result<Self, String> {
         let dice = Dice::new(self.dice.roll());
         let mut twin = Self::new(&self.world, &self.actor, dice, &self.stop)?;
@@ -114,7 +114,7 @@ impl Caller {
         Ok(twin)
     }
 
-    /// The caller died, and the same actor begins anew: nothing is left of what it held or waited for.
+    /// The caller dies, and the same actor starts again without its leases and waiting claims.
     pub fn reborn(&mut self) {
         let session = self.world.session();
         if let Ok(clients) = self.world.clients_of(&self.actor, Some(&session)) {
@@ -134,13 +134,13 @@ impl Caller {
         &self.actor
     }
 
-    /// Whether there is to be another operation.
+    /// Whether to start another operation.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         !self.stop.is_cancelled() && !self.world.recorder.is_full()
     }
 
-    /// Does nothing for so long, or until the run ends.
+    /// Pauses for this time, or until the run ends.
     pub async fn rest(&self, span: Duration) {
         tokio::select! {
             () = sleep(span) => {}
@@ -148,38 +148,38 @@ impl Caller {
         }
     }
 
-    /// Rests for a time between these.
+    /// Pauses for a random time between these two.
     pub async fn rest_ms(&mut self, from: u64, to: u64) {
         let span = from + self.dice.below(to - from + 1);
         self.rest(Duration::from_millis(span)).await;
     }
 
-    /// Says nothing until the lease is over, and then some more.
+    /// Makes no calls until the lease is over, and a while longer.
     pub async fn sleep_past(&mut self, held: &Held, more_ms: u64) {
         let span = self.world.clock.until(held.until) + Duration::from_millis(self.dice.below(more_ms.max(1)));
         self.world.recorder.lapsed(1);
         self.rest(span).await;
     }
 
-    /// The next call goes under this id. `is_repeat`: it was sent before.
+    /// The next call uses this request id. `is_repeat`: the request was sent before.
     pub fn under(&mut self, id: &str, is_repeat: bool) -> &mut Self {
         self.manner.key = Some((id.to_owned(), is_repeat));
         self
     }
 
-    /// The next call is given up after so long.
+    /// The next call is given up after this time.
     pub fn hasty(&mut self, patience: Duration) -> &mut Self {
         self.manner.patience = Some(patience);
         self
     }
 
-    /// The next call was to be made then.
+    /// The next call was due at this time.
     pub fn due(&mut self, at: Micros) -> &mut Self {
         self.manner.due = Some(at);
         self
     }
 
-    /// What was to be asked then is not asked any more: there was no time for it.
+    /// Records a call that was due but is not sent, because there was no time for it.
     pub fn missed(&mut self, asked: Asked, due: Micros) {
         self.last = self.world.clock.now().max(self.last);
         let begun = self.log.begin(Operation {
@@ -199,7 +199,7 @@ impl Caller {
         self.log.end(begun, self.last, Outcome::Unavailable);
     }
 
-    /// The next call goes to a node that the last one did not go to.
+    /// The next call goes to another node than the last one.
     pub fn elsewhere(&mut self) -> &mut Self {
         let others: Vec<_> = self.world.nodes().into_iter().filter(|node| *node != self.node).collect();
         if !others.is_empty() {
@@ -208,7 +208,7 @@ impl Caller {
         self
     }
 
-    /// An id for a request of this caller. It carries the time it was made, from which a repeat computes its age.
+    /// A request id of this caller. It contains the time of its creation, from which a retry computes its age.
     pub fn id(&mut self) -> String {
         self.asked += 1;
         format!("{}-{}-{}", self.process, self.asked, self.world.clock.now())
@@ -256,7 +256,7 @@ impl Caller {
                 let heard = read(answer, &mut answered);
                 (Outcome::Ok(answered), Ok(heard))
             }
-            // Nodes no longer know whether it happened: it is refused, and may have.
+            // Nodes no longer know whether it was executed: it is refused, but may have taken effect.
             Err(Error::Refused(problem)) if problem.code == Code::RequestForgotten => {
                 (Outcome::Unknown, Err(No::Refused(problem.code)))
             }
@@ -279,8 +279,8 @@ impl Caller {
         heard
     }
 
-    /// Makes a call with many entries and records each of them as an operation. What one entry came to is read from the answer, in
-    /// the order of the entries.
+    /// Makes a call with many entries and records each of them as an operation. The result of each entry is read from the answer,
+    /// in the order of the entries.
     async fn ask_many<T: DeserializeOwned, R>(
         &mut self,
         asked: Vec<Asked>,
@@ -297,7 +297,7 @@ impl Caller {
             .into_iter()
             .map(|asked| {
                 let operation = Operation {
-                    // They happen at the same time.
+                    // The entries of a batch take effect at the same time.
                     process: self.world.recorder.process(),
                     actor: self.actor.clone(),
                     session: self.session.clone(),
@@ -342,40 +342,40 @@ impl Caller {
         heard
     }
 
-    /// The node that its next call goes to, from 1.
+    /// The node of its next call, from 1.
     #[must_use]
     pub fn node(&self) -> usize {
         self.node + 1
     }
 
-    /// Its next call goes to that node, from 0.
+    /// Sends its next call to that node, from 0.
     pub fn turn_to(&mut self, node: usize) {
         self.node = node.min(self.clients.len() - 1);
     }
 
-    /// A client for what is no part of the history, of the node that its next call goes to.
+    /// A client for calls that are not part of the history, for the node of its next call.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.clients[self.node]
     }
 
-    /// How long ago an id was made.
+    /// The age of a request id.
     fn age(&self, id: &str) -> Duration {
         let made = id.rsplit('-').next().and_then(|made| made.parse::<Micros>().ok());
         Duration::from_micros(made.map_or(0, |made| self.world.clock.now().saturating_sub(made)))
     }
 
-    /// Whether it counts on a lease, by the clock of its machine.
+    /// Whether it relies on the lease, by the clock of its machine.
     #[must_use]
     pub fn belief(&self, held: &Held) -> Option<Belief> {
-        // Before the clock is read: if it believes then, it did here.
+        // Taken before the clock is read: if it relies on the lease then, it did at this moment.
         let at = self.world.clock.now();
         let sent = held.until.saturating_sub(held.lasts_ms * 1_000);
         let until = self.machine.shown_at(sent) + counted_on(held.lasts_ms);
         (self.machine.shown_now() < until).then(|| Belief { at, is_steady: self.machine.was_steady(sent, at) })
     }
 
-    /// Writes to the guarded resource, whatever it believes. False: it was kept out.
+    /// Writes to the guarded resource, whatever it believes. Returns false if the write was refused.
     pub fn write(&mut self, held: &Held) -> bool {
         let belief = self.belief(held);
         let (item, token, value) = (held.item.as_str(), held.token, self.world.value());
@@ -405,7 +405,7 @@ impl Caller {
 }
 
 impl Held {
-    /// It lasts so long from when that was asked.
+    /// The lease lasts for this long from the request.
     fn renewed(&mut self, sent: Micros, lasts_ms: u64) {
         (self.until, self.lasts_ms) = (sent + lasts_ms * 1_000, lasts_ms);
     }
@@ -419,7 +419,7 @@ fn queue_name(queue: &str) -> QueueName {
     QueueName::new(queue).expect("what a workload calls a queue is a name")
 }
 
-/// What a grant says, for the history and for its holder.
+/// The data of a grant, for the history and for its holder.
 fn granted(grant: &api::claim::Grant, answered: &mut Answered) -> Held {
     answered.grants.push(Granted {
         item: grant.item.to_string(),

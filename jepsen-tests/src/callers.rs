@@ -1,8 +1,9 @@
-//! The machines that callers run on, as far as a lease is concerned: each has a clock that its callers count leases by. It may run
-//! at another rate, as real ones do; and it may jump or stand still, as that of a virtual machine does that was stopped by
-//! its host, or one that somebody sets.
+//! The clocks of the machines that callers run on: each machine has a clock that its callers use for leases. It may run at another
+//! rate, as real ones do; and it may jump or stop, like that of a virtual machine that was stopped by its host, or one that
+//! somebody sets.
 //!
-//! What it showed at any moment is known afterwards, so that a history keeps the run's own time and a holder's belief its machine's.
+//! Its value at any moment is known afterwards, so a history has the run's own time and also what a holder believed by its
+//! machine's clock.
 
 use crate::history::Micros;
 use crate::recorder::{RunClock, micros};
@@ -12,11 +13,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 const MACHINES: usize = 8;
-/// Machines have been up for a while: a clock that jumps back shows no time before their start.
+/// Machines have been up for a while: a clock that jumps back never shows a time before their start.
 const UP_SINCE: i64 = 3_600 * 1_000_000;
-/// In millionths. With the half percent that nodes are made to drift by it stays below the hundredth that holders leave.
+/// In ppm. Together with the half percent by which nodes may drift it stays below the hundredth that holders leave.
 pub const RATE_MOST: i64 = 4_500;
-/// A clock that stands still.
+/// The rate of a stopped clock.
 const STALLED: i64 = -1_000_000;
 
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct Machines {
     machines: Vec<Arc<Machine>>,
 }
 
-/// One machine. Its clock is the run's, moved.
+/// One machine. Its clock is derived from the run's clock.
 #[derive(Debug)]
 pub struct Machine {
     clock: RunClock,
@@ -33,16 +34,16 @@ pub struct Machine {
     wrong_readings: AtomicU64,
 }
 
-/// From here on the clock runs so.
+/// From here on the clock runs at this rate.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     since: Micros,
     shown: i64,
-    /// Faster by so many millionths.
+    /// Faster by this many ppm.
     ppm: i64,
-    /// It does not show what it had come to.
+    /// The value differs from the one that the clock had reached: it jumped.
     is_jump: bool,
-    /// By how much it jumped, all in all.
+    /// The sum of its jumps.
     off_by: i64,
 }
 
@@ -65,14 +66,14 @@ impl Machines {
         &self.machines
     }
 
-    /// The machine of an actor: some share one.
+    /// The machine of an actor: several actors share one.
     #[must_use]
     pub fn of(&self, actor: &str) -> Arc<Machine> {
         let number = actor.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
         self.machines[number % self.machines.len()].clone()
     }
 
-    /// Nobody's clock jumps, stands still or runs at another rate any more.
+    /// Resets all clocks: none jumps, stops or runs at another rate any more.
     pub fn heal(&self) {
         for machine in &self.machines {
             machine.set_right();
@@ -86,7 +87,7 @@ impl Machine {
         Self { clock, turns: RwLock::new(vec![start]), wrong_readings: AtomicU64::new(0) }
     }
 
-    /// What its clock showed then, in microseconds since it was started.
+    /// The value of its clock at that moment, in microseconds since its start.
     #[must_use]
     pub fn shown_at(&self, moment: Micros) -> i64 {
         let turns = self.turns.read().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +104,7 @@ impl Machine {
         self.shown_at(self.clock.now())
     }
 
-    /// Between these moments it neither jumped nor ran at a rate that is not allowed for.
+    /// Whether it neither jumped nor ran at a rate beyond the allowance between these moments.
     #[must_use]
     pub fn was_steady(&self, from: Micros, to: Micros) -> bool {
         let turns = self.turns.read().unwrap_or_else(PoisonError::into_inner);
@@ -112,40 +113,40 @@ impl Machine {
         within.enumerate().all(|(nth, turn)| turn.ppm.abs() <= RATE_MOST && (nth == 0 || !turn.is_jump))
     }
 
-    /// Readings that were not the run's time, so far.
+    /// The number of readings so far that differed from the run's time.
     #[must_use]
     pub fn wrong_readings(&self) -> u64 {
         self.wrong_readings.load(Ordering::Relaxed)
     }
 
-    /// For what runs on it.
+    /// The clock for clients on this machine.
     #[must_use]
     pub fn of_client(self: &Arc<Self>) -> Clock {
         let machine = self.clone();
         Clock::new(move || Moment(Duration::from_micros(u64::try_from(machine.shown_now()).unwrap_or(0))))
     }
 
-    /// It shows so much more at once, or less.
+    /// Jumps forwards by this much, or back.
     pub fn jump(&self, by_ms: i64) {
         let by = by_ms * 1_000;
         self.turn(|_, now| Turn { shown: now.shown + by, is_jump: true, off_by: now.off_by + by, ..now });
     }
 
-    /// It runs faster by so many millionths, or slower, from what it shows now.
+    /// Runs faster by this many ppm, or slower, from its current value.
     ///
     /// # Panics
-    /// When that is beyond what is allowed for.
+    /// When that exceeds the allowance.
     pub fn run_at(&self, ppm: i64) {
-        assert!(ppm.abs() <= RATE_MOST, "{ppm} millionths are more than a holder allows for");
+        assert!(ppm.abs() <= RATE_MOST, "{ppm} ppm is more than a holder allows for");
         self.turn(|_, now| Turn { ppm, ..now });
     }
 
-    /// It stands still.
+    /// Stops the clock.
     pub fn stall(&self) {
         self.turn(|_, now| Turn { ppm: STALLED, is_jump: true, ..now });
     }
 
-    /// It runs as it should; where it jumped or stood still it jumps to where it should be, and what it gained otherwise stays.
+    /// Runs at the normal rate. If the clock jumped or stopped, it jumps to the right value; what it gained by its rate stays.
     pub fn set_right(&self) {
         self.turn(|before, now| {
             let stood_still = if before.ppm == STALLED { (now.since - before.since).cast_signed() } else { 0 };
@@ -154,7 +155,7 @@ impl Machine {
         });
     }
 
-    /// `change` is given what was, and how it would go on.
+    /// `change` gets the last segment, and the segment that would continue it.
     fn turn(&self, change: impl FnOnce(Turn, Turn) -> Turn) {
         let mut turns = self.turns.write().unwrap_or_else(PoisonError::into_inner);
         let since = self.clock.now();
@@ -163,7 +164,7 @@ impl Machine {
     }
 }
 
-/// How long a holder counts on a lease that it was told lasts so long: a hundredth less, as the crate `client` does.
+/// How long a holder relies on a lease of this duration: a hundredth less, as in the crate `client`.
 #[must_use]
 pub fn counted_on(lasts_ms: u64) -> i64 {
     (micros(Duration::from_millis(lasts_ms)) / 100 * 99).cast_signed()
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_and_a_stall_are_known_to_have_been() {
+    fn jumps_and_stalls_of_a_clock_are_recorded() {
         let machine = machine();
         machine.jump(-5_000);
         let jumped = turns(&machine)[1];

@@ -1,8 +1,8 @@
-//! Whether a history keeps every promise. One file per invariant; each looks at the facts that `facts` drew from the
-//! history and says how many it could check and which of them contradict the invariant.
+//! Checks whether a history keeps every promise. There is one file per invariant; each uses the facts that `facts` derived from the
+//! history, and reports how many it could check and which of them violate the invariant.
 //!
-//! Soundness first. An operation took effect between its beginning and its end, one of unknown outcome at any time after its
-//! beginning or never; whatever could have happened in that freedom is no violation.
+//! Soundness comes first. An operation took effect between its start and its end; one of unknown outcome took effect at any time
+//! after its start, or never. A history that such freedom can explain is not a violation.
 
 pub mod coverage;
 pub mod ends;
@@ -55,7 +55,7 @@ use crate::history::History;
 use facts::Facts;
 use verdict::Verdict;
 
-/// One promise and who checks it.
+/// One promise and its checker.
 #[derive(Clone, Copy, Debug)]
 pub struct Invariant {
     pub id: &'static str,
@@ -65,16 +65,16 @@ pub struct Invariant {
 
 macro_rules! invariants {
     ($($id:literal $name:literal $module:ident;)+) => {
-        /// Every invariant that a history can contradict.
+        /// Every invariant that a history can violate.
         pub const ALL: &[Invariant] = &[$(Invariant { id: $id, name: $name, check: $module::check }),+];
     };
 }
 
 invariants! {
     "I1" "Mutual exclusion by token" i01_mutual_exclusion;
-    "I2" "Tokens rise" i02_rising_tokens;
-    "I3" "Never early" i03_never_early;
-    "I4" "Bounded late" i04_bounded_late;
+    "I2" "Tokens only increase" i02_rising_tokens;
+    "I3" "No lease ends early" i03_never_early;
+    "I4" "Expired leases end in bounded time" i04_bounded_late;
     "I5" "Nothing acknowledged is lost" i05_nothing_lost;
     "I6" "No double dispatch" i06_no_double_dispatch;
     "I7" "Ends once, with the current token" i07_ends_once;
@@ -82,34 +82,34 @@ invariants! {
     "I9" "No stuck line, no dead waiter granted" i09_no_stuck_line;
     "I10" "One request, one effect, one answer" i10_one_effect;
     "I11" "Linearizable reads" i11_linearizable;
-    "I13" "All or none is all or none" i13_batches;
+    "I13" "all_or_none grants all or none" i13_batches;
     "I16" "Events in order, unique, without gaps" i16_event_stream;
-    "I17" "The assignment outlives a lapse" i17_assignment;
+    "I17" "The assignment survives an expired lease" i17_assignment;
     "I18" "Leases never overlap and end once" i18_lease_intervals;
     "I19" "Created = live + terminal + purged" i19_conservation;
     "I20" "Replicas have the same hash" i20_same_hash;
     "I21" "Caps hold" i21_caps;
     "I22" "Service resumes after healing" i22_service_resumes;
     "I23" "Members are what was acknowledged" i23_members;
-    "I24" "No node ends by itself" i24_no_death;
-    "I25" "Only what is ready is handed out" i25_ready;
-    "I26" "Who waits for work is woken" i26_woken;
-    "I27" "A call is sent on once" i27_sent_on_once;
-    "I28" "A local read is no older than it says" i28_local_reads;
+    "I24" "No node exits by itself" i24_no_death;
+    "I25" "Only ready items are granted" i25_ready;
+    "I26" "Waiting workers are woken" i26_woken;
+    "I27" "A call is forwarded once" i27_sent_on_once;
+    "I28" "A local read is no older than stated" i28_local_reads;
     "I29" "Honest holders keep their leases" i29_leases_kept;
-    "I30" "Honest callers are answered soon" i30_bounded_latency;
+    "I30" "Latency of honest callers is bounded" i30_bounded_latency;
     "I31" "Memory and disk are bounded" i31_bounded_machine;
-    "I32" "Nobody joins without a word" i32_no_intruder;
-    "I33" "Refusals are of the closed list" i33_plain_refusals;
+    "I32" "No node joins without admission" i32_no_intruder;
+    "I33" "Refusals use codes of the closed list" i33_plain_refusals;
 }
 
-/// What every checker says of a history.
+/// Runs every checker on a history.
 #[must_use]
 pub fn check(history: &History) -> Vec<Verdict> {
     check_facts(&Facts::new(history), |_| {})
 }
 
-/// The same, with a word before each.
+/// Like [`check`], but calls `begins` before each checker.
 pub fn check_facts(facts: &Facts<'_>, mut begins: impl FnMut(&Invariant)) -> Vec<Verdict> {
     let one = |invariant: &Invariant| {
         begins(invariant);

@@ -1,8 +1,8 @@
-//! A cluster of real nodes, each a process in a place of its own. Whatever a run does, and however it ends, none of them
-//! outlives it, and it ends none but these.
+//! A cluster of real nodes, each a process in its own namespace. However a run ends, none of these processes outlives it, and it
+//! stops no other process.
 //!
-//! A **seat** is a machine: an address, a disk, a shim. A node sits on a seat, and when it is replaced another one, with another
-//! id, takes the seat. Histories name seats.
+//! A **seat** is a machine: an address, a disk, a shim. Each node is on a seat. A replacement, with another id, takes the same
+//! seat. Histories name seats.
 
 mod beside;
 mod certificates;
@@ -30,47 +30,47 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokens::Tokens;
+use tokens::ApiKeys;
 use tokio::task::JoinHandle;
 
-/// From 1.
+/// Numbered from 1.
 pub type Seat = u32;
 
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// For anything that a healthy cluster does in seconds.
+/// For everything that a healthy cluster does in seconds.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// A node that is told to stop takes 25 s at most.
+/// A node stops within 25 s.
 const STOP_WITHIN: Duration = Duration::from_secs(40);
 
-/// What a cluster is made of.
+/// The settings of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program `tenured`.
     pub daemon: PathBuf,
-    /// Built with the feature `sabotage`: it can be a build of later rules.
+    /// Built with the feature `sabotage`: it can act as a build of later rules.
     pub newer_daemon: Option<PathBuf>,
     pub nodes: u32,
     pub seed: u64,
-    /// Where everything of the run lies.
+    /// The folder for all files of the run.
     pub folder: PathBuf,
     pub network: Network,
-    /// What moments count from.
+    /// The start time that moments count from.
     pub began: Instant,
-    /// Said to every node.
+    /// Arguments and environment of every node.
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
-    /// Said to the node of one seat.
+    /// Arguments and environment of the node on one seat.
     pub seat_arguments: BTreeMap<Seat, Vec<String>>,
     pub seat_environment: BTreeMap<Seat, Vec<(String, String)>>,
     pub snapshot_every: Option<u64>,
     pub entries_kept: Option<u64>,
-    /// `actor-0` and so on, beside `operator`.
+    /// The number of actors `actor-0`, `actor-1` …, in addition to `operator`.
     pub actors: u32,
     /// Actors with a role in a space and its queues.
     pub others: Vec<(&'static str, &'static str, &'static str, &'static str)>,
-    /// Nodes without the shim: nothing is done to their disks and clocks, and nothing is paid for it.
+    /// Run nodes without the shim: no disk or clock faults, and no overhead.
     pub bare: bool,
-    /// Callers speak TLS to nodes.
+    /// Callers use TLS.
     pub tls: bool,
 }
 
@@ -102,12 +102,12 @@ impl Options {
 #[derive(Debug)]
 pub struct Cluster {
     options: Options,
-    tokens: Tokens,
+    api_keys: ApiKeys,
     certificates: Certificates,
     machines: Arc<Machines>,
     shim: Shim,
     state: Mutex<State>,
-    /// Goes last: the processes are in its places.
+    /// Dropped last: the processes run in its namespaces.
     wire: Wire,
     watching: Mutex<Option<JoinHandle<()>>>,
 }
@@ -121,9 +121,9 @@ struct State {
     /// The last backup.
     taken: Option<Taken>,
     members: Members,
-    /// With which nodes join, whatever their number and address.
+    /// The secret with which nodes join, whatever their id and address.
     join_secret: Option<String>,
-    /// Seats with faults of their own, and how many.
+    /// Seats with faults of their own, and the number of these faults.
     harmed: BTreeMap<Seat, u32>,
 }
 
@@ -135,14 +135,14 @@ struct Node {
     log: PathBuf,
     control: Arc<Control>,
     process: Option<Process>,
-    /// Without this it still has to be told whom to join.
+    /// Until it has joined, it must be started with the addresses of others.
     has_begun: bool,
     is_paused: bool,
-    /// It may end by itself: its disk is full or damaged.
+    /// It may exit by itself: its disk is full or damaged.
     may_end: bool,
-    /// How it ended by itself.
+    /// How it exited by itself.
     ended: Option<String>,
-    /// Its disk does not hold what it held: if it does not start, it is replaced.
+    /// Its disk was damaged: if it does not start, it is replaced.
     is_damaged: bool,
     /// It is started as a build of later rules.
     is_newer: bool,
@@ -151,17 +151,17 @@ struct Node {
 }
 
 impl Cluster {
-    /// Every node has its vote, and a leader is known.
+    /// Starts a cluster. Returns when every node has its vote and a leader is known.
     ///
     /// # Errors
-    /// When the shim, the wire or a node does not come up.
+    /// When the shim, the wire or a node does not start.
     pub async fn start(mut options: Options) -> io::Result<Arc<Self>> {
         fs::create_dir_all(&options.folder)?;
-        // The shim knows files by where they really are.
+        // The shim identifies files by their real paths.
         options.folder = options.folder.canonicalize()?;
         let shim = Shim::build(&options.folder)?;
-        let tokens =
-            Tokens::make(&options.daemon, &options.folder.join("tokens.toml"), options.actors, &options.others)?;
+        let api_keys =
+            ApiKeys::make(&options.daemon, &options.folder.join("api-keys.toml"), options.actors, &options.others)?;
         let wire = Wire::lay(options.network.clone(), options.seed).await?;
         let hosts = |seat| (seat, BTreeSet::from([wire.own_host(seat), wire.shown_host(seat)]));
         let hosts: Vec<_> = (1..=SEATS).map(hosts).collect();
@@ -180,7 +180,7 @@ impl Cluster {
         let nodes = options.nodes;
         let cluster = Arc::new(Self {
             options,
-            tokens,
+            api_keys,
             certificates,
             machines,
             shim,
@@ -210,7 +210,7 @@ impl Cluster {
     fn with<T>(&self, seat: Seat, what: impl FnOnce(&mut Node) -> io::Result<T>) -> io::Result<T> {
         match self.state().seats.get_mut(&seat) {
             Some(node) => what(node),
-            None => Err(io::Error::other(format!("nobody sits on seat {seat}"))),
+            None => Err(io::Error::other(format!("seat {seat} has no node"))),
         }
     }
 
@@ -219,7 +219,7 @@ impl Cluster {
         &self.wire
     }
 
-    /// Where the callers are.
+    /// The namespace of the callers.
     #[must_use]
     pub fn machines(&self) -> &Arc<Machines> {
         &self.machines
@@ -236,26 +236,26 @@ impl Cluster {
         u64::try_from(self.options.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Seats that somebody sits on.
+    /// Seats that have a node.
     #[must_use]
     pub fn seats(&self) -> Vec<Seat> {
         self.state().seats.keys().copied().collect()
     }
 
-    /// Of these, where a process is, paused or not.
+    /// Those with a running process, paused or not.
     #[must_use]
     pub fn running(&self) -> Vec<Seat> {
         self.state().seats.iter().filter(|(_, node)| node.process.is_some()).map(|(seat, _)| *seat).collect()
     }
 
-    /// Of these, where no fault is under way that was done to the seat alone.
+    /// Those without a fault of their own.
     #[must_use]
     pub fn unharmed(&self) -> Vec<Seat> {
         let harmed: BTreeSet<Seat> = self.state().harmed.keys().copied().collect();
         self.running().into_iter().filter(|seat| !harmed.contains(seat)).collect()
     }
 
-    /// A fault is done to these seats.
+    /// Marks the beginning of a fault on these seats.
     pub fn harm(&self, seats: &[Seat]) {
         let mut state = self.state();
         for seat in seats {
@@ -263,7 +263,7 @@ impl Cluster {
         }
     }
 
-    /// It is over.
+    /// Marks the end of the fault.
     pub fn unharm(&self, seats: &[Seat]) {
         let mut state = self.state();
         for seat in seats {
@@ -274,7 +274,7 @@ impl Cluster {
         state.harmed.retain(|_, left| *left > 0);
     }
 
-    /// Seats that nobody sits on; the last is kept for a cluster that is restored.
+    /// Free seats; the last seat is reserved for a restored cluster.
     #[must_use]
     pub fn free_seats(&self) -> Vec<Seat> {
         let taken = self.seats();
@@ -298,30 +298,30 @@ impl Cluster {
     }
 
     /// # Errors
-    /// When nobody sits there.
+    /// When the seat has no node.
     pub fn control(&self, seat: Seat) -> io::Result<Arc<Control>> {
         self.with(seat, |node| Ok(node.control.clone()))
     }
 
-    /// The seat that leads, as far as the nodes' own words tell.
+    /// The seat of the leader, according to the nodes' own logs.
     #[must_use]
     pub fn leader(&self) -> Option<Seat> {
         self.state().leaders.last().and_then(|leader| leader.node)
     }
 
-    /// Changes of the members that were asked for, and the members that were seen.
+    /// The requested membership changes, and the memberships that were read.
     #[must_use]
     pub fn members(&self) -> Members {
         self.state().members.clone()
     }
 
-    /// Who was seen to lead, whenever that changed.
+    /// Every change of leader that was seen.
     #[must_use]
     pub fn leaders(&self) -> Vec<Leader> {
         self.state().leaders.clone()
     }
 
-    /// Nodes that ended by themselves though nothing was done to them, with their last words.
+    /// Nodes that exited by themselves without a cause by the run, with their last log lines.
     #[must_use]
     pub fn deaths(&self) -> Vec<Death> {
         self.state().deaths.clone()
@@ -343,22 +343,22 @@ impl Cluster {
         format!("{scheme}://{host}:{EDGE_PORT}")
     }
 
-    /// Whom callers trust, if they speak TLS.
+    /// The CA that callers trust, if they use TLS.
     #[must_use]
     pub fn authority(&self) -> Option<PathBuf> {
         self.options.tls.then(|| self.certificates.authority())
     }
 
-    /// Of `operator`, or `actor-0` and so on; nothing for anybody else.
+    /// The API key of `operator`, `actor-0` and so on; `None` for unknown actors.
     #[must_use]
-    pub fn token(&self, actor: &str) -> Option<&str> {
-        self.tokens.of(actor)
+    pub fn api_key(&self, actor: &str) -> Option<&str> {
+        self.api_keys.of(actor)
     }
 
-    /// A caller's client, over the wire, to all seats or to one.
+    /// A caller's client, over the wire, for all seats or for one.
     ///
     /// # Errors
-    /// When there is no such actor.
+    /// When the actor does not exist.
     pub fn client(&self, actor: &str, at: Option<Seat>) -> io::Result<Client> {
         let endpoints = match at {
             Some(seat) => vec![self.endpoint(seat)],
@@ -368,18 +368,18 @@ impl Cluster {
     }
 
     fn client_at(&self, actor: &str, endpoints: Vec<String>) -> io::Result<Client> {
-        let token = self.token(actor).ok_or_else(|| io::Error::other(format!("{actor} has no token")))?;
-        let mut config = Config::new(endpoints, Identity::Bearer(token.to_owned()));
+        let api_key = self.api_key(actor).ok_or_else(|| io::Error::other(format!("{actor} has no API key")))?;
+        let mut config = Config::new(endpoints, Identity::ApiKey(api_key.to_owned()));
         config.session = Session::Random;
         config.extra_ca = self.authority();
         config.clock = self.machines.of(actor).of_client();
         Client::new(config).map_err(io::Error::other)
     }
 
-    /// Asks a node as the operator, from its own place: whatever happens to the wire, it is reached.
+    /// Asks a node as the operator, from the node's own namespace: it is reachable whatever happens to the wire.
     ///
     /// # Errors
-    /// When the place is gone.
+    /// When the namespace no longer exists.
     pub async fn ask<T, W>(&self, seat: Seat, what: impl FnOnce(Client) -> W + Send + 'static) -> io::Result<T>
     where
         T: Send + 'static,
@@ -393,7 +393,7 @@ impl Cluster {
         self.state().seats.get(&seat).is_some_and(|node| node.is_newer)
     }
 
-    /// A new node on a free seat. Nothing runs yet.
+    /// Puts a new node on a free seat, without starting it.
     fn sit(&self, seat: Seat, learns: bool) -> io::Result<()> {
         let mut state = self.state();
         let id = state.next_id;
@@ -421,10 +421,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts the node of a seat, with what it had before. Does not wait for anything.
+    /// Starts the node of a seat with its existing data. Does not wait.
     ///
     /// # Errors
-    /// When it runs already, or cannot be started at all.
+    /// When it already runs, or cannot be started.
     pub async fn start_seat(&self, seat: Seat) -> io::Result<()> {
         let others: Vec<Seat> = self.seats().into_iter().filter(|other| *other != seat).collect();
         let (id, data, log, control) =
@@ -464,7 +464,7 @@ impl Cluster {
         arguments.extend(["--peer-address".into(), format!("{shown}:{PEER_PORT}")]);
         arguments.extend(["--listen".into(), format!("{own}:{EDGE_PORT}")]);
         arguments.extend(["--address".into(), format!("{shown}:{EDGE_PORT}")]);
-        arguments.extend(["--tokens".into(), self.tokens.path().display().to_string()]);
+        arguments.extend(["--api-keys".into(), self.api_keys.path().display().to_string()]);
         arguments.extend(self.certificates.arguments(seat));
         if self.options.tls {
             arguments.extend(self.certificates.arguments_for_callers(seat));
@@ -497,7 +497,7 @@ impl Cluster {
         self.wire.place(seat).run(move || async move { Process::start(command, &log) }).await?
     }
 
-    /// Of a node of this cluster: with the shim under it, unless there is to be none.
+    /// The environment of a node of this cluster: with the shim, unless it is disabled.
     fn environment(&self, seat: Seat, control: &Control, data: &Path) -> Vec<(String, String)> {
         let mut environment = self.options.environment.clone();
         environment.extend(self.options.seat_environment.get(&seat).into_iter().flatten().cloned());
@@ -515,7 +515,7 @@ impl Cluster {
             ("JEPSEN_DATA".into(), data.display().to_string()),
         ];
         if !self.wire.has_packets() {
-            // Behind the proxies a node is known by the address that the shim gives it.
+            // With TCP proxies, other nodes see a node at the address that the shim gives it.
             environment.push(("JEPSEN_SOURCE".into(), self.wire.own_host(seat).to_string()));
         }
         environment

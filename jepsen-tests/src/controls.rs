@@ -1,5 +1,5 @@
-//! Promises broken on purpose: for each the workload and the faults that show it, and the invariant that must be found violated.
-//! A suite that was never seen to fail checks nothing.
+//! Promises broken on purpose: for each the workload and the faults that show it, and the invariant that must find it. This proves
+//! that the suite can fail.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub struct Control {
     pub workload: &'static str,
     pub nemesis: &'static [&'static str],
     pub minutes: f64,
-    /// Whose violation shows it.
+    /// The invariants of which at least one must be violated.
     pub caught_by: &'static [&'static str],
 }
 
@@ -57,7 +57,7 @@ pub const ALL: &[Control] = &[
         minutes: 2.0,
         caught_by: &["I24"],
     },
-    // The leadership has to survive: when every node is alone, followers stand for election and mostly win it in the end.
+    // The same leader must continue: if every node is isolated, followers start elections and usually win in the end.
     Control {
         name: "no-quorum-time",
         workload: "long",
@@ -84,24 +84,25 @@ pub fn find(name: &str) -> Option<&'static Control> {
 
 #[derive(Debug, clap::Args)]
 pub struct Asked {
-    /// A daemon that was built with the feature `sabotage`
+    /// A daemon built with the feature `sabotage`
     #[arg(long, env = "JEPSEN_DAEMON", value_name = "FILE")]
     daemon: PathBuf,
-    /// Only these
+    /// Break only these promises [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
+    /// Seed of the runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Each in a process of its own, because each enters namespaces of its own. Says whether all were caught.
+/// Runs each control in its own process, because each enters its own namespaces. Returns whether all were caught.
 ///
 /// # Errors
-/// When one of them cannot be run at all.
+/// When a run cannot be started.
 pub fn main(asked: &Asked) -> io::Result<bool> {
     if let Some(unknown) = asked.only.iter().find(|name| find(name).is_none()) {
         let all: Vec<_> = ALL.iter().map(|control| control.name).collect();
-        return Err(io::Error::other(format!("{unknown} cannot be broken: say one of {}", all.join(", "))));
+        return Err(io::Error::other(format!("--only: unknown promise {unknown}: use one of {}", all.join(", "))));
     }
     let mut rows = Vec::new();
     for control in

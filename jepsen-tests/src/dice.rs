@@ -1,5 +1,5 @@
-//! Chance that a seed repeats: every choice of a run comes from here, each part of a run with dice of its own, so that what
-//! one part does never changes what another throws.
+//! Random numbers that a seed repeats: every choice of a run comes from here. Each part of a run has its own generator, so that one
+//! part never changes the choices of another.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// Dice for a part of a run, independent of the others.
+    /// A generator for a part of a run, independent of the others.
     #[must_use]
     pub fn of(seed: u64, part: &str) -> Self {
         let mixed = part.bytes().fold(seed, |mixed, byte| Self(mixed ^ u64::from(byte)).roll());
@@ -26,17 +26,17 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `limit`, which is not 0.
+    /// A number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.roll() % limit
     }
 
-    /// True `percent` times out of a hundred.
+    /// True with this probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these, which are not none.
+    /// One of these; there must be at least one.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         let at = usize::try_from(self.below(from.len() as u64)).unwrap_or(0);
         &from[at]

@@ -1,5 +1,5 @@
-//! `jepsen faults`: every fault once against a cluster that is written to, with what it was seen to do and how soon the cluster served
-//! again. What a run counts on is shown here first.
+//! `jepsen faults`: does every fault once on a cluster under writes, and shows whether it took effect and how soon the cluster served
+//! again. This tests the faults that runs rely on.
 
 use crate::cluster::{Cluster, LIMIT, Options, Seat};
 use crate::dice::Dice;
@@ -22,49 +22,52 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// At each node, and none elsewhere: what happens to a node is met by somebody.
+/// Writers at each node. Each uses only its node, so that every fault affects a writer.
 const WRITERS: u32 = 2;
 const RESTS: Duration = Duration::from_millis(5);
 const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, clap::Args)]
 pub struct Asked {
-    /// The daemon
+    /// The daemon to test
     #[arg(long, env = "JEPSEN_DAEMON", value_name = "FILE")]
     pub daemon: PathBuf,
-    /// A daemon that was built with the feature `sabotage`, for `newer-build`
+    /// A daemon built with the feature `sabotage`, needed for `newer-build`
     #[arg(long, env = "JEPSEN_NEWER", value_name = "FILE")]
     pub newer: Option<PathBuf>,
+    /// Number of nodes
     #[arg(long, default_value_t = 3)]
     pub nodes: u32,
+    /// Seed of the faults' choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Only these faults
+    /// Do only these faults [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub only: Vec<String>,
-    /// How long each lasts
+    /// Duration of each fault
     #[arg(long, default_value_t = 3, value_name = "SECONDS")]
     pub lasts: u64,
-    /// As a run does them for so long, two at once, and not one after the other
+    /// Run a random mixture of faults for this long, as a run does, instead of one after another
     #[arg(long, value_name = "MINUTES")]
     pub mixed: Option<u64>,
-    /// No faults, but so many callers at each node who write without a rest: what the wire and the nodes bear here
+    /// Without faults: measure the throughput with this many callers at each node that write without pauses
     #[arg(long, value_name = "CALLERS")]
     pub load: Option<u32>,
-    /// Without namespaces, though they may be allowed
+    /// Use loopback instead of network namespaces
     #[arg(long)]
     pub loopback: bool,
-    /// Keep logs and data there
+    /// Keep logs and data in this folder [default: a temporary folder that is removed]
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
 
-/// Says whether all took hold and the cluster served again after each. Before any other thread is there.
+/// Returns whether all faults took effect and the cluster served again after each. Call it before any other thread starts.
 ///
 /// # Errors
 /// When the cluster cannot be started at all.
 pub fn main(asked: Asked) -> io::Result<bool> {
-    let network = if asked.loopback { Network::Loopback { why: "asked for".into() } } else { crate::wire::enter() };
+    let network =
+        if asked.loopback { Network::Loopback { why: "requested by --loopback".into() } } else { crate::wire::enter() };
     say(&format!("{network}\n"));
     let folder = tempfile::tempdir()?;
     let path = asked.keep.clone().unwrap_or_else(|| folder.path().to_owned());
@@ -100,7 +103,7 @@ async fn all(asked: Asked, network: Network, folder: PathBuf) -> io::Result<bool
     let mut end = String::new();
     for death in cluster.deaths() {
         is_well = false;
-        let _ = writeln!(end, "ended by itself: {}", death.what);
+        let _ = writeln!(end, "a node exited by itself: {}", death.what);
     }
     let changes = cluster.leaders().iter().filter(|leader| leader.node.is_some()).count();
     let _ = writeln!(
@@ -153,14 +156,14 @@ async fn mixed(cluster: &Arc<Cluster>, mut plan: Plan, lasts: Duration) -> io::R
     let served = healed.is_ok() && served(cluster, "all").await;
     let held = faults.iter().filter(|fault| fault.took_hold).count();
     let (all, after) = (faults.len(), healing.elapsed());
-    say(&format!("{held} of {all} faults took hold; served again: {served}, after {:.1} s\n", after.as_secs_f64()));
+    say(&format!("{held} of {all} faults took effect; served again: {served}, after {:.1} s\n", after.as_secs_f64()));
     if let Err(error) = healed {
         say(&format!("    {error}\n"));
     }
     Ok(served)
 }
 
-/// Says how much was written in a second, and with how many packets.
+/// Prints the items written and the packets per second. Returns whether any item was written.
 async fn bear(cluster: &Cluster, written: &AtomicU64, lasts: Duration) -> bool {
     sleep(Duration::from_secs(2)).await;
     let (before, packets) = (written.load(Ordering::Relaxed), cluster.wire().total());
@@ -176,7 +179,7 @@ fn row(fault: &Fault) -> String {
     let held = if fault.took_hold { "yes" } else { "NO" };
     let seconds = |at: u64| at as f64 / 1e6;
     let (from, to) = (seconds(fault.began), fault.ended.map_or(0.0, seconds));
-    format!("{from:>6.1} to {to:>6.1} s  {:<16} took hold {held:<3} {}", fault.kind, fault.what)
+    format!("{from:>6.1} to {to:>6.1} s  {:<16} took effect {held:<3} {}", fault.kind, fault.what)
 }
 
 async fn write(client: Client, writer: u32, written: Arc<AtomicU64>, rests: Duration) {
@@ -194,7 +197,7 @@ fn new_item(id: &str) -> NewItem {
     NewItem { title: id.to_owned(), ..NewItem::new(item, queue) }
 }
 
-/// An item is created and read again, by a caller, at every node.
+/// Whether a caller can create an item and read it at every node.
 async fn served(cluster: &Cluster, name: &str) -> bool {
     let Ok(client) = cluster.client("operator", None) else { return false };
     let item = new_item(&format!("after-{name}-{}", cluster.now()));
@@ -215,10 +218,10 @@ fn say(words: &str) {
     let _ = io::stdout().flush();
 }
 
-/// What the wire costs: packets in a second, and what a question and its answer take.
+/// Measures the simulated network: packets per second, and the time of a request with its answer.
 ///
 /// # Errors
-/// When there are no namespaces, or the wire cannot be laid.
+/// When the network cannot be created.
 pub fn measure() -> io::Result<()> {
     let network = crate::wire::enter();
     say(&format!("{network}\n"));
@@ -286,7 +289,7 @@ async fn ping(wire: &Wire) -> io::Result<()> {
         let each = began.elapsed() / ROUNDS;
         let packets = wire.total().since(before).forwarded;
         say(&format!(
-            "a question and its answer over the wire take {each:?}, {packets} packets for {ROUNDS} of them\n"
+            "a request and its answer over the wire take {each:?}; {ROUNDS} of them need {packets} packets\n"
         ));
         let link = wire.counts(CALLERS, seat);
         say(&format!("callers to seat {seat}: {link:?}\n"));

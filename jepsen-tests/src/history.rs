@@ -1,8 +1,7 @@
-//! What the callers of a run saw: every operation with its beginning, its end and its outcome, the events that watchers were
-//! told, the faults, and who led. The only thing that checkers look at.
+//! What the callers of a run saw: every operation with its start, its end and its outcome, the events that watchers got, the
+//! faults, and the leaders. Checkers use nothing else.
 //!
-//! All moments are microseconds since the run began, on one monotonic clock that counts for every caller: they are
-//! comparable across processes.
+//! All times are microseconds since the run began, on one monotonic clock for all callers: they are comparable across processes.
 
 pub mod edn;
 pub mod lines;
@@ -19,33 +18,33 @@ pub type Process = u32;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct History {
     pub about: About,
-    /// In the order in which they were invoked.
+    /// In the order of their start.
     pub operations: Vec<Operation>,
-    /// In the order in which they arrived, of all watchers.
+    /// The events of all watchers, in the order of their arrival.
     pub seen: Vec<Seen>,
     pub faults: Vec<Fault>,
-    /// Who was seen to lead, whenever that changed.
+    /// Every change of leader that was seen.
     pub leaders: Vec<Leader>,
-    /// What the cluster says of itself after everything was healed and every caller had ended.
+    /// The state of the cluster after everything was healed and every caller had ended.
     pub end: Option<End>,
-    /// Who was to belong to the cluster, and who did.
+    /// The requested membership changes, and the memberships that were read.
     #[serde(default)]
     pub members: Members,
     /// Calls that were made at the same moment.
     #[serde(default)]
     pub bursts: Vec<Burst>,
-    /// Nodes that ended by themselves though nothing was done to them.
+    /// Nodes that exited by themselves without a cause by the run.
     #[serde(default)]
     pub deaths: Vec<Death>,
-    /// What a cluster that was made of a backup of this one showed.
+    /// What a cluster restored from a backup of this run showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
-    /// What a run with hostile callers was measured by.
+    /// The measurements of a run with hostile callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<soak::Soak>,
 }
 
-/// What a run was made of: enough to run it again.
+/// The settings of a run: enough to repeat it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct About {
     pub seed: u64,
@@ -53,15 +52,15 @@ pub struct About {
     pub nemesis: String,
     pub nodes: u32,
     pub broken: Option<String>,
-    /// What the queues of the workload are set to, as far as a checker needs it.
+    /// The settings of the workload's queues, as far as a checker needs them.
     pub queues: Vec<QueueSet>,
-    /// The watchers that asked for a part of the events only. One that is not named here is
-    /// known by what it was told: of one queue only, while others were told of more.
+    /// The watchers of only a part of the events. Watchers that are not listed are known by what they got: events of only one
+    /// queue, while others got more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watchers: Vec<WatcherSet>,
 }
 
-/// What a watcher asked for.
+/// The part of the events that a watcher asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WatcherSet {
     pub watcher: u32,
@@ -86,45 +85,45 @@ pub struct Operation {
     pub process: Process,
     pub actor: String,
     pub session: Option<String>,
-    /// The node that was asked, from 1; none: the guarded resource, or any.
+    /// The node that was asked, from 1; `None`: the guarded resource, or any node.
     pub node: Option<u32>,
     pub request_id: Option<String>,
-    /// The request was sent before under this id and its answer was lost or thrown away.
+    /// The request was sent before under this id, and its answer was lost or discarded.
     #[serde(default)]
     pub is_repeat: bool,
     pub invoked: Micros,
-    /// None: nobody ever answered, and it may take effect at any time after it was invoked.
+    /// `None`: there was never an answer, and it may take effect at any time after its start.
     pub completed: Option<Micros>,
     pub asked: Asked,
     pub outcome: Outcome,
-    /// It was asked together with others of this number, in one call; each entry of the call is an operation.
+    /// The number of the batch: each entry of a batch call is an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// When it was to be asked, where callers keep to a schedule: its latency counts from then. Several attempts at the same have
-    /// the same moment.
+    /// When it was due, for callers with a schedule: its latency counts from then. Several attempts at the same call have the same
+    /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Micros>,
 }
 
-/// A call with many entries.
+/// The number of a call with many entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub no: u64,
     pub all_or_none: bool,
 }
 
-/// What was asked. Names are those of the calls. A claim that waits is asked again and again under one request id until it
-/// is granted: each time is an operation.
+/// A request. Names are those of the calls. A waiting claim polls under one request id until it is granted: each poll is an
+/// operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
     Create {
         item: String,
         queue: String,
-        /// Items that have to complete first.
+        /// Dependencies, which must complete first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         depends_on: Vec<String>,
-        /// What a worker must be able to do.
+        /// The capabilities that a worker needs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         needs: Vec<String>,
     },
@@ -143,7 +142,7 @@ pub enum Asked {
         /// How long the call may wait for an item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_ms: Option<u64>,
-        /// What the caller's worker was registered with.
+        /// The capabilities that the caller's worker was registered with.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         capabilities: Option<Vec<String>>,
     },
@@ -233,57 +232,58 @@ fn is_false(said: &bool) -> bool {
     !said
 }
 
-/// A holder counted on its lease, by the clock of its machine.
+/// A holder relied on its lease, by the clock of its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Belief {
-    /// Then, and maybe a moment longer.
+    /// At this moment, and maybe a moment longer.
     pub at: Micros,
-    /// Since the lease was asked for that clock ran as real ones do: it neither jumped nor stood still.
+    /// Since the lease was requested, the clock ran like a real one: it neither jumped nor stopped.
     pub is_steady: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It happened.
+    /// It succeeded.
     Ok(Answered),
-    /// The answer is no: it had no effect.
+    /// It was refused and had no effect.
     Refused { code: String },
-    /// It certainly did not happen: nobody took it.
+    /// It certainly did not happen: no node accepted it.
     Unavailable,
-    /// It may have happened, or may yet.
+    /// It may have happened, or may still happen.
     Unknown,
 }
 
-/// What an answer said, as far as somebody checks it.
+/// The parts of an answer that some checker uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
-    /// When the attempt that was answered was sent: what `expires_in_ms` counts from.
+    /// When the answered attempt was sent: `expires_in_ms` counts from this time.
     pub sent: Micros,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Granted>,
-    /// The place in the wait line, 0 first: a claim that waits.
+    /// The place of a waiting claim in the line, 0 first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
-    /// Of a renewal or an extension; of a reserve: for how long.
+    /// Of a renewal or an extension; of a reservation: its duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<SeenItem>,
-    /// Release, withdraw, unassign: whether anything was there to end; create: whether it is new; extend: whether it was cut.
+    /// Release, withdraw, unassign: whether there was anything to end. Create: whether the item is new. Extend: whether it was
+    /// shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub did: Option<bool>,
-    /// Who waits, head first.
+    /// The waiters, head first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Vec<String>>,
-    /// Of a local read: how old it says it is at most, and up to which entry.
+    /// Of a local read: its maximum age, and the last applied entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<u64>,
-    /// Items whose leases were lost, of `renew_all`.
+    /// The items whose leases were lost, of `renew_all`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
 }
@@ -293,7 +293,7 @@ pub struct Granted {
     pub item: String,
     pub token: u64,
     pub expires_in_ms: u64,
-    /// The claim was one's own lease already: no new grant.
+    /// The claim found the caller's own lease: not a new grant.
     #[serde(default)]
     pub renewed: bool,
 }
@@ -309,7 +309,7 @@ pub struct SeenItem {
     pub assignee: Option<String>,
 }
 
-/// An event that a watcher was told, in the very words of the contract.
+/// An event that a watcher got, in the format of the API.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seen {
     pub watcher: u32,
@@ -317,20 +317,20 @@ pub struct Seen {
     pub event: api::event::Event,
 }
 
-/// Something that was done to the cluster or to a caller.
+/// A fault of the cluster or of callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     pub kind: String,
-    /// In words: which nodes, how much.
+    /// A description: which nodes, how much.
     pub what: String,
-    /// The nodes it was done to, from 1.
+    /// The affected nodes, from 1.
     pub nodes: Vec<u32>,
     pub began: Micros,
-    /// None: it lasts to the end of the run.
+    /// `None`: it lasts until the end of the run.
     pub ended: Option<Micros>,
-    /// It was seen to have taken hold, not merely scheduled.
+    /// It was seen to take effect, not merely scheduled.
     pub took_hold: bool,
-    /// From when to when all of it was done and nothing of it undone.
+    /// The time in which all of it was done and nothing of it undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<(Micros, Micros)>,
 }
@@ -338,7 +338,7 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {
     pub at: Micros,
-    /// None: nobody is known to lead.
+    /// `None`: no leader is known.
     pub node: Option<u32>,
     pub term: u64,
 }
@@ -349,19 +349,19 @@ pub struct Burst {
     pub began: Micros,
     pub ended: Micros,
     pub calls: u64,
-    /// How many commands that node sent on to the leader meanwhile, as it counts itself.
+    /// The number of commands that the node forwarded to the leader meanwhile, by its own metrics.
     pub forwarded: u64,
 }
 
-/// A node that ended by itself.
+/// A node that exited by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
     pub at: Micros,
-    /// Which node, and its last words.
+    /// The node, and its last log lines.
     pub what: String,
 }
 
-/// Changes of the cluster's members that were asked for, and the members that were seen.
+/// The requested membership changes, and the memberships that were read.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Members {
     pub changes: Vec<Change>,
@@ -371,13 +371,13 @@ pub struct Members {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeOf {
-    /// The cluster lets the node in. Answered when the node has made its directory, which it does only then.
+    /// The cluster admits the node. Answered when the node has created its directory, which it does only then.
     Join,
     /// The node has a vote.
     Vote,
     /// The node follows without a vote.
     Learn,
-    /// The node goes, and its id does not come back.
+    /// The node is removed, and its id is never used again.
     Remove,
 }
 
@@ -387,11 +387,11 @@ pub struct Change {
     pub node: u64,
     pub what: ChangeOf,
     pub asked: Micros,
-    /// None: nobody knows whether it happened.
+    /// `None`: nobody knows whether it happened.
     pub answered: Option<Micros>,
 }
 
-/// The members as a leader told them that committed an entry after it was asked.
+/// The members according to a leader that committed an entry during the read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenMembers {
     pub asked: Micros,
@@ -404,9 +404,9 @@ pub struct SeenMembers {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct End {
     pub healed: Micros,
-    /// When a write, a read and a watcher had all been served again.
+    /// When a write, a read and a watcher had all succeeded again.
     pub served: Option<Micros>,
-    /// Every item of the run, read with a linearizable read.
+    /// Every item of the run, from a linearizable read.
     pub items: Vec<(String, SeenItem)>,
     /// Counts of the space: created, live, terminal, purged.
     pub created: u64,
@@ -415,23 +415,23 @@ pub struct End {
     pub purged: u64,
     /// (node, applied index, state hash), all at one index.
     pub hashes: Vec<(u32, u64, String)>,
-    /// How often nodes ended by themselves, with their last words.
+    /// The nodes that exited by themselves, with their last log lines.
     pub deaths: Vec<String>,
 }
 
-/// A cluster that was made of a backup.
+/// A cluster restored from a backup.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Restored {
-    /// When the backup was asked for, and when all of it had come.
+    /// When the backup was requested, and when all of it had arrived.
     pub began: Micros,
     pub ended: Micros,
-    /// The codes with which a creation and a claim were refused before it was activated; `granted` where they were not.
+    /// The codes with which a creation and a claim were refused before the activation; `granted` if they were not refused.
     pub before_activation: Vec<String>,
-    /// Every item in it, before it was activated, once nobody held one any more or a minute was over.
+    /// Every item in it before the activation, when nobody held an item any more or a minute was over.
     pub items: Vec<(String, SeenItem)>,
-    /// Of the first lease that it granted.
+    /// The token of the first lease that it granted.
     pub token: u64,
-    /// Why it could not be made of the backup.
+    /// Why the backup could not be restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -447,7 +447,7 @@ impl Operation {
 }
 
 impl Asked {
-    /// The one item it names.
+    /// The one item that it names.
     #[must_use]
     pub fn item(&self) -> Option<&str> {
         match self {
@@ -496,7 +496,7 @@ mod tests {
         }
     }
 
-    /// One of each.
+    /// One of each kind.
     pub(super) fn sample() -> History {
         let disk = || "disk".to_owned();
         let claim = Asked::Claim { item: disk(), lease_for_ms: Some(2_000), waits: false, takeover: false };

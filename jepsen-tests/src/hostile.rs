@@ -1,8 +1,7 @@
-//! Hostile callers: each has an API key of its own, or a certificate of the cluster's authority, and asks for all that it can get. They
-//! run in a process of their own beside each node, at a lower priority than everything that is measured, and say what they did.
+//! Hostile callers: each has its own API key, or a certificate of the cluster's CA, and uses as much as it can. They run in a
+//! separate process next to each node, at a lower priority than everything that is measured, and report what they did.
 //!
-//! They reach nothing but the node that they are given, and each is bounded: in how much it asks a second, in its connections, in its
-//! time.
+//! They reach only their own node, and each is bounded in requests per second, connections and time.
 
 mod http1;
 mod http2;
@@ -27,9 +26,9 @@ use tally::Counts;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
-/// Who the hostile callers are: the name of the actor, its roles, in which space, in which queues.
+/// The hostile actors: name, role, space, queues.
 pub const KEYS: [(&str, &str, &str, &str); 5] = [
-    // It has no role in the space that it asks.
+    // It has no role in the space that it calls.
     ("hostile-nobody", "reader", "elsewhere", "*"),
     ("hostile-worker", "worker", "default", "hostile*"),
     ("hostile-holder", "worker", "default", "hostile*"),
@@ -38,43 +37,43 @@ pub const KEYS: [(&str, &str, &str, &str); 5] = [
 ];
 const NOBODY: &str = "hostile-nobody";
 const WORKER: &str = "hostile-worker";
-/// Holds what the worker waits for.
+/// Holds the item that the worker waits for.
 const HOLDER: &str = "hostile-holder";
 const DISPATCHER: &str = "hostile-dispatcher";
 const READER: &str = "hostile-reader";
 
-/// What they did is written down this often.
+/// How often the tallies are written.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// A connection that cannot be made or was closed is made again after so long.
+/// A failed or closed connection is opened again after this time.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What hostile callers do, in the order in which they do it alone.
+/// The kinds of hostile callers, in the order in which each runs alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Single commands without a right to them
+    /// Single commands without the right to execute them
     Flood,
-    /// Batches of a thousand entries and up to 8 MiB that are refused
+    /// Refused batches of a thousand entries and up to 8 MiB
     RefusedBatches,
-    /// Batches of a hundred items with the largest bodies that are created
+    /// Created batches of a hundred items with the largest bodies
     CreatedBatches,
-    /// Activities of 64 KiB of one holder
+    /// Activities of 64 KiB from one holder
     Activities,
     /// Heartbeats that name a thousand leases which nobody holds
     RenewAll,
-    /// New queues, workers, places in a line, remembered requests: all that is kept by name
+    /// New queues, workers, places in a line and request ids: everything that is stored by name
     Registries,
-    /// Searches and walks without end, as many at a time as one reader opens
+    /// Searches and list walks without end, as many at a time as one reader can open
     Views,
     /// Event streams from the beginning, again and again
     Streams,
-    /// Answers over HTTP/2 that are asked for and not taken
+    /// HTTP/2 requests whose answers are not read
     SlowReaders,
-    /// Requests that come a byte at a time
+    /// Requests that are sent one byte at a time
     SlowWriters,
-    /// Connections that say nothing
+    /// Connections that send nothing
     Idle,
-    /// Connections to the port of the other nodes: silent ones, and with a certificate of the authority
+    /// Connections to the peer port: silent ones, and some with a certificate of the CA
     PeerPort,
 }
 
@@ -119,36 +118,36 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What the hostile callers beside one node are to do.
+/// The instructions for the hostile callers next to one node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     pub kinds: Vec<Kind>,
-    /// Where the node listens for callers, and for nodes.
+    /// The node's addresses for callers and for nodes.
     pub edge: SocketAddr,
     pub peer: SocketAddr,
     /// The API key of each of [`KEYS`].
     pub keys: BTreeMap<String, String>,
-    /// The authority of the nodes, and a certificate of it that no node has.
+    /// The CA of the nodes, and a certificate of it that no node has.
     pub authority: PathBuf,
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// What the names of all that is made begin with, behind `hostile`.
+    /// Part of all names that they create, after `hostile`.
     pub name: String,
     pub lasts_ms: u64,
-    /// Where it is written what they did.
+    /// The file for the tallies.
     pub report: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct Asked {
-    /// A file that says what to do
+    /// A file with the instructions
     plan: PathBuf,
 }
 
-/// In a process of its own.
+/// Runs in its own process.
 ///
 /// # Errors
-/// When the plan cannot be read, or what was done not be written down.
+/// When the plan cannot be read, or the tallies cannot be written.
 pub fn main(asked: &Asked) -> io::Result<bool> {
     let plan: Plan = serde_json::from_reader(File::open(&asked.plan)?)?;
     raise_open_files();
@@ -159,7 +158,7 @@ pub fn main(asked: &Asked) -> io::Result<bool> {
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused fewer connections are made.
+    // If this is refused, fewer connections are opened.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -198,7 +197,7 @@ async fn run(plan: Plan) -> io::Result<()> {
     }
 }
 
-/// The node that is asked, and what is counted.
+/// The node to call, and the counters.
 #[derive(Clone, Debug)]
 struct Target {
     plan: Arc<Plan>,
@@ -210,13 +209,13 @@ impl Target {
         self.plan.keys.get(actor).map(String::as_str)
     }
 
-    /// A name that no other process of hostile callers gives.
+    /// A name that no other process of hostile callers uses.
     fn named(&self, what: &str) -> String {
         format!("hostile-{what}-{}", self.plan.name)
     }
 }
 
-/// So often in a second, evenly; what was missed is not made up for.
+/// This many ticks per second, evenly spaced; missed ticks are skipped.
 fn pace(per_second: f64) -> Interval {
     let mut pace = interval(Duration::from_secs_f64(1.0 / per_second));
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -5,13 +5,13 @@ use jepsen_tests::{controls, faults, hostile, run};
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Tears a cluster of real nodes apart and checks every promise that the project makes
+/// Runs a cluster of real nodes under faults and checks every promise that the project makes
 #[derive(Parser)]
 #[command(
     name = "jepsen",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "./x jepsen builds the daemon: the release build, or with --dev-build the development build, which has the debug \
+    after_help = "./x jepsen builds the daemon: the release build by default, with --dev-build the development build, which has the debug \
                   assertions of openraft"
 )]
 struct Cli {
@@ -23,15 +23,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Break each promise on purpose, and see the suite find it
+    /// Break each promise on purpose, and check that the suite finds it
     Controls(controls::Asked),
-    /// Check a history that was kept
+    /// Check the history of an earlier run again
     Check(run::Kept),
-    /// Every fault once, and what it was seen to do
+    /// Do each fault once, and show whether it took effect
     Faults(faults::Asked),
-    /// What the wire between nodes costs
+    /// Measure the throughput and latency of the simulated network
     Wire,
-    /// The hostile callers beside one node of a run, which starts this by itself
+    /// The hostile callers next to one node of a run, which starts this process
     #[command(hide = true)]
     Hostile(hostile::Asked),
 }

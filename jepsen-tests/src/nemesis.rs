@@ -1,5 +1,5 @@
-//! What is done to a cluster: every fault by its name, each in the file of its family. A fault says what it did, to whom, and whether
-//! it was *seen* to have taken hold; it is undone by [`Nemesis::end`], and whatever was left is undone by [`Cluster::heal`].
+//! Every fault by its name, each in the file of its family. A fault reports what it did, to which nodes, and whether its effect was
+//! *seen*. [`Nemesis::end`] undoes it, and [`Cluster::heal`] undoes everything that is left.
 
 mod backup;
 mod builds;
@@ -27,10 +27,10 @@ pub type Doing<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>
 
 /// One fault, from its beginning to its end.
 pub trait Nemesis: Send {
-    /// Does it. What is not seen to take hold at once is looked for at the end.
+    /// Starts the fault. An effect that is not seen at once is checked at the end.
     fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done>;
 
-    /// Undoes it, and says whether it took hold.
+    /// Undoes the fault, and returns whether it took effect.
     fn end<'a>(&'a mut self, cluster: &'a Cluster) -> Doing<'a, bool>;
 }
 
@@ -41,31 +41,31 @@ pub struct Done {
     pub seats: Vec<Seat>,
 }
 
-/// Faults of different families may be mixed.
+/// Faults of different families may run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     Process,
     Disk,
     Network,
     Clock,
-    /// These change who counts, or take from a disk what it had promised to keep. The latter begin with everybody well: with another
-    /// fault at the same time they could take a majority.
+    /// These change the membership, or remove data that a disk had to keep. The latter start only when all nodes are well: together
+    /// with another fault they could cost the majority.
     Members,
 }
 
-/// A fault that can be asked for.
+/// A kind of fault.
 pub struct Kind {
     pub name: &'static str,
     pub family: Family,
-    /// Cannot be done by a proxy of connections.
+    /// Not possible with TCP proxies.
     pub needs_packets: bool,
     /// Needs another build of the daemon.
     pub needs_newer: bool,
-    /// Other faults may be done at the same time: none would keep the other from taking hold.
+    /// Other faults may run at the same time: none would prevent the other's effect.
     pub mixes: bool,
-    /// It is done to one node, which it chooses itself.
+    /// It affects one node, which it chooses itself.
     is_single: bool,
-    /// How long it lasts, if the schedule does not decide.
+    /// Its duration, if the schedule does not choose it.
     takes: Option<(Duration, Duration)>,
     make: fn(&Plan) -> Box<dyn Nemesis>,
 }
@@ -80,7 +80,7 @@ const fn kind(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nem
     Kind { name, family, needs_packets: false, needs_newer: false, mixes: true, is_single: false, takes: None, make }
 }
 
-/// One that is done to one node.
+/// A fault of a single node.
 const fn single(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Nemesis>) -> Kind {
     Kind { is_single: true, ..kind(name, family, make) }
 }
@@ -89,7 +89,7 @@ const fn alone(name: &'static str, family: Family, make: fn(&Plan) -> Box<dyn Ne
     Kind { mixes: false, ..kind(name, family, make) }
 }
 
-/// One that lasts so long, in seconds, where the run is long enough.
+/// A fault with this duration in seconds, if the run is long enough.
 const fn lasting(
     name: &'static str,
     family: Family,
@@ -161,13 +161,13 @@ pub const ALL: &[Kind] = &[
     alone("table-flip", Family::Members, |_| damage::of(damage::What::FlipTable)),
 ];
 
-/// The fault of this name.
+/// The fault with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Kind> {
     ALL.iter().find(|kind| kind.name == name)
 }
 
-/// One fault that is under way.
+/// A running fault.
 #[expect(missing_debug_implementations, reason = "a fault under way has nothing to show but what it says when it ends")]
 pub struct Active {
     nemesis: Box<dyn Nemesis>,
@@ -177,13 +177,13 @@ pub struct Active {
 }
 
 impl Active {
-    /// A fault that cannot be begun is one that did not take hold.
+    /// A fault that failed to start counts as one without effect.
     pub async fn begin(kind: &'static Kind, plan: &Plan, cluster: &Cluster, dice: &mut Dice) -> Self {
         let mut nemesis = (kind.make)(plan);
         let began = cluster.now();
         let done = nemesis.begin(cluster, dice).await;
-        let done = done.unwrap_or_else(|error| Done { what: format!("could not be done: {error}"), seats: Vec::new() });
-        // Another fault of the family chooses other nodes, if there are some.
+        let done = done.unwrap_or_else(|error| Done { what: format!("failed to start: {error}"), seats: Vec::new() });
+        // Another fault of the family chooses other nodes, if there are any.
         let harmed = if kind.is_of_nodes() { done.seats.clone() } else { Vec::new() };
         cluster.harm(&harmed);
         let fault = Fault {
@@ -202,7 +202,7 @@ impl Active {
         self.fault.in_force = Some((self.since, cluster.now()));
         match self.nemesis.end(cluster).await {
             Ok(took_hold) => self.fault.took_hold = took_hold,
-            Err(error) => self.fault.what += &format!("; could not be undone: {error}"),
+            Err(error) => self.fault.what += &format!("; failed to undo: {error}"),
         }
         self.fault.ended = Some(cluster.now());
         cluster.unharm(&self.harmed);
@@ -211,13 +211,13 @@ impl Active {
 }
 
 impl Kind {
-    /// It is done to some nodes and not to what is between them: two of its family may be done to different nodes.
+    /// It affects nodes and not the connections between them: two faults of its family may run on different nodes.
     fn is_of_nodes(&self) -> bool {
         matches!(self.family, Family::Process | Family::Disk)
     }
 }
 
-/// Somebody who leads, if it is known within a moment.
+/// The leader, if one is known within a moment.
 async fn leader(cluster: &Cluster) -> Option<Seat> {
     for _ in 0..40 {
         if let Some(leader) = cluster.leader() {
@@ -228,7 +228,7 @@ async fn leader(cluster: &Cluster) -> Option<Seat> {
     None
 }
 
-/// One who runs and does not lead.
+/// A running follower.
 async fn follower(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
     let leader = leader(cluster).await;
     let others = |seats: Vec<Seat>| seats.into_iter().filter(|seat| Some(*seat) != leader).collect::<Vec<Seat>>();
@@ -240,7 +240,7 @@ async fn follower(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
     Ok(*dice.pick(&others))
 }
 
-/// The leader mostly, else another one; never none.
+/// Usually the leader, otherwise another running node.
 async fn somebody(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
     let unharmed = cluster.unharmed();
     let running = if unharmed.is_empty() { cluster.running() } else { unharmed };

@@ -1,5 +1,5 @@
-//! Collects what callers and watchers see while they run. Each has a buffer of its own and hands it over in chunks, so that
-//! recording makes nobody wait; what is counted for progress is counted apart.
+//! Collects what callers and watchers see while they run. Each has its own buffer and hands it over in chunks, so that recording
+//! makes nobody wait. Progress is counted separately.
 
 use crate::history::{History, Micros, Operation, Outcome, Process, Seen};
 use client::{Clock, Moment};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Handed over together.
+/// The number of records that are handed over together.
 const CHUNK: usize = 4_096;
 
-/// The clock of a run, the same for everybody in it.
+/// The clock of a run, shared by everyone in it.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClock {
     origin: Instant,
@@ -32,13 +32,13 @@ impl RunClock {
         micros(self.origin.elapsed())
     }
 
-    /// What a client counts on, so that its moments are the run's.
+    /// The clock for clients, so that their times are the run's.
     #[must_use]
     pub fn of_client(self) -> Clock {
         Clock::new(move || Moment(self.origin.elapsed()))
     }
 
-    /// How long until then; nothing when it has passed.
+    /// The time until then; zero when it has passed.
     #[must_use]
     pub fn until(self, then: Micros) -> Duration {
         Duration::from_micros(then.saturating_sub(self.now()))
@@ -50,7 +50,7 @@ pub fn micros(span: Duration) -> Micros {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// How much is kept. Whoever finds it reached ends: nothing happens that is not in the history.
+/// The maximum number of records. A caller that reaches it ends: nothing happens that is not in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub operations: u64,
@@ -64,10 +64,10 @@ impl Default for Bounds {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Begun, and so at most those that are under way more than the rest together.
+    /// Begun operations: at most the operations in progress more than the sum of the others.
     pub operations: u64,
     pub ok: u64,
     pub refused: u64,
@@ -75,11 +75,11 @@ pub struct Progress {
     pub unknown: u64,
     /// Leases that were granted.
     pub grants: u64,
-    /// Writes with an old token that were kept out, by the store or by the guarded resource.
+    /// Writes with an old token that were refused by the store or by the guarded resource.
     pub fenced: u64,
-    /// Leases that their holders let lapse.
+    /// Leases that their holders let expire.
     pub lapses: u64,
-    /// Claims that were given a place in a line.
+    /// Claims that got a place in a line.
     pub waits: u64,
     /// Requests that were sent again under their ids.
     pub repeats: u64,
@@ -103,7 +103,7 @@ macro_rules! counters {
 
 counters! { operations, ok, refused, unavailable, unknown, grants, fenced, lapses, waits, repeats, seen }
 
-/// What all buffers of a run end in.
+/// The destination of all buffers of a run.
 #[derive(Debug)]
 pub struct Recorder {
     bounds: Bounds,
@@ -132,18 +132,18 @@ impl Recorder {
         self.counters.progress()
     }
 
-    /// No further operation is to begin.
+    /// Whether no further operation may begin.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.counters.operations.load(Ordering::Relaxed) >= self.bounds.operations
     }
 
-    /// A number that nobody had before.
+    /// A number that was not used before.
     pub fn process(&self) -> Process {
         self.processes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A holder went silent for longer than its lease.
+    /// A holder made no calls for longer than its lease.
     pub fn lapsed(&self, leases: u64) {
         add(&self.counters.lapses, leases);
     }
@@ -159,13 +159,13 @@ impl Recorder {
         Sight { recorder: self.clone(), watcher, seen: Vec::new() }
     }
 
-    /// Everything that was handed over, which is everything once all callers have ended.
+    /// All records that were handed over: complete once all callers have ended.
     #[must_use]
     pub fn take(&self) -> History {
         let mut operations: Vec<_> = std::mem::take(&mut *lock(&self.operations)).into_iter().flatten().collect();
         operations.sort_unstable_by_key(|operation| (operation.invoked, operation.process, operation.completed));
         let mut seen: Vec<_> = std::mem::take(&mut *lock(&self.seen)).into_iter().flatten().collect();
-        // Stable: what one watcher saw within a microsecond stays in its order.
+        // A stable sort: events that one watcher saw within a microsecond keep their order.
         seen.sort_by_key(|seen| seen.at);
         History { operations, seen, ..History::default() }
     }
@@ -179,7 +179,7 @@ fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-/// The operations of one caller. Dropped, they are handed over.
+/// The operations of one caller. Dropping this hands them over.
 #[derive(Debug)]
 pub struct Log {
     recorder: Arc<Recorder>,
@@ -194,9 +194,9 @@ pub struct Log {
 pub struct Begun(usize);
 
 impl Log {
-    /// It stays open, whatever becomes of its caller, unless [`Log::end`] says how it ended.
+    /// It stays open, whatever happens to its caller, until [`Log::end`] sets how it ended.
     pub fn begin(&mut self, operation: Operation) -> Begun {
-        // Not while one of them is open: a batch begins many before it ends the first.
+        // Not while one of them is open: a batch begins many operations before it ends the first.
         if self.operations.len() >= CHUNK && self.open == 0 {
             self.hand_over();
         }
@@ -244,7 +244,7 @@ impl Drop for Log {
     }
 }
 
-/// The events of one watcher. Dropped, they are handed over.
+/// The events of one watcher. Dropping this hands them over.
 #[derive(Debug)]
 pub struct Sight {
     recorder: Arc<Recorder>,
@@ -253,7 +253,7 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// False: as many as are kept have been seen, and this one is not kept.
+    /// Returns false if the maximum was reached and this event is not kept.
     pub fn see(&mut self, at: Micros, event: api::event::Event) -> bool {
         let before = self.recorder.counters.seen.fetch_add(1, Ordering::Relaxed);
         if before >= self.recorder.bounds.seen {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_all_callers_come_in_the_order_in_which_they_were_invoked() {
+    fn operations_of_all_callers_are_sorted_by_their_start() {
         let recorder = Recorder::new(Bounds::default());
         let (mut one, mut other) = (recorder.log(), recorder.log());
         for at in 0..10_000 {

@@ -1,4 +1,4 @@
-//! What a run was and what became of it: a page that stands alone, and lines for a terminal.
+//! The report of a run: a self-contained page, and lines for a terminal.
 
 pub mod chart;
 pub mod page;
@@ -12,29 +12,29 @@ use crate::checkers::facts::Facts;
 use crate::checkers::verdict::Verdict;
 use crate::checkers::{self, Invariant, coverage};
 
-/// Everything that is said of a run.
+/// The contents of a report.
 #[derive(Debug)]
 pub struct Report<'f, 'h> {
     pub facts: &'f Facts<'h>,
     pub verdicts: Vec<Verdict>,
     pub coverage: Vec<Covered>,
-    /// The command that does it again.
+    /// The command that repeats the run.
     pub replay: String,
 }
 
-/// What a run amounts to.
+/// The overall result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amounts {
     /// Every promise was kept.
     Kept,
     /// A promise was broken.
     Broken,
-    /// None was, but what was to happen did not.
+    /// Inconclusive: no promise was broken, but something that had to happen did not.
     Worthless,
 }
 
 impl<'f, 'h> Report<'f, 'h> {
-    /// Checks everything.
+    /// Runs every checker.
     #[must_use]
     pub fn new(facts: &'f Facts<'h>, replay: String, begins: impl FnMut(&Invariant)) -> Self {
         let verdicts = checkers::check_facts(facts, begins);
@@ -53,13 +53,13 @@ impl<'f, 'h> Report<'f, 'h> {
         }
     }
 
-    /// A page without anything that has to be fetched.
+    /// A page that loads no other files.
     #[must_use]
     pub fn html(&self) -> String {
         page::page(self)
     }
 
-    /// A line per invariant, what is missing, and what it amounts to.
+    /// One line for each invariant, then missing coverage and the overall result.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         terminal::lines(self)

@@ -1,5 +1,5 @@
-//! The guarded resource outside of the cluster: it takes a write only while no newer token has been there. What it took and
-//! what it kept out is recorded with moments in the very order in which it was decided.
+//! The guarded resource outside of the cluster: it accepts a write only if it has seen no newer token. Accepted and refused writes
+//! are recorded with times in the order of the decisions.
 
 use crate::history::Micros;
 use crate::recorder::RunClock;
@@ -14,15 +14,15 @@ pub struct Resource {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The newest token of each item, and what was written with it last.
+    /// The newest token of each item, and the value that was written with it last.
     newest: BTreeMap<String, (u64, u64)>,
     decided: Micros,
 }
 
-/// What became of a write.
+/// The decision on a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Rises with every write.
+    /// Increases with every write.
     pub at: Micros,
     pub is_taken: bool,
 }
@@ -35,7 +35,7 @@ impl Resource {
 
     pub fn write(&self, item: &str, token: u64, value: u64) -> Decided {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // One after the other on the clock, too.
+        // The times of decisions are also strictly ordered.
         kept.decided = self.clock.now().max(kept.decided + 1);
         let at = kept.decided;
         let is_taken = kept.newest.get(item).is_none_or(|(newest, _)| *newest <= token);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_with_an_old_token_is_kept_out_of_its_item_and_of_no_other() {
+    fn a_write_with_an_old_token_is_refused_for_its_item_only() {
         let resource = Resource::new(RunClock::begin());
         let writes = [("disk", 3, 1), ("disk", 3, 2), ("disk", 2, 3), ("tape", 2, 4), ("disk", 4, 5), ("disk", 3, 6)];
         let decided = writes.map(|(item, token, value)| resource.write(item, token, value));

@@ -1,4 +1,4 @@
-//! A backup that was taken in the run becomes a cluster beside the one it was taken of, and what that shows is written down.
+//! Restores a backup of the run as a second cluster, and records what it shows.
 
 use crate::caller::calls::new_item;
 use crate::cluster::{Cluster, LIMIT};
@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// One call, to a node that answers.
+/// The time for one call, to a node that answers.
 const TRY: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(100);
 const PROBE: &str = "restored-probe";
 
-/// Nothing when no backup was taken.
+/// `None` when no backup was taken.
 ///
 /// # Errors
-/// When it cannot be restored, or the cluster that was made of it does not serve.
+/// When the backup cannot be restored, or the restored cluster does not serve.
 pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restored>, String> {
     let Some(taken) = cluster.taken() else { return Ok(None) };
     let beside = match cluster.restore(&taken).await {
@@ -56,8 +56,8 @@ pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restor
     seen.await.map(Some).map_err(|why: String| format!("{why}\n{}", beside.last_words()))
 }
 
-/// Every item when the last old lease has ended, or the time is over. Leases end one after the other, and whoever waits in a line is granted
-/// its item when the cluster is activated: only between the two nobody holds anything.
+/// Reads every item after the last old lease has ended, or when the time is over. Leases end one after another, and claims that
+/// wait in a line are granted at the activation: only between the two is no item held.
 async fn unheld(world: &Arc<World>, client: &Client) -> Result<BTreeMap<String, SeenItem>, String> {
     let by = Instant::now() + LIMIT;
     loop {
@@ -74,7 +74,9 @@ async fn activate(client: &Client) -> Result<(), String> {
     loop {
         match client.activate().within(TRY).await {
             Ok(_) => return Ok(()),
-            Err(error) if Instant::now() > by => return Err(format!("it cannot be activated: {error}")),
+            Err(error) if Instant::now() > by => {
+                return Err(format!("could not activate the restored cluster: {error}"));
+            }
             Err(_) => sleep(AGAIN).await,
         }
     }

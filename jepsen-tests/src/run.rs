@@ -1,4 +1,4 @@
-//! One run: a cluster, callers, faults, healing, and then every checker over what was seen.
+//! One run: starts a cluster, callers and faults, heals the cluster, and then runs every checker on the history.
 
 use crate::checkers::facts::Facts;
 use crate::checkers::verdict::{Verdict, seconds};
@@ -24,49 +24,50 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Small, so that snapshots and purges happen all the time.
+/// Small, so that snapshots and log purges happen often.
 const SNAPSHOT_EVERY: u64 = 2_000;
 const ENTRIES_KEPT: u64 = 500;
 const ACTORS: u32 = 64;
 const HEALED_WITHIN: Duration = LIMIT.saturating_mul(2);
-/// Calls in a second: more than two cores do.
+/// Calls per second: more than two cores can serve.
 const PACE_MAX: u32 = 20_000;
 
 #[derive(Debug, clap::Args)]
 pub struct Asked {
-    /// What callers do (the README lists the workloads); mixed is all of them
+    /// What callers do (the README lists the workloads); mixed runs all of them [default: mixed]
     #[arg(long, value_name = "NAME")]
     workload: Option<Workload>,
-    /// What is done to the nodes: names with commas between (`jepsen faults` shows each), all, or none
+    /// Faults, separated by commas (`jepsen faults` shows each), or all, or none [default: all, with --workload hostile none]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     nemesis: Vec<String>,
-    /// How long faults go on, or callers are hostile; healing and looking at everything comes after
+    /// How long faults run, or callers are hostile; healing and checking come after [default: 5]
     #[arg(long)]
     minutes: Option<f64>,
-    /// Repeats what was thrown; one is made up unless said
+    /// Seed of faults and requests; the same seed repeats them [default: from the time]
     #[arg(long)]
     seed: Option<u64>,
+    /// Number of nodes, 3 to 7
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=7))]
     nodes: u32,
-    /// Break a promise on purpose (`jepsen controls` breaks each one). Succeeds when that is found
+    /// Break a promise on purpose (`jepsen controls` breaks each one); the run succeeds if it finds this
     #[arg(long = "break", value_name = "PROMISE")]
     broken: Option<String>,
-    /// Callers speak TLS to nodes; in a mixed run they do so anyway with every third seed
+    /// Callers use TLS; a mixed run also uses it with every third seed
     #[arg(long)]
     tls: bool,
-    /// One fault at a time
+    /// Run only one fault at a time
     #[arg(long)]
     alone: bool,
-    /// Without namespaces, though they may be allowed
+    /// Use loopback instead of network namespaces
     #[arg(long)]
     loopback: bool,
-    /// The daemon
+    /// The daemon to test
     #[arg(long, env = "JEPSEN_DAEMON", value_name = "FILE")]
     daemon: Option<PathBuf>,
-    /// A daemon that was built with the feature `sabotage`, for `newer-build`
+    /// A daemon built with the feature `sabotage`, needed for `newer-build`
     #[arg(long, env = "JEPSEN_NEWER", value_name = "FILE")]
     newer: Option<PathBuf>,
-    /// Where the report, the history and the logs go
+    /// Folder for the report, the history and the logs [default: a folder in the temporary directory]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -75,11 +76,11 @@ pub struct Asked {
 
 #[derive(Debug, clap::Args)]
 pub struct Kept {
-    /// A folder that a run has made
+    /// The folder of an earlier run
     folder: PathBuf,
 }
 
-/// A run that is to come, with nothing left open.
+/// The settings of a run, with all defaults filled in.
 struct Wanted {
     workload: Workload,
     faults: Vec<String>,
@@ -102,7 +103,7 @@ impl Asked {
             Some(name) => {
                 let all: Vec<_> = controls::ALL.iter().map(|control| control.name).collect();
                 let wrong =
-                    || io::Error::other(format!("--break: {name} cannot be broken: say one of {}", all.join(", ")));
+                    || io::Error::other(format!("--break: unknown promise {name}: use one of {}", all.join(", ")));
                 Some(controls::find(name).ok_or_else(wrong)?)
             }
         };
@@ -115,25 +116,25 @@ impl Asked {
         let faults = match (self.nemesis.as_slice(), control) {
             ([], Some(control)) => control.nemesis.iter().map(|name| (*name).to_owned()).collect(),
             ([only], _) if only == "none" => Vec::new(),
-            // What callers do is enough, and what it costs is not to be measured together with faults.
+            // The cost of hostile callers is measured without faults.
             ([], None) if workload == Workload::Hostile => Vec::new(),
             ([], None) => every_fault(self.newer.is_some()),
             ([only], _) if only == "all" => every_fault(self.newer.is_some()),
             (named, _) => named.to_vec(),
         };
         if self.tls && workload == Workload::Hostile {
-            return Err(io::Error::other("--tls: hostile callers speak plain HTTP"));
+            return Err(io::Error::other("--tls cannot be used with --workload hostile: its callers use plain HTTP"));
         }
         let minutes = self.minutes.or(control.map(|control| control.minutes)).unwrap_or(5.0);
         if !(0.05..=1_440.0).contains(&minutes) {
-            return Err(io::Error::other("--minutes: say between 0.05 and 1440"));
+            return Err(io::Error::other(format!("--minutes is {minutes}: it must be between 0.05 and 1440")));
         }
         let seed = match self.seed {
             Some(seed) => seed,
             None => made_up()?,
         };
         let daemon = self.daemon.clone().ok_or_else(|| {
-            io::Error::other("--daemon is missing: say where tenured is, or run this by ./x jepsen, which builds it")
+            io::Error::other("--daemon is missing: give the path of tenured, or use ./x jepsen, which builds it")
         })?;
         let name = control.map_or(workload.name(), |control| control.name);
         let out = self.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-jepsen-{name}-{seed}")));
@@ -155,7 +156,7 @@ impl Asked {
     }
 }
 
-/// Every one that there is a daemon for.
+/// Every fault, without those that need a newer daemon if there is none.
 fn every_fault(has_newer: bool) -> Vec<String> {
     let kinds = nemesis::ALL.iter().filter(|kind| has_newer || !kind.needs_newer);
     kinds.map(|kind| kind.name.to_owned()).collect()
@@ -180,7 +181,7 @@ impl Wanted {
         self.workload == Workload::Hostile
     }
 
-    /// What runs this again.
+    /// The command that repeats this run.
     fn command(&self) -> String {
         let broken = self.control.map_or(String::new(), |control| format!(" --break {}", control.name));
         let alone = if self.mixed { "" } else { " --alone" };
@@ -198,14 +199,15 @@ impl Wanted {
     }
 }
 
-/// Says whether every promise was kept, or, where one was broken on purpose, whether that was found. Before any other thread is
-/// there: it enters a network namespace.
+/// Returns whether every promise was kept or, if one was broken on purpose, whether the run found that. Call it before any other
+/// thread starts: it enters a network namespace.
 ///
 /// # Errors
-/// When the run could not be made, or its results not written.
+/// When the run fails to start, or its results cannot be written.
 pub fn main(asked: Asked) -> io::Result<bool> {
     let wanted = asked.wanted()?;
-    let network = if asked.loopback { Network::Loopback { why: "asked for".into() } } else { wire::enter() };
+    let network =
+        if asked.loopback { Network::Loopback { why: "requested by --loopback".into() } } else { wire::enter() };
     fs::create_dir_all(&wanted.out)?;
     let mut terminal = Terminal::default();
     terminal.say(&wanted.command());
@@ -228,13 +230,13 @@ pub fn check_kept(kept: &Kept) -> io::Result<bool> {
     let history = history::lines::read(BufReader::new(File::open(kept.folder.join("history.jsonl"))?))?;
     let control = history.about.broken.as_deref().and_then(controls::find);
     let ended = history.end.as_ref().map_or_else(Vec::new, |end| end.deaths.clone());
-    judge(&history, &ended, "what made it", &kept.folder, control, &mut Terminal::default())
+    judge(&history, &ended, "the command that made this history", &kept.folder, control, &mut Terminal::default())
 }
 
-/// What a run has left behind.
+/// The results of a run.
 struct Seen {
     history: History,
-    /// What ended that should not have, in words.
+    /// Unexpected exits and other failures, as text.
     ended: Vec<String>,
 }
 
@@ -248,7 +250,7 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     options.tls = wanted.tls;
     (options.nodes, options.seed, options.began, options.actors) = (wanted.nodes, wanted.seed, began, ACTORS);
     if wanted.is_soak() {
-        // Nodes as they are run: what they take is measured.
+        // Nodes run as in production, because their resource use is measured.
         (options.others, options.bare) = (KEYS.to_vec(), wanted.faults.is_empty());
     } else {
         (options.snapshot_every, options.entries_kept) = (Some(SNAPSHOT_EVERY), Some(ENTRIES_KEPT));
@@ -258,11 +260,11 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     }
     let cluster = Cluster::start(options).await?;
     let (machines, authority) = (cluster.machines().clone(), cluster.authority());
-    let world = World::new(clock, machines, endpoints(&cluster), tokens(&cluster), authority, Bounds::default())
+    let world = World::new(clock, machines, endpoints(&cluster), api_keys(&cluster), authority, Bounds::default())
         .map_err(io::Error::other)?;
     let size = wanted.workload.size();
     let running = workloads::start(&world, wanted.workload, size, wanted.seed).await.map_err(io::Error::other)?;
-    // No history is larger than a checker can hold: a long run is a slower one.
+    // The number of operations is bounded by what a checker can hold, so a longer run is slower.
     let bounds = Bounds::default().operations / 2;
     world.pace(u32::try_from(bounds / wanted.lasts.as_secs().max(1)).unwrap_or(u32::MAX).min(PACE_MAX));
     terminal.say(&format!("{} nodes, {} callers", wanted.nodes, size.callers));
@@ -281,15 +283,15 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
     let mut history = match cluster.heal(HEALED_WITHIN).await {
         Ok(()) => {
             if let Err(error) = cluster.sight(LIMIT).await {
-                ended.push(format!("the members could not be looked at: {error}"));
+                ended.push(format!("could not read the members: {error}"));
             }
             let finished = running.finish(clock.now(), |words| terminal.say(words)).await;
-            ended.extend(finished.trouble.map(|trouble| format!("the cluster could not be looked at: {trouble}")));
+            ended.extend(finished.trouble.map(|trouble| format!("could not read the final state: {trouble}")));
             finished.history
         }
         Err(error) => {
-            // What callers saw until then is checked all the same.
-            ended.push(format!("the cluster did not come back: {error}"));
+            // The history until now is checked all the same.
+            ended.push(format!("the cluster did not recover: {error}"));
             running.stop().await;
             let mut history = world.recorder.take();
             (history.about.seed, history.about.workload) = (wanted.seed, wanted.workload.name().to_owned());
@@ -302,10 +304,10 @@ async fn see(wanted: &Wanted, network: Network, terminal: &mut Terminal) -> io::
             restored
                 .iter()
                 .filter(|restored| restored.refused.is_none())
-                .for_each(|_| terminal.say("a backup is restored"));
+                .for_each(|_| terminal.say("restored a backup"));
             history.restored = restored;
         }
-        Err(why) => ended.push(format!("a backup was taken and could not be restored: {why}")),
+        Err(why) => ended.push(format!("could not restore a backup of the run: {why}")),
     }
     (history.faults, history.soak) = (faults, soak);
     history.leaders = cluster.leaders();
@@ -327,12 +329,12 @@ fn endpoints(cluster: &Cluster) -> Vec<String> {
     cluster.endpoints().into_iter().map(|(_, endpoint)| endpoint).collect()
 }
 
-fn tokens(cluster: &Cluster) -> BTreeMap<String, String> {
+fn api_keys(cluster: &Cluster) -> BTreeMap<String, String> {
     let actors = (0..ACTORS).map(|nth| format!("actor-{nth}")).chain([OPERATOR.to_owned()]);
-    actors.filter_map(|actor| cluster.token(&actor).map(|token| (actor.clone(), token.to_owned()))).collect()
+    actors.filter_map(|actor| cluster.api_key(&actor).map(|api_key| (actor.clone(), api_key.to_owned()))).collect()
 }
 
-/// Faults until the time is over, with a word of progress every second.
+/// Runs faults until the time is over, and shows progress every second.
 async fn tear(
     wanted: &Wanted,
     lasts: Duration,
@@ -376,16 +378,16 @@ async fn tear(
 }
 
 fn told(fault: &Fault) -> String {
-    let held = if fault.took_hold { "" } else { " (did not take hold)" };
+    let held = if fault.took_hold { "" } else { " (took no effect)" };
     let until = fault.ended.map_or_else(|| "the end".to_owned(), seconds);
     format!("{} to {until}  {}: {}{held}", seconds(fault.began), fault.kind, fault.what)
 }
 
 fn progress(now: Progress, before: Progress, faults: usize, left: u64, leader: Option<u32>) -> String {
-    let leader = leader.map_or_else(|| "nobody".to_owned(), |node| format!("node {node}"));
+    let leader = leader.map_or_else(|| "no leader".to_owned(), |node| format!("node {node} leads"));
     format!(
-        "{left:>4} s left  {} operations ({}/s), {} refused, {} unavailable, {} unknown, {} grants, {} lapses, {} fenced, \
-         {faults} faults, {leader} leads",
+        "{left:>4} s left  {} operations ({}/s), {} refused, {} unavailable, {} unknown, {} grants, {} expired, {} fenced, \
+         {faults} faults, {leader}",
         now.operations,
         now.operations.saturating_sub(before.operations),
         now.refused,
@@ -429,7 +431,7 @@ fn judge(
     }
 }
 
-/// Whether what was broken on purpose was found, by whom it should be.
+/// Whether the expected invariant found the promise that was broken on purpose.
 fn caught(control: &Control, history: &History, verdicts: &[Verdict], terminal: &Terminal) -> io::Result<bool> {
     let by = verdicts.iter().filter(|verdict| !verdict.holds());
     let found: Vec<_> = by.filter(|verdict| control.caught_by.contains(&verdict.id)).collect();
@@ -448,7 +450,7 @@ fn caught(control: &Control, history: &History, verdicts: &[Verdict], terminal: 
         }
         None => {
             terminal.tell(&format!(
-                "NOT caught: {} was broken, and {} saw nothing",
+                "NOT caught: {} was broken, but {} found no violation",
                 control.name,
                 control.caught_by.join(", ")
             ))?;

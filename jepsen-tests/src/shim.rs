@@ -1,7 +1,7 @@
-//! Disk and clocks of a node as the harness wants them: a library that the node is started with, and one file per node
-//! through which the two speak. What it does is in `shim/shim.c`; the numbers below are the offsets there.
+//! Controls the disk and clocks of a node: a library that is preloaded into the node, and one file per node through which the two
+//! communicate. The library is `shim/shim.c`; the numbers below are the offsets there.
 //!
-//! The file is read and written here, and mapped there: Linux keeps the two in step.
+//! This side reads and writes the file, the library maps it: Linux keeps both views consistent.
 
 pub mod power;
 
@@ -32,14 +32,14 @@ const SEEN_AT: u64 = 128;
 const TABLE_AT: u64 = 4096;
 const SLOTS: usize = 131_072;
 const SLOT_BYTES: usize = 32;
-/// Beyond so many files the table is made anew at the next start, without those that are gone.
+/// With more files than this, the next start rebuilds the table without the deleted ones.
 const SLOTS_FULL: usize = SLOTS / 4;
 
-/// What the steady clocks of one process may differ by at most: far beyond any real one.
+/// The maximum difference between the monotonic clocks of one process: far beyond any real one.
 const DRIFT_MOST: Duration = Duration::from_secs(2);
 const SECOND: i64 = 1_000_000_000;
 
-/// The library, built for this run.
+/// The library, compiled for this run.
 #[derive(Clone, Debug)]
 pub struct Shim {
     library: PathBuf,
@@ -53,7 +53,8 @@ impl Shim {
         std::fs::write(&source, SOURCE)?;
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
-        let done = cc.output().map_err(|error| io::Error::other(format!("cc cannot be run: {error}")))?;
+        let done =
+            cc.output().map_err(|error| io::Error::other(format!("could not run cc, the C compiler: {error}")))?;
         if !done.status.success() {
             let why = String::from_utf8_lossy(&done.stderr).into_owned();
             return Err(io::Error::other(format!("cc: {why}")));
@@ -67,7 +68,7 @@ impl Shim {
     }
 }
 
-/// What one node is made to see.
+/// The controls of one node.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
@@ -85,25 +86,25 @@ struct Clocks {
     drift_ppm: i64,
 }
 
-/// What the node's side says of itself, since the file was made.
+/// The counters of the node's side, since the file was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub syncs: u64,
     pub syncs_delayed: u64,
-    /// Being held back now.
+    /// Syncs that are being held back now.
     pub syncs_waiting: u64,
     pub writes_refused: u64,
     pub wall_reads_shifted: u64,
     pub steady_reads_drifted: u64,
-    /// By the last reading, in nanoseconds.
+    /// At the last reading, in nanoseconds.
     pub drift: i64,
-    /// Files that found no place in the table: what a power loss leaves of them is not known.
+    /// Files without a place in the table: a power loss cannot handle them.
     pub table_full: u64,
-    /// Processes that were started with it.
+    /// Processes that were started with the library.
     pub loaded: u64,
 }
 
-/// How far a file was safe on the disk.
+/// How much of a file is safe on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synced {
     pub size: u64,
@@ -113,7 +114,7 @@ pub struct Synced {
 
 impl Control {
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
         file.set_len(TABLE_AT + (SLOTS * SLOT_BYTES) as u64)?;
@@ -127,17 +128,17 @@ impl Control {
         &self.path
     }
 
-    /// Where what went lies until its folder is synced.
+    /// The folder that keeps removed files until their folder is synced.
     fn graves(&self) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(".graves");
         path.into()
     }
 
-    /// What was done to names stands.
+    /// Makes all earlier name changes final: a power loss no longer undoes them.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     fn forget_names(&self) -> io::Result<()> {
         let graves = self.graves();
         if graves.exists() {
@@ -156,17 +157,17 @@ impl Control {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Every sync takes so much longer.
+    /// Makes every sync take longer by this time.
     pub fn slow_syncs(&self, by: Duration) -> io::Result<()> {
         self.put(SYNC_DELAY, u64::try_from(by.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// No sync ends while this is so.
+    /// Blocks every sync while this is set.
     pub fn hold_syncs(&self, held: bool) -> io::Result<()> {
         self.put(SYNC_HELD, u64::from(held))
     }
 
-    /// No sync of a snapshot that the node takes of its own state ends while this is so.
+    /// Blocks every sync of a snapshot that the node takes of its own state while this is set.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -174,12 +175,12 @@ impl Control {
         self.put(MAKING_HELD, u64::from(held))
     }
 
-    /// Every write below the node's directory fails while this is so.
+    /// Makes every write below the node's directory fail while this is set.
     pub fn fill_disk(&self, full: bool) -> io::Result<()> {
         self.put(DISK_FULL, u64::from(full))
     }
 
-    /// The wall clock is ahead of the real one by this, in milliseconds, or behind.
+    /// Sets the wall clock ahead of the real one by this many milliseconds, or behind.
     pub fn shift_wall(&self, by_ms: i64) -> io::Result<()> {
         self.change_clocks(|clocks| {
             clocks.wall_offset = by_ms * 1_000_000;
@@ -187,19 +188,19 @@ impl Control {
         })
     }
 
-    /// The wall clock stands still.
+    /// Stops the wall clock.
     pub fn freeze_wall(&self) -> io::Result<()> {
         let now = nanos(ClockId::Realtime);
         self.change_clocks(|clocks| clocks.wall_frozen_at = now + clocks.wall_offset)
     }
 
-    /// The steady clocks go faster by this, in millionths, or slower. 0 keeps what they have gained: they never jump.
+    /// Makes the monotonic clocks faster by this many ppm, or slower. 0 keeps what they have gained: they never jump.
     ///
     /// # Errors
-    /// When the file cannot be written, or more than half a percent is asked for.
+    /// When the file cannot be written, or more than half a percent is requested.
     pub fn drift(&self, ppm: i64) -> io::Result<()> {
         if ppm.abs() > 5_000 {
-            return Err(io::Error::other("no clock of a machine drifts by more than half a percent"));
+            return Err(io::Error::other("a drift must be at most half a percent"));
         }
         let now = nanos(ClockId::Monotonic);
         self.change_clocks(|clocks| {
@@ -209,7 +210,7 @@ impl Control {
         })
     }
 
-    /// The steady clocks lost so much: the machine was suspended, and they go on from where they stood.
+    /// The machine was suspended: the monotonic clocks lose this time and continue from where they stopped.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -218,7 +219,7 @@ impl Control {
         self.change_clocks(|clocks| clocks.drift_before -= span)
     }
 
-    /// How long this drift may last before the steady clocks are as far off as they may be.
+    /// How long this drift may last before the monotonic clocks reach their maximum error.
     #[must_use]
     pub fn room_for_drift(&self, ppm: i64) -> Duration {
         let now = nanos(ClockId::Monotonic);
@@ -229,7 +230,7 @@ impl Control {
         Duration::from_millis(millis)
     }
 
-    /// Everything as it is without it. What the steady clocks have gained stays while the process lives.
+    /// Resets everything. What the monotonic clocks have gained stays while the process lives.
     pub fn heal(&self) -> io::Result<()> {
         self.slow_syncs(Duration::ZERO)?;
         self.hold_syncs(false)?;
@@ -239,8 +240,8 @@ impl Control {
         self.drift(0)
     }
 
-    /// For a process that is about to start: its steady clocks are right, the table has room, and what the one before did to
-    /// names has been written down by the file system.
+    /// Prepares the start of a process: its monotonic clocks are right, the table has room, and the name changes of the process
+    /// before count as written by the file system.
     pub fn renew(&self, data: &Path) -> io::Result<()> {
         self.forget_names()?;
         self.change_clocks(|clocks| (clocks.drift_since, clocks.drift_before, clocks.drift_ppm) = (0, 0, 0))?;
@@ -285,12 +286,12 @@ impl Control {
         })
     }
 
-    /// Of a node that was killed: what it never finished is not waiting any more.
+    /// After a kill: the syncs of the killed process no longer wait.
     pub fn forget_waiting(&self) -> io::Result<()> {
         self.put(SEEN_AT + 16, 0)
     }
 
-    /// How far each file was safe, by its key.
+    /// How much of each file is safe, by its key.
     ///
     /// # Errors
     /// When the file cannot be read, or had no room for all.
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_loss_takes_what_was_not_synced_and_nothing_else() {
+    fn a_power_loss_removes_exactly_the_unsynced_data() {
         let bench = Bench::new();
         let (zeros, block) = ("if=/dev/zero", "bs=1000");
         assert!(bench.done("dd", &[zeros, block, "count=3", "of=kept.sst", "conv=fsync"]).0);
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_folder_was_synced_stays_though_it_is_empty() {
+    fn an_empty_file_in_a_synced_folder_stays() {
         for seed in 0..8 {
             let bench = Bench::new();
             assert!(bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=never"]).0);
@@ -413,9 +414,9 @@ mod tests {
         }
     }
 
-    /// The number of a file that is gone is given to the next one: what the old one had synced is not the new one's.
+    /// The inode number of a deleted file is used again: what the old file had synced does not apply to the new one.
     #[test]
-    fn a_new_file_in_an_old_ones_place_has_nothing_synced() {
+    fn a_new_file_with_an_old_inode_number_has_nothing_synced() {
         let bench = Bench::new();
         for _ in 0..20 {
             assert!(bench.done("dd", &["if=/dev/zero", "bs=1000", "count=3", "of=a", "conv=fsync"]).0);
@@ -427,7 +428,7 @@ mod tests {
         }
     }
 
-    /// One process, as a node is: what it has not synced it knows only while it lives.
+    /// A single process, like a node: its knowledge of unsynced changes ends with it.
     const NAMES: &str = r#"
         #include <fcntl.h>
         #include <stdio.h>
@@ -445,7 +446,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_power_loss_brings_back_names_whose_folder_was_not_synced() {
+    fn a_power_loss_undoes_name_changes_in_unsynced_folders() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..24 {
             let bench = Bench::new();
@@ -457,7 +458,7 @@ mod tests {
             let there = |name: &str| bench.size(name);
             let stand =
                 [there("gone").is_none(), there("old").is_none(), there("new").is_none(), there("twin").is_some()];
-            // In the order in which they were done: the last of them go first.
+            // In the order in which they were made: the last of them are undone first.
             assert!(stand.is_sorted_by(|one, next| one >= next), "{stand:?}");
             assert_eq!(stand.iter().filter(|stands| !**stands).count(), lost.undone, "{lost:?}");
             assert_eq!(there("over"), Some(if stand[2] { 10 } else { 300 }));
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_that_is_held_back_ends_when_it_is_let_go() {
+    fn a_blocked_sync_returns_when_it_is_unblocked() {
         let bench = Bench::new();
         bench.control.hold_syncs(true).unwrap();
         let mut held = bench.run("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a", "conv=fsync"]);
@@ -482,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_takes_nothing_below_the_nodes_directory() {
+    fn a_full_disk_rejects_writes_below_the_nodes_directory() {
         let bench = Bench::new();
         bench.control.fill_disk(true).unwrap();
         let (wrote, said) = bench.done("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a"]);
@@ -494,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_clock_is_where_it_was_put_and_stands_still_when_frozen() {
+    fn the_wall_clock_follows_its_settings_and_stops_when_frozen() {
         let bench = Bench::new();
         let clock = || bench.done("date", &["+%s.%N"]).1.trim().parse::<f64>().unwrap();
         let real = || nanos(ClockId::Realtime) as f64 / 1e9;

@@ -1,5 +1,5 @@
-//! A run with hostile callers: undisturbed at first, then with each kind of them alone where there is time, then with all at once, then
-//! undisturbed again. Meanwhile an honest fleet works, and what each node takes of the machine is looked at every second.
+//! A run with hostile callers: first undisturbed, then with each kind of them alone if there is time, then with all at once, then
+//! undisturbed again. Meanwhile an honest fleet works, and the resources that each node uses are sampled every second.
 
 mod samples;
 
@@ -17,52 +17,52 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Before anything is measured: nodes and callers have their memory and their connections then.
+/// Before the measurement, so that nodes and callers have their memory and their connections.
 const WARMING: Duration = Duration::from_secs(8);
-/// An undisturbed phase is a tenth of the hostile time, within these.
+/// An undisturbed phase is a tenth of the hostile time, within these limits.
 const CALM: (Duration, Duration) = (Duration::from_secs(12), Duration::from_secs(120));
-/// Each kind alone gets no less, or is not measured alone.
+/// The minimum time of a kind alone; if there is less time, kinds do not run alone.
 const ALONE_MIN: Duration = Duration::from_secs(10);
-/// A hundred parts of the hostile time that go to kinds alone.
+/// The percentage of the hostile time in which kinds run alone.
 const ALONE_PARTS: u32 = 40;
-/// A node that nobody wants is ended after so long, and the next one comes.
+/// Each intruder is stopped after this time, and the next one starts.
 const INTRUDER: Duration = Duration::from_secs(10);
-/// From one to the next: a node that is turned away ends at once, and starting it writes to the disk that all nodes share.
+/// The time from one intruder to the next: a rejected node exits at once, and starting it writes to the disk that all nodes share.
 const INTRUDER_EVERY: Duration = Duration::from_secs(2);
-/// Less of a phase that is left is no time for another.
+/// If less than this is left of a phase, no further intruder starts.
 const INTRUDER_MIN: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const METRICS_WITHIN: Duration = Duration::from_secs(4);
 /// Hostile callers end by themselves when their time is over.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
-/// The machine keeps so much of its disk, whatever nodes do.
+/// The machine keeps at least this much free disk space.
 const FREE_MIN_MIB: u64 = 10 * 1024;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "With --workload hostile")]
 #[group(id = "soak")]
 pub struct Asked {
-    /// The kinds of hostile callers; all if not given
+    /// Kinds of hostile callers, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND", hide_possible_values = true)]
     hostile: Vec<Kind>,
-    /// What the p99 of honest callers may be, as a multiple of the undisturbed one; 0 measures it and does not judge it
+    /// Maximum p99 latency of honest callers as a multiple of the undisturbed one; 0 measures it without a check
     #[arg(long, default_value_t = 3.0, value_name = "TIMES")]
     latency_times: f64,
-    /// What a node may take of memory
+    /// Maximum memory of a node
     #[arg(long, default_value_t = 2_048, value_name = "MIB")]
     memory_max: u64,
-    /// What its data directory may take of the disk
+    /// Maximum disk space of a node's data directory
     #[arg(long, default_value_t = 12_288, value_name = "MIB")]
     disk_max: u64,
-    /// And the part of it that is its log
+    /// Maximum disk space of a node's log
     #[arg(long, default_value_t = 4_096, value_name = "MIB")]
     log_max: u64,
-    /// What an operator has set for the bodies in the space, so that its state is bounded, too
+    /// Limit for the bodies in the space, as an operator would set it to bound the state
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     bodies_max: u64,
 }
 
-/// A phase that is to come.
+/// A phase of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Planned {
     name: String,
@@ -81,7 +81,7 @@ impl Asked {
         }
     }
 
-    /// What is not as it is when nothing is said.
+    /// The options that repeat this run.
     #[must_use]
     pub fn command(&self) -> String {
         let kinds: Vec<_> = self.hostile.iter().map(|kind| kind.name()).collect();
@@ -114,17 +114,17 @@ impl Asked {
         plan
     }
 
-    /// How long a run takes whose callers are hostile for so long.
+    /// The total time of a run with this hostile time.
     #[must_use]
     pub fn lasts(&self, hostile: Duration) -> Duration {
         WARMING + self.plan(hostile).iter().map(|phase| phase.lasts + ENDED_WITHIN / 2).sum::<Duration>()
     }
 }
 
-/// Goes through all phases, with honest callers at work.
+/// Runs all phases, with honest callers at work.
 ///
 /// # Errors
-/// When hostile callers cannot be started at all.
+/// When hostile callers cannot be started.
 pub async fn run(cluster: &Arc<Cluster>, asked: &Asked, hostile: Duration) -> io::Result<Soak> {
     let terminal = Terminal::default();
     let operator = cluster.client("operator", None)?;
@@ -153,7 +153,7 @@ pub async fn run(cluster: &Arc<Cluster>, asked: &Asked, hostile: Duration) -> io
         soak.tallies.extend(tallies);
         soak.intruders.extend(turned_away);
         let kinds = planned.kinds.iter().map(|kind| kind.name().to_owned()).collect();
-        // Not with the time in which hostile callers were waited for.
+        // Without the time that was spent waiting for hostile callers to end.
         let ended = cluster.now().min(began + micros(planned.lasts));
         keep_metrics(cluster, nth, &planned.name).await?;
         soak.phases.push(Phase { name: planned.name, kinds, began, ended });
@@ -162,7 +162,7 @@ pub async fn run(cluster: &Arc<Cluster>, asked: &Asked, hostile: Duration) -> io
     Ok(soak)
 }
 
-/// What each node says of itself at the end of a phase, for whoever looks for the cause of what was found.
+/// Saves the metrics of each node at the end of a phase, for finding the cause of a violation.
 async fn keep_metrics(cluster: &Arc<Cluster>, nth: usize, phase: &str) -> io::Result<()> {
     let folder = cluster.options().folder.join("metrics");
     fs::create_dir_all(&folder)?;
@@ -171,13 +171,13 @@ async fn keep_metrics(cluster: &Arc<Cluster>, nth: usize, phase: &str) -> io::Re
             let node = client.node(client.endpoints()[0].clone());
             timeout(METRICS_WITHIN, node.metrics()).await.ok()?.ok()
         });
-        let metrics = asked.await?.unwrap_or_else(|| "it did not answer\n".to_owned());
+        let metrics = asked.await?.unwrap_or_else(|| "the node did not answer\n".to_owned());
         fs::write(folder.join(format!("{nth:02} {phase}, node {seat}.txt")), metrics)?;
     }
     Ok(())
 }
 
-/// One phase in which somebody is hostile.
+/// Runs one phase with hostile callers.
 async fn act(
     cluster: &Arc<Cluster>,
     sampler: &Sampler,
@@ -207,7 +207,7 @@ async fn act(
         let told: Vec<Tally> = serde_json::from_slice(&fs::read(one.report()).unwrap_or_default()).unwrap_or_default();
         tallies.extend(told.into_iter().map(|tally| Tally { phase: planned.name.clone(), seat: one.seat, ..tally }));
     }
-    // Those that have not ended are ended here.
+    // Dropping stops those that have not ended.
     drop(all);
     sampler.hostile(Vec::new());
     let mut turned_away = Vec::new();
@@ -218,7 +218,7 @@ async fn act(
     Ok((tallies, turned_away))
 }
 
-/// One after the other, until the phase ends.
+/// Runs one intruder after another, until the phase ends.
 fn intrude(cluster: Arc<Cluster>, before: u64, ends: Instant) -> JoinHandle<io::Result<Vec<Intruder>>> {
     tokio::spawn(async move {
         let mut all = Vec::new();
@@ -234,7 +234,7 @@ fn intrude(cluster: Arc<Cluster>, before: u64, ends: Instant) -> JoinHandle<io::
     })
 }
 
-/// The seats whose nodes are looked at.
+/// The seats of running nodes with their pids.
 fn seats(cluster: &Cluster) -> Vec<(Seat, u32)> {
     cluster.running().into_iter().filter_map(|seat| cluster.pid(seat).map(|pid| (seat, pid))).collect()
 }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_has_all_at_once_and_a_long_one_each_alone_first() {
+    fn a_short_run_mixes_all_kinds_and_a_long_run_starts_with_each_alone() {
         let short = plan("jepsen", 45);
         let names: Vec<_> = short.iter().map(|(name, kinds, lasts)| (name.as_str(), *kinds, *lasts)).collect();
         assert_eq!(names, [("undisturbed", 0, 12), ("all at once", 12, 45), ("undisturbed again", 0, 12)]);

@@ -1,9 +1,9 @@
-//! What a run says while it goes on: lines that stay, and one that is written over where there is a terminal.
+//! The output of a running run: lines that stay and, on a terminal, a progress line that is overwritten.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Without a terminal, progress is a line this often.
+/// Without a terminal, a progress line is written this often.
 const LINE_EVERY: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
@@ -19,16 +19,16 @@ impl Default for Terminal {
 }
 
 impl Terminal {
-    /// A line that stays.
+    /// Writes a line that stays, to standard error.
     pub fn say(&self, words: &str) {
         let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
         let _ = writeln!(io::stderr(), "{clear}{words}");
     }
 
-    /// A line of the outcome, on the standard output.
+    /// Writes a line of the result to standard output.
     ///
     /// # Errors
-    /// When nobody takes it.
+    /// When standard output cannot be written.
     pub fn tell(&self, words: &str) -> io::Result<()> {
         if self.is_terminal {
             write!(io::stderr(), "\r\x1b[K")?;
@@ -36,7 +36,7 @@ impl Terminal {
         writeln!(io::stdout(), "{words}")
     }
 
-    /// Written over by the next word.
+    /// Writes a progress line, which the next line overwrites.
     pub fn progress(&mut self, words: &str) {
         if self.is_terminal {
             let _ = write!(io::stderr(), "\r\x1b[K{words}");

@@ -1,9 +1,9 @@
-//! What lies between the nodes of a run, and between them and their callers: directed links, each of which can be cut,
-//! slowed, made to lose, double and reorder.
+//! The network between the nodes of a run, and between them and their callers: directed links, each of which can be cut, delayed,
+//! or made to lose, duplicate and reorder packets.
 //!
-//! Where the machine allows it, every node has a network namespace of its own and the wire is a switch of packets in this
-//! process ([`switch`]); nothing of it outlives the process, and no packet leaves it. Elsewhere nodes are on loopback, and
-//! the wire is a proxy of connections ([`proxy`]).
+//! If the machine allows it, every node has its own network namespace and the wire is a packet switch in this process ([`switch`]);
+//! nothing of it outlives the process, and no packet leaves it. Otherwise nodes run on loopback, and the wire is a TCP proxy
+//! ([`proxy`]).
 
 pub mod link;
 pub mod place;
@@ -22,18 +22,18 @@ use std::sync::Arc;
 use switch::{Switch, Threads};
 use tun_rs::DeviceBuilder;
 
-/// Who sends or gets: a seat from 1, or the callers.
+/// A sender or receiver: a seat from 1, or the callers.
 pub type Port = u32;
 pub const CALLERS: Port = 0;
-/// Seats that a run has: seven nodes, four that join together, and one for a cluster that is restored.
+/// The number of seats: seven nodes, four that join together, and one for a restored cluster.
 pub const SEATS: u32 = 12;
 
-/// Where callers reach a node.
+/// The port of a node for callers.
 pub const EDGE_PORT: u16 = 7400;
-/// Where other nodes do.
+/// The port of a node for other nodes.
 pub const PEER_PORT: u16 = 7401;
 
-/// Of the network that is set aside for benchmarks.
+/// From the address range that is reserved for benchmarks.
 const NETWORK: [u8; 3] = [198, 18, 0];
 const CALLERS_HOST: u8 = 100;
 
@@ -41,7 +41,7 @@ const CALLERS_HOST: u8 = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     Namespaces,
-    /// With why not more.
+    /// With the reason why namespaces are not available.
     Loopback {
         why: String,
     },
@@ -50,17 +50,17 @@ pub enum Network {
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Namespaces => f.write_str("each node in a network namespace of its own"),
+            Self::Namespaces => f.write_str("each node runs in its own network namespace"),
             Self::Loopback { why } => write!(
                 f,
-                "NO NAMESPACES HERE ({why}): nodes are on loopback behind a proxy of connections; packets are neither \
+                "NO NAMESPACES ({why}): nodes run on loopback behind TCP proxies; packets are neither \
                  doubled nor reordered, and a lost one is a late one"
             ),
         }
     }
 }
 
-/// Moves this thread, and all that it starts later, into a network of its own. Before any other thread is there.
+/// Moves this thread, and all threads that it starts later, into a new network namespace. Call it before any other thread starts.
 #[must_use]
 pub fn enter() -> Network {
     match try_enter() {
@@ -101,7 +101,7 @@ fn raise_loopback() -> io::Result<()> {
 pub struct Wire {
     network: Network,
     links: Arc<Links>,
-    /// Goes before the places: their last packets end its threads.
+    /// Dropped before the places: their last packets end its threads.
     kind: Kind,
     places: Vec<Place>,
     _threads: Threads,
@@ -114,10 +114,10 @@ enum Kind {
 }
 
 impl Wire {
-    /// Every seat with its place, and all of them connected. In a runtime.
+    /// Creates every seat with its place, and connects all of them. Must be called in a runtime.
     ///
     /// # Errors
-    /// When devices, namespaces or ports cannot be had.
+    /// When devices, namespaces or ports are not available.
     pub async fn lay(network: Network, seed: u64) -> io::Result<Self> {
         let links = Arc::new(Links::new(SEATS + 1, seed));
         match network {
@@ -147,19 +147,19 @@ impl Wire {
         &self.network
     }
 
-    /// Packets, or only connections.
+    /// Whether it switches packets, or only proxies connections.
     #[must_use]
     pub fn has_packets(&self) -> bool {
         matches!(self.kind, Kind::Switch { .. })
     }
 
-    /// Where a seat's processes are started, and where it is asked without going over the wire.
+    /// The place where a seat's processes are started, and where it is called without the wire.
     #[must_use]
     pub fn place(&self, seat: Port) -> &Place {
         &self.places[seat as usize]
     }
 
-    /// Where the node of a seat listens.
+    /// The address on which the node of a seat listens.
     #[must_use]
     pub fn own_host(&self, seat: Port) -> Ipv4Addr {
         match &self.kind {
@@ -168,7 +168,7 @@ impl Wire {
         }
     }
 
-    /// Where others reach it, over the wire.
+    /// The address at which others reach it over the wire.
     #[must_use]
     pub fn shown_host(&self, seat: Port) -> Ipv4Addr {
         match &self.kind {
@@ -177,7 +177,7 @@ impl Wire {
         }
     }
 
-    /// Cuts the link in this direction, until every fault that cut it has mended it.
+    /// Cuts the link in this direction, until every fault that cut it has restored it.
     pub fn cut(&self, from: Port, to: Port) {
         self.links.cut(from, to);
     }
@@ -186,18 +186,18 @@ impl Wire {
         self.links.mend(from, to);
     }
 
-    /// Makes the link so, in this direction. What is cut stays so.
+    /// Sets the trouble of the link in this direction. A cut link stays cut.
     pub fn set(&self, from: Port, to: Port, trouble: Trouble) {
         self.links.set(from, to, trouble);
     }
 
-    /// What is wrong with it.
+    /// The current trouble of the link.
     #[must_use]
     pub fn trouble(&self, from: Port, to: Port) -> Trouble {
         self.links.trouble(from, to)
     }
 
-    /// Everything is well again, in every direction.
+    /// Restores every direction.
     pub fn heal(&self) {
         self.links.heal();
     }
@@ -207,7 +207,7 @@ impl Wire {
         self.links.counts(from, to)
     }
 
-    /// Of all links.
+    /// The sum over all links.
     #[must_use]
     pub fn total(&self) -> Counts {
         let ports = 0..=SEATS;
@@ -232,7 +232,7 @@ fn port_at(host: u8) -> Option<Port> {
     }
 }
 
-/// Two bytes of a loopback network on which nobody listens.
+/// Two bytes of a loopback network on which no process listens.
 fn free_network() -> io::Result<[u8; 2]> {
     let hosts = (1..=SEATS).flat_map(|seat| [seat, u32::from(proxy::SHOWN_FROM) + seat]);
     let hosts: Vec<u8> = hosts.filter_map(|host| u8::try_from(host).ok()).collect();
@@ -260,11 +260,11 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
     const SEAT: Port = 1;
 
-    /// In a thread of its own: it leaves the network of this process.
+    /// Runs in its own thread, which leaves the network of this process.
     fn in_namespaces(story: impl AsyncFnOnce(Wire) + Send + 'static) {
         let run = move || match enter() {
             Network::Namespaces => with(Network::Namespaces, story),
-            other => eprintln!("SKIPPED: nothing was shown about a switch of packets: {other}"),
+            other => eprintln!("SKIPPED: the packet switch was not tested: {other}"),
         };
         std::thread::spawn(run).join().unwrap();
     }
@@ -277,7 +277,7 @@ mod tests {
         });
     }
 
-    /// A caller's connection to one on a seat who says everything again.
+    /// A caller's connection to an echo server on a seat.
     async fn echo(wire: &Wire) -> TcpStream {
         let at = SocketAddrV4::new(wire.own_host(SEAT), EDGE_PORT);
         let listening = wire.place(SEAT).run(move || async move {
@@ -325,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_carries_nothing_over_what_is_cut_in_either_direction() {
+    fn a_switch_delivers_nothing_over_a_cut_link_in_either_direction() {
         in_namespaces(async |wire| a_cut_carries_nothing(wire, (CALLERS, SEAT)).await);
         in_namespaces(async |wire| a_cut_carries_nothing(wire, (SEAT, CALLERS)).await);
     }
 
     #[test]
-    fn a_switch_is_as_late_as_was_said() {
+    fn a_switch_delays_by_the_given_time() {
         in_namespaces(what_is_late_is_late_by_that_much);
     }
 
@@ -352,11 +352,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_wire_is_left_when_it_is_gone() {
+    fn a_dropped_wire_leaves_nothing_behind() {
         in_namespaces(async |wire| {
             let mut wire = wire;
             for _ in 0..3 {
-                // The same devices again, in the same namespace: the ones before are gone.
+                // The same devices again in the same namespace, after the earlier ones were removed.
                 drop(wire);
                 wire = Wire::lay(Network::Namespaces, 1).await.unwrap();
             }
@@ -371,13 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_carries_nothing_over_what_is_cut_in_either_direction() {
+    fn a_proxy_delivers_nothing_over_a_cut_link_in_either_direction() {
         on_loopback(async |wire| a_cut_carries_nothing(wire, (CALLERS, SEAT)).await);
         on_loopback(async |wire| a_cut_carries_nothing(wire, (SEAT, CALLERS)).await);
     }
 
     #[test]
-    fn a_proxy_is_as_late_as_was_said() {
+    fn a_proxy_delays_by_the_given_time() {
         on_loopback(what_is_late_is_late_by_that_much);
     }
 }

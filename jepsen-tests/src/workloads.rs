@@ -1,5 +1,5 @@
-//! What callers do: one file for each workload. A workload sets the policies of its queues, makes its items and spawns its
-//! callers, which go on until they are told to stop. Each has queues and items of its own, so that several run side by side.
+//! What callers do: one file for each workload. A workload sets the policies of its queues, creates its items and spawns its
+//! callers, which run until they are stopped. Each has its own queues and items, so that several can run together.
 
 mod assignment;
 mod batch;
@@ -41,9 +41,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Items that are made at a time before a workload begins.
+/// The number of items that are created at a time before a workload begins.
 const MAKERS: usize = 16;
-/// How often one item is tried to be made.
+/// The number of attempts to create one item.
 const TRIES: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ pub enum Workload {
     Flow,
     Depends,
     Local,
-    /// Honest callers, while others are hostile. Never a part of a mixed run.
+    /// Honest callers, for runs with hostile ones. Never part of a mixed run.
     Hostile,
     /// All of them at once, each smaller.
     Mixed,
@@ -116,7 +116,7 @@ impl Workload {
         }
     }
 
-    /// What it is run with unless said otherwise.
+    /// The default size of a run with it.
     #[must_use]
     pub fn size(self) -> Size {
         let size = |callers, items, lease_ms| Size { callers, items, lease_for: Duration::from_millis(lease_ms) };
@@ -162,7 +162,7 @@ impl FromStr for Workload {
 pub struct Size {
     pub callers: u32,
     pub items: u32,
-    /// At least a second, which is what queues allow.
+    /// At least a second, which is the minimum of queues.
     pub lease_for: Duration,
 }
 
@@ -176,7 +176,7 @@ impl Size {
     }
 }
 
-/// A workload that runs.
+/// A running workload.
 #[derive(Debug)]
 pub struct Running {
     world: Arc<World>,
@@ -189,10 +189,10 @@ pub struct Running {
     watchers: TaskTracker,
 }
 
-/// Begins a workload. It returns once everything is made and the callers run.
+/// Starts a workload. Returns once everything is created and the callers run.
 ///
 /// # Errors
-/// When what is to be made first could not be.
+/// When the initial items or policies could not be created.
 pub async fn start(world: &Arc<World>, workload: Workload, size: Size, seed: u64) -> Result<Running, String> {
     let running = Running {
         world: world.clone(),
@@ -217,7 +217,7 @@ pub async fn start(world: &Arc<World>, workload: Workload, size: Size, seed: u64
     }
 }
 
-/// Everything, in shares that keep each of them busy.
+/// All workloads, in shares that keep each of them busy.
 async fn mixed(running: &Running, size: Size) -> Result<(), String> {
     let shares = [
         (Workload::Mutex, 6),
@@ -261,14 +261,14 @@ impl Running {
         }
     }
 
-    /// Tells every caller to stop, and waits until they have.
+    /// Stops every caller, and waits until all have ended.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.callers.close();
         self.callers.wait().await;
     }
 
-    /// Watchers see what has happened so far, and end.
+    /// Lets watchers read everything that has happened so far, and ends them.
     async fn watched(&self) {
         self.watching.cancel();
         self.watchers.close();
@@ -276,12 +276,12 @@ impl Running {
     }
 }
 
-/// Where one workload runs.
+/// The environment of one workload.
 #[derive(Clone, Debug)]
 struct Ground {
     world: Arc<World>,
     seed: u64,
-    /// Of its queue, and what its items' names begin with.
+    /// The name of its queue, and the prefix of its items.
     name: String,
     size: Size,
     /// No other workload runs.
@@ -317,7 +317,7 @@ impl Ground {
         }
     }
 
-    /// A part of it with a name of its own.
+    /// A part of it with its own name.
     fn part(&self, name: &str, size: Size) -> Self {
         Self { name: format!("{}-{name}", self.name), size, ..self.clone() }
     }
@@ -326,7 +326,7 @@ impl Ground {
         Dice::of(self.seed, &format!("{}/{part}", self.name))
     }
 
-    /// The next caller, with an actor that the one before did not have.
+    /// The next caller, with another actor than the one before.
     fn caller(&self) -> Result<Caller, String> {
         let nth = self.next_actor.fetch_add(1, Ordering::Relaxed);
         let actors = self.world.actors();
@@ -345,12 +345,12 @@ impl Ground {
         self.callers.spawn(caller);
     }
 
-    /// Sets the policy of a queue. Everybody may see who holds what, unless it says otherwise.
+    /// Sets the policy of a queue. By default every reader may see the holders.
     async fn set_queue(&self, queue: &str, change: PolicyChange, to_drain: bool) -> Result<(), String> {
         let change = PolicyChange {
             disclosure: change.disclosure.or(Some(Disclosure::Open)),
             lease_for_ms: change.lease_for_ms.or(Some(self.size.lease_ms())),
-            // Items come back however often they lapse.
+            // Items return to the queue however often their leases expire.
             attempts_max: change.attempts_max.or(Some(0)),
             ..change
         };
@@ -369,7 +369,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Makes `count` items, whose creation is a part of the history.
+    /// Creates `count` items; their creation is part of the history.
     async fn make_items(&self, queue: &str, count: u32) -> Result<Vec<String>, String> {
         let items: Vec<_> = (0..count).map(|nth| format!("{queue}-{nth}")).collect();
         let mut making = JoinSet::new();

@@ -1,5 +1,5 @@
-//! What all callers of a run share: where the nodes are, who may call, the clock, the recorder, the guarded resource, and
-//! what was made in the run and has to be looked at when it ends.
+//! Shared by all callers of a run: the addresses of the nodes, the API keys, the clock, the recorder, the guarded resource, and the
+//! list of everything created, which is read at the end of the run.
 
 use crate::callers::Machines;
 use crate::history::{Burst, Micros, QueueSet};
@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Who may do everything.
+/// The actor with all rights.
 pub const OPERATOR: &str = "operator";
 
-/// What a call of setting up or of looking at the end may take.
+/// The time for a call of the setup or of reading the final state.
 const IN_PEACE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -25,17 +25,17 @@ pub struct World {
     pub clock: RunClock,
     pub recorder: Arc<Recorder>,
     pub resource: Resource,
-    /// Where callers run.
+    /// The machines of the callers.
     pub machines: Arc<Machines>,
     nodes: Vec<Node>,
-    tokens: BTreeMap<String, String>,
-    /// Whom callers trust, if they speak TLS.
+    api_keys: BTreeMap<String, String>,
+    /// The CA that callers trust, if they use TLS.
     authority: Option<PathBuf>,
-    /// Of each actor, one for each node.
+    /// The clients of each actor, one for each node.
     clients: Mutex<BTreeMap<String, Vec<Client>>>,
     values: AtomicU64,
     sessions: AtomicU64,
-    /// Between two operations of the whole run; 0: as many as there can be.
+    /// The interval between two operations of the whole run; 0: no limit.
     interval: AtomicU64,
     next_turn: AtomicU64,
     made: Mutex<Made>,
@@ -48,7 +48,7 @@ struct Node {
     is_asked: AtomicBool,
 }
 
-/// What a run has made in the cluster.
+/// Everything that a run has created in the cluster.
 #[derive(Debug, Default)]
 struct Made {
     queues: Vec<QueueSet>,
@@ -58,21 +58,21 @@ struct Made {
 }
 
 impl World {
-    /// `authority`: whom callers trust, if they speak TLS. `tokens`: the bearer token of each actor. Every actor but the operator needs the roles reader, worker and dispatcher;
-    /// the operator all of them.
+    /// `authority`: the CA that callers trust, if they use TLS. `api_keys`: the API key of each actor. Every actor except the
+    /// operator needs the roles reader, worker and dispatcher; the operator needs all roles.
     ///
     /// # Errors
-    /// When an address is none, or nobody is the operator.
+    /// When an address is invalid, or there is no operator.
     pub fn new(
         clock: RunClock,
         machines: Arc<Machines>,
         endpoints: Vec<String>,
-        tokens: BTreeMap<String, String>,
+        api_keys: BTreeMap<String, String>,
         authority: Option<PathBuf>,
         bounds: Bounds,
     ) -> Result<Arc<Self>, String> {
-        if !tokens.contains_key(OPERATOR) || tokens.len() < 2 {
-            return Err("an operator and other actors are needed".into());
+        if !api_keys.contains_key(OPERATOR) || api_keys.len() < 2 {
+            return Err("the run needs an operator and at least one other actor".into());
         }
         let node = |endpoint| Node { endpoint, is_asked: AtomicBool::new(true) };
         let world = Self {
@@ -81,7 +81,7 @@ impl World {
             resource: Resource::new(clock),
             machines,
             nodes: endpoints.into_iter().map(node).collect(),
-            tokens,
+            api_keys,
             authority,
             clients: Mutex::default(),
             values: AtomicU64::new(1),
@@ -96,7 +96,7 @@ impl World {
         Ok(world)
     }
 
-    /// The nodes that callers turn to, from 0.
+    /// The nodes that callers use, from 0.
     #[must_use]
     pub fn nodes(&self) -> Vec<usize> {
         let asked = |(at, node): (usize, &Node)| node.is_asked.load(Ordering::Relaxed).then_some(at);
@@ -104,7 +104,7 @@ impl World {
         if nodes.is_empty() { (0..self.nodes.len()).collect() } else { nodes }
     }
 
-    /// Whether a node, from 0, is reached at an address.
+    /// Whether a node, from 0, has this address.
     #[must_use]
     pub fn is_at(&self, node: usize, address: &str) -> bool {
         self.nodes.get(node).is_some_and(|node| node.endpoint.ends_with(&format!("//{address}")))
@@ -119,7 +119,7 @@ impl World {
         self.bursts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Callers turn to that node, from 1, or no longer do: it was added or removed.
+    /// Callers use that node, from 1, or no longer do, because it was added or removed.
     pub fn ask(&self, node: u32, is_asked: bool) {
         let at = usize::try_from(node).unwrap_or(0).saturating_sub(1);
         if let Some(node) = self.nodes.get(at) {
@@ -127,13 +127,13 @@ impl World {
         }
     }
 
-    /// No more than so many operations a second, of all callers: a long run whose history has to fit. 0: no limit.
+    /// Limits the operations per second of all callers, so that the history of a long run fits. 0: no limit.
     pub fn pace(&self, per_second: u32) {
         let interval = 1_000_000_u64.checked_div(u64::from(per_second)).unwrap_or(0);
         self.interval.store(interval, Ordering::Relaxed);
     }
 
-    /// Waits for the caller's turn. What was not used while nobody answered is not made up for.
+    /// Waits for the caller's turn. Unused turns, while no node answered, are not made up for.
     pub async fn turn(&self) {
         let interval = self.interval.load(Ordering::Relaxed);
         if interval == 0 {
@@ -147,18 +147,18 @@ impl World {
         }
     }
 
-    /// All but the operator.
+    /// All actors except the operator.
     #[must_use]
     pub fn actors(&self) -> Vec<String> {
-        let mut actors: Vec<_> = self.tokens.keys().filter(|actor| *actor != OPERATOR).cloned().collect();
+        let mut actors: Vec<_> = self.api_keys.keys().filter(|actor| *actor != OPERATOR).cloned().collect();
         actors.sort_by_key(|actor| (actor.len(), actor.clone()));
         actors
     }
 
-    /// One for each node, which asks no other.
+    /// One client for each node, which calls no other node.
     ///
     /// # Errors
-    /// When there is no such actor.
+    /// When the actor does not exist.
     pub fn clients_of(&self, actor: &str, session: Option<&str>) -> Result<Vec<Client>, String> {
         let mut known = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains_key(actor) {
@@ -173,18 +173,18 @@ impl World {
         known[actor].iter().map(mine).collect()
     }
 
-    /// Of the operator, for what is no part of the history: it asks whichever node answers, and is patient.
+    /// A client of the operator, for calls that are not part of the history: it calls any node that answers, with long time limits.
     ///
     /// # Errors
-    /// When the client cannot be made.
+    /// When the client cannot be created.
     pub fn operator(&self) -> Result<Client, String> {
         let endpoints = self.nodes().into_iter().map(|at| &self.nodes[at].endpoint);
         self.client(endpoints, OPERATOR)
     }
 
     fn client<'a>(&self, endpoints: impl IntoIterator<Item = &'a String>, actor: &str) -> Result<Client, String> {
-        let token = self.tokens.get(actor).ok_or_else(|| format!("{actor} has no token"))?;
-        let mut config = Config::new(endpoints.into_iter().cloned(), Identity::Bearer(token.clone()));
+        let api_key = self.api_keys.get(actor).ok_or_else(|| format!("{actor} has no API key"))?;
+        let mut config = Config::new(endpoints.into_iter().cloned(), Identity::ApiKey(api_key.clone()));
         config.session = Session::None;
         config.extra_ca.clone_from(&self.authority);
         config.within = IN_PEACE;
@@ -192,12 +192,12 @@ impl World {
         Client::new(config).map_err(|error| error.to_string())
     }
 
-    /// A number that no other update and no other write of the run has.
+    /// A number that no other update or write of the run uses.
     pub fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A name that no other session of the run has.
+    /// A name that no other session of the run uses.
     pub fn session(&self) -> String {
         format!("s{}", self.sessions.fetch_add(1, Ordering::Relaxed))
     }
@@ -219,7 +219,7 @@ impl World {
         made.queues.push(queue);
     }
 
-    /// It may be there from now on.
+    /// From now on the item may exist.
     pub fn made_item(&self, item: &str) {
         let mut made = self.made();
         if !made.items.contains_key(item) {
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// It may have a value from now on.
+    /// From now on the item may have a value.
     pub fn wrote(&self, item: &str) {
         let mut made = self.made();
         match made.items.get_mut(item) {
@@ -248,7 +248,7 @@ impl World {
         self.made().to_drain.clone()
     }
 
-    /// With whether anybody wrote a value to it.
+    /// Every item, and whether anybody wrote a value to it.
     #[must_use]
     pub fn items(&self) -> BTreeMap<String, bool> {
         self.made().items.clone()

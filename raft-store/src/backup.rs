@@ -1,4 +1,4 @@
-//! A backup: the whole state as one stream of bytes that says itself what it is, and whether it is whole.
+//! A backup: the whole state as one stream of bytes that describes its content and shows whether it is complete.
 //!
 //! ```text
 //! BackupHeaderRecord    whose it is, what it holds, its files by name and length
@@ -6,8 +6,8 @@
 //! BackupTrailerRecord   how many bytes came before it, and their checksum
 //! ```
 //!
-//! Each record stands in its envelope, which has a checksum of its own: damage is found where it is, before anything
-//! behind it is read. Writing and reading take the memory of one chunk, however large the state is.
+//! Each record has an envelope with its own checksum, so damage is found before anything after it is read. Writing and reading need
+//! the memory of one chunk, however large the state is.
 
 use crate::codec::records::{BackupChunkRecord, BackupHeaderRecord, BackupTrailerRecord, Blob};
 use crate::codec::{self, HEADER_BYTES, Header, Kind};
@@ -25,14 +25,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const FORMAT: u16 = 1;
-/// Of a file's bytes, what one record holds.
+/// Bytes of a file in one record.
 pub const CHUNK_BYTES: usize = 512 * 1024;
-/// A chunk with what stands around its bytes.
+/// The size of a chunk with its envelope.
 const RECORD_BYTES_MAX: usize = CHUNK_BYTES + 64;
-/// Each keeps files on disk that compaction would have dropped, and the disk busy.
+/// Maximum number of backups at a time. Each keeps files on disk that compaction would have dropped, and keeps the disk busy.
 pub const AT_ONCE: usize = 2;
 
-/// A backup on its way out. Its files stay on disk as long as this does.
+/// A backup that is being sent. Its files stay on disk until this is dropped.
 #[derive(Debug)]
 pub struct Backup {
     header: BackupHeaderRecord,
@@ -40,7 +40,7 @@ pub struct Backup {
     next: Next,
     bytes: u64,
     crc: u32,
-    /// Behind the folder: the place is free when the files are gone.
+    /// Dropped after the folder: the slot becomes free when the files are gone.
     _place: Place,
 }
 
@@ -52,14 +52,13 @@ enum Next {
 }
 
 impl StateStore<RocksDisk> {
-    /// Everything that is applied now. Blocks for as long as the state takes to be flushed; entries are applied
-    /// meanwhile.
+    /// Starts a backup of everything that is applied now. Blocks while the state is flushed; entries are applied meanwhile.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] when [`AT_ONCE`] are under way; else when the disk fails.
+    /// [`io::ErrorKind::ResourceBusy`] when [`AT_ONCE`] backups are running, or any error of the disk.
     pub fn backup(&self, wall: Wall) -> io::Result<Backup> {
         let place = self.disk().backup_places().take()?;
-        // Before the checkpoint: what it holds is never of earlier rules than said here.
+        // Read before the checkpoint, so the checkpoint never holds a state of earlier rules than stated here.
         let rules_version = self.read(|state, _| state.rules_version())?;
         let alone = self.alone();
         let (applied, folder) = self.disk().take_backup()?;
@@ -80,7 +79,7 @@ impl StateStore<RocksDisk> {
     }
 }
 
-/// RocksDB's diary and lock are its process's, not the state's.
+/// RocksDB's info log and lock file belong to its process, not to the state.
 fn is_of_the_state(name: &str) -> bool {
     !name.starts_with("LOG") && name != "LOCK"
 }
@@ -91,10 +90,10 @@ impl Backup {
         &self.header
     }
 
-    /// The next bytes of the stream; none when all were given. Blocks while it reads a file.
+    /// Returns the next bytes of the stream, or `None` at its end. Blocks while it reads a file.
     ///
     /// # Errors
-    /// When the disk fails: the stream ends there, and whoever reads it finds that it was cut off.
+    /// When the disk fails. The stream then ends early, and the reader detects that it was cut off.
     pub fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let bytes = match std::mem::replace(&mut self.next, Next::Nothing) {
             Next::Nothing => return Ok(None),
@@ -128,11 +127,11 @@ impl Backup {
     }
 }
 
-/// How many backups of one state are under way.
+/// The number of running backups of one state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places(Arc<AtomicUsize>);
 
-/// One of them.
+/// One running backup.
 #[derive(Debug)]
 pub(crate) struct Place(Places);
 
@@ -144,7 +143,7 @@ impl Places {
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 format!(
-                    "{AT_ONCE} backups of this node are under way: ask again when one of them has ended, or another node"
+                    "{AT_ONCE} backups of this node are running: retry when one of them has ended, or ask another node"
                 ),
             )),
         }
@@ -157,20 +156,20 @@ impl Drop for Place {
     }
 }
 
-/// A backup on its way in.
+/// A backup that is being received.
 #[derive(Debug)]
 pub struct Reader<R> {
     source: Source<R>,
     header: BackupHeaderRecord,
-    /// What comes next.
+    /// The next part of a backup.
     file: usize,
     offset: u64,
 }
 
-/// Bytes of one file, that follow those before.
+/// Bytes of one file, which follow the bytes before.
 #[derive(Debug)]
 pub struct Piece {
-    /// Its place in the header's list.
+    /// The file's index in the header's list.
     pub file: usize,
     pub bytes: Blob,
 }
@@ -179,20 +178,22 @@ impl<R: Read> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// When the bytes do not begin a backup that this build reads.
+    /// When the bytes are not the beginning of a backup that this build can read.
     pub fn new(from: R) -> io::Result<Self> {
         let mut source = Source { from, bytes: 0, crc: 0 };
         let (envelope, payload) = source.record(codec::PAYLOAD_BYTES_MAX)?;
         let header: BackupHeaderRecord = source.open(&envelope, &payload)?;
         if header.format != FORMAT {
             let found = header.format;
-            return Err(invalid(format!("a backup of format {found}, this build knows {FORMAT}: use a later build")));
+            return Err(invalid(format!(
+                "the backup has format {found}, but this build knows only {FORMAT}: use a later build"
+            )));
         }
         let mut names = BTreeSet::new();
         for (name, _) in &header.files {
             check_name(name)?;
             if !names.insert(name) {
-                return Err(source.damaged(&format!("the file {name} twice")));
+                return Err(source.damaged(&format!("the file {name} is listed more than once")));
             }
         }
         let mut reader = Self { source, header, file: 0, offset: 0 };
@@ -205,20 +206,20 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// The next piece of a file; none when the backup ended, and was whole.
+    /// Returns the next piece of a file, or `None` when the backup ended and was complete.
     ///
     /// # Errors
-    /// When it is damaged or cut off, or the source fails.
+    /// When the backup is damaged or cut off, or the source fails.
     pub fn next_piece(&mut self) -> io::Result<Option<Piece>> {
         let before = BackupTrailerRecord { bytes: self.source.bytes, crc: self.source.crc };
         let (envelope, payload) = self.source.record(RECORD_BYTES_MAX)?;
         if envelope.kind == BackupTrailerRecord::KIND {
             let trailer: BackupTrailerRecord = self.source.open(&envelope, &payload)?;
             if let Some((name, _)) = self.header.files.get(self.file) {
-                return Err(self.source.damaged(&format!("{name} is not whole")));
+                return Err(self.source.damaged(&format!("the file {name} is incomplete")));
             }
             if trailer != before {
-                return Err(self.source.damaged("its parts are whole, but do not belong together"));
+                return Err(self.source.damaged("its parts are complete, but do not belong together"));
             }
             self.source.ends()?;
             return Ok(None);
@@ -226,24 +227,24 @@ impl<R: Read> Reader<R> {
         let chunk: BackupChunkRecord = self.source.open(&envelope, &payload)?;
         let file = self.file;
         let Some((_, length)) = self.header.files.get(file) else {
-            return Err(self.source.damaged("more than its header says"));
+            return Err(self.source.damaged("it has more data than its header states"));
         };
         let is_next = chunk.file as usize == file && chunk.offset == self.offset && !chunk.bytes.0.is_empty();
         let end = self.offset.saturating_add(chunk.bytes.0.len() as u64);
         if !is_next || end > *length {
-            return Err(self.source.damaged("a piece that does not follow the one before"));
+            return Err(self.source.damaged("a piece does not follow the piece before it"));
         }
         self.offset = end;
         self.skip_whole();
         Ok(Some(Piece { file, bytes: chunk.bytes }))
     }
 
-    /// Writes all files into an empty folder and makes them durable.
+    /// Writes all files into an empty folder and syncs them.
     ///
     /// # Errors
-    /// As [`Reader::next_piece`], and when the folder cannot be written.
+    /// The errors of [`Reader::next_piece`], and when the folder cannot be written.
     pub fn unpack(&mut self, folder: &Path) -> io::Result<()> {
-        // One of no bytes has no piece.
+        // An empty file has no piece, so it is created here.
         for (name, _) in self.header.files.iter().filter(|(_, length)| *length == 0) {
             File::create_new(folder.join(name))?.sync_all()?;
         }
@@ -270,7 +271,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Where a backup comes from, and what came from there so far.
+/// The source of a backup, with the number and checksum of the bytes read so far.
 struct Source<R> {
     from: R,
     bytes: u64,
@@ -299,9 +300,7 @@ impl<R: Read> Source<R> {
 
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.from.read_exact(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                invalid(format!("the backup is cut off: it goes no further than byte {}", self.bytes))
-            }
+            io::ErrorKind::UnexpectedEof => invalid(format!("the backup is cut off: it ends at byte {}", self.bytes)),
             _ => error,
         })?;
         self.crc = crc32c::crc32c_append(self.crc, bytes);
@@ -311,7 +310,7 @@ impl<R: Read> Source<R> {
 
     fn ends(&mut self) -> io::Result<()> {
         match self.from.read_exact(&mut [0]) {
-            Ok(()) => Err(self.damaged("more bytes behind its end")),
+            Ok(()) => Err(self.damaged("it has more bytes after its end")),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,15 +1,15 @@
-//! The one place where values become bytes on disk and between nodes: an envelope around bincode.
+//! Encodes and decodes all values on disk and between nodes: an envelope around bincode.
 //!
 //! ```text
 //! "Tn"  version  codec  kind u16  length u32  crc32c u32  payload
 //! ```
 //!
-//! The checksum covers the header before it and the payload. Our own record types stand in it, never those of a
-//! library: a kind is never reused, a field or variant never moved or removed; a new shape is a new kind. Golden
-//! files keep every kind readable.
+//! The checksum covers the header before it and the payload. The payload holds only our own record types, never those of a library.
+//! A kind is never reused, and a field or variant is never moved or removed; a new shape gets a new kind. Golden files test that
+//! every kind stays readable.
 //!
-//! The lease machine's records are not wrapped: each begins with a version byte of its own, and stands in a store
-//! whose blocks are checksummed.
+//! The lease machine's records have no envelope: each begins with its own version byte, and is stored in RocksDB, whose blocks have
+//! checksums.
 
 pub mod records;
 
@@ -18,21 +18,21 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 
 const MAGIC: [u8; 2] = *b"Tn";
-/// Of the envelope.
+/// The version of the envelope.
 pub const VERSION: u8 = 1;
-/// bincode 2, standard configuration.
+/// bincode 2 with its standard configuration.
 const BINCODE: u8 = 1;
 pub const HEADER_BYTES: usize = 14;
 
-/// No frame and no record is larger: a reader allocates nothing beyond it.
+/// The maximum size of a frame or record: a reader never allocates more.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A type that has an envelope of its own.
+/// A type that has its own envelope kind.
 pub trait Kind: Serialize + DeserializeOwned {
     const KIND: u16;
 }
 
-/// Gives types their numbers.
+/// Assigns kinds to types.
 #[macro_export]
 macro_rules! kinds {
     ($($type:ty = $kind:literal),+ $(,)?) => {
@@ -42,10 +42,10 @@ macro_rules! kinds {
     };
 }
 
-/// Why bytes are not what was expected.
+/// The reason why bytes could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodecError {
-    /// Shorter than a header or than the header says.
+    /// Fewer bytes than a header needs, or than the header states.
     Short {
         wanted: usize,
         found: usize,
@@ -69,15 +69,15 @@ pub enum CodecError {
 impl fmt::Display for CodecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short { wanted, found } => write!(f, "{found} bytes where {wanted} are needed"),
+            Self::Short { wanted, found } => write!(f, "got {found} bytes, {wanted} are needed"),
             Self::NotOurs => write!(f, "not written by Tenure"),
             Self::Version(version) => {
-                write!(f, "envelope version {version}, this build knows up to {VERSION}: upgrade this node")
+                write!(f, "envelope version {version}, but this build knows only up to {VERSION}: upgrade this node")
             }
-            Self::Codec(codec) => write!(f, "codec {codec}, this build knows only {BINCODE}: upgrade this node"),
-            Self::Kind { wanted, found } => write!(f, "a record of kind {found} where kind {wanted} belongs"),
-            Self::TooLong { bytes, max } => write!(f, "{bytes} bytes, at most {max} are allowed"),
-            Self::Trailing(bytes) => write!(f, "{bytes} bytes behind the value"),
+            Self::Codec(codec) => write!(f, "codec {codec}, but this build knows only {BINCODE}: upgrade this node"),
+            Self::Kind { wanted, found } => write!(f, "got a record of kind {found}, expected kind {wanted}"),
+            Self::TooLong { bytes, max } => write!(f, "got {bytes} bytes, at most {max} are allowed"),
+            Self::Trailing(bytes) => write!(f, "{bytes} extra bytes after the value"),
             Self::Checksum => write!(f, "the checksum does not match: damaged"),
             Self::Malformed(why) => write!(f, "malformed: {why}"),
         }
@@ -96,7 +96,7 @@ fn config() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<PAYLOAD_BYTES_MAX>()
 }
 
-/// A header that was found to be ours, and how much comes behind it.
+/// A valid header, with the length of the payload after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub kind: u16,
@@ -107,7 +107,7 @@ pub struct Header {
 
 impl Header {
     /// # Errors
-    /// When the bytes begin no envelope that this build reads, or one longer than `max`.
+    /// When the bytes do not begin with an envelope that this build reads, or its payload is longer than `max`.
     pub fn read(bytes: &[u8], max: usize) -> Result<Self, CodecError> {
         let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(CodecError::Short { wanted: HEADER_BYTES, found: bytes.len() });
@@ -136,7 +136,7 @@ impl Header {
     }
 
     /// # Errors
-    /// When the payload is not the one that was written, or not one whole value.
+    /// When the payload's checksum is wrong, or the payload is not exactly one value.
     pub fn open<T: Kind>(&self, payload: &[u8]) -> Result<T, CodecError> {
         if self.kind != T::KIND {
             return Err(CodecError::Kind { wanted: T::KIND, found: self.kind });
@@ -156,10 +156,10 @@ impl Header {
     }
 }
 
-/// Appends the value in its envelope.
+/// Appends the value in its envelope to a buffer.
 ///
 /// # Errors
-/// When it is larger than any envelope may be.
+/// When the value is larger than an envelope may be.
 pub fn encode_into<T: Kind>(bytes: &mut Vec<u8>, value: &T) -> Result<(), CodecError> {
     let start = bytes.len();
     bytes.extend_from_slice(&MAGIC);
@@ -182,17 +182,17 @@ pub fn encode_into<T: Kind>(bytes: &mut Vec<u8>, value: &T) -> Result<(), CodecE
 }
 
 /// # Errors
-/// When it is larger than any envelope may be.
+/// When the value is larger than an envelope may be.
 pub fn encode<T: Kind>(value: &T) -> Result<Vec<u8>, CodecError> {
     let mut bytes = Vec::with_capacity(128);
     encode_into(&mut bytes, value)?;
     Ok(bytes)
 }
 
-/// Reads exactly one envelope.
+/// Decodes exactly one envelope.
 ///
 /// # Errors
-/// When the bytes are not one whole value of this kind, as it was written.
+/// When the bytes are not exactly one valid value of this kind.
 pub fn decode<T: Kind>(bytes: &[u8]) -> Result<T, CodecError> {
     let header = Header::read(bytes, PAYLOAD_BYTES_MAX)?;
     header.open(&bytes[HEADER_BYTES..])

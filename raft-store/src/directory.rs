@@ -1,4 +1,4 @@
-//! A node's directory: whose it is, what lies where in it, and when it must not be used.
+//! A node's directory: its owner, its layout, and when it must not be used.
 //!
 //! ```text
 //! IDENTITY        cluster, node and instance; written last, so that a directory without it was never used
@@ -10,8 +10,8 @@
 //! backups/        checkpoints that are being streamed to someone
 //! ```
 //!
-//! `log/` and the state's folder each carry a copy of IDENTITY named TENURE, so that a folder brought in from another
-//! directory is found out. A node that lost what it had acknowledged must never vote again under its old id.
+//! `log/` and the state's folder each contain a copy of IDENTITY named TENURE, so that a folder from another directory is detected.
+//! A node that lost acknowledged data must never vote again under its old id.
 
 use crate::codec::records::IdentityRecord;
 use crate::codec::{self, CodecError};
@@ -25,10 +25,10 @@ use std::{fmt, process};
 const IDENTITY: &str = "IDENTITY";
 const MARK: &str = "TENURE";
 const CURRENT: &str = "CURRENT";
-/// There while a directory is being made: what is in it was never used.
+/// This file exists while a directory is being created: nothing in the directory was used yet.
 const MAKING: &str = "MAKING";
 
-/// Why a directory is not opened. Each says what to do.
+/// The reason why a directory cannot be opened. Each message says what to do.
 #[derive(Debug)]
 pub enum DirectoryError {
     Io {
@@ -36,7 +36,7 @@ pub enum DirectoryError {
         doing: &'static str,
         error: io::Error,
     },
-    /// Files, but none that says whose they are.
+    /// The directory has files, but no IDENTITY.
     Foreign(PathBuf),
     Unreadable {
         path: PathBuf,
@@ -52,13 +52,13 @@ pub enum DirectoryError {
         wanted: u128,
         found: u128,
     },
-    /// Part of what was acknowledged is gone.
+    /// Part of the acknowledged data is missing.
     Wiped {
         path: PathBuf,
         missing: &'static str,
         node: NodeId,
     },
-    /// A folder of another directory.
+    /// The log or the state comes from another directory.
     Mixed {
         path: PathBuf,
         part: String,
@@ -109,26 +109,26 @@ impl fmt::Display for DirectoryError {
 
 impl std::error::Error for DirectoryError {}
 
-/// A directory that was found to be whole and this node's.
+/// A directory that is complete and belongs to this node.
 #[derive(Clone, Debug)]
 pub struct Directory {
     root: PathBuf,
     identity: IdentityRecord,
 }
 
-/// What is at a path.
+/// What exists at a path.
 #[derive(Debug)]
 pub enum Found {
-    /// Nothing that was ever used.
+    /// Nothing, or nothing that was ever used.
     Empty,
     Used(Directory),
 }
 
 impl Directory {
-    /// Looks at a path without changing it.
+    /// Inspects a path without changing it.
     ///
     /// # Errors
-    /// When what is there must not be used.
+    /// When the directory at the path must not be used.
     pub fn find(root: &Path) -> Result<Found, DirectoryError> {
         let io = |doing| move |error| DirectoryError::Io { path: root.into(), doing, error };
         if !root.exists() {
@@ -148,7 +148,7 @@ impl Directory {
         let wiped = |missing| DirectoryError::Wiped { path: root.into(), missing, node: identity.node };
         let state = directory.state_path()?.ok_or_else(|| wiped("state"))?;
         for (folder, name) in [(directory.log_path(), "log"), (state, "state")] {
-            // RocksDB makes an empty database where it finds none: it must never come to that.
+            // RocksDB creates an empty database where it finds none, so the files must be checked first.
             if !folder.join("CURRENT").exists() || !folder.join(MARK).exists() {
                 return Err(wiped(name));
             }
@@ -159,8 +159,8 @@ impl Directory {
         Ok(Found::Used(directory))
     }
 
-    /// The instance number that the directory will bear once it is made. Asked again after a cut-short start, it is
-    /// the same: the cluster may have heard of it.
+    /// Returns the instance number that the directory will have. After an interrupted start it returns the same number, because the
+    /// cluster may already know it.
     ///
     /// # Errors
     /// When the path cannot be written.
@@ -171,13 +171,14 @@ impl Directory {
         {
             return Ok(instance);
         }
-        let instance = getrandom::u64().map_err(|error| io("make a random number for")(io::Error::other(error)))?;
+        let instance =
+            getrandom::u64().map_err(|error| io("create a random number for it")(io::Error::other(error)))?;
         make_folder(root).map_err(io("make it"))?;
         write_durably(&root.join(MAKING), instance.to_string().as_bytes()).map_err(io("write to it"))?;
         Ok(instance)
     }
 
-    /// Makes a directory for a new node. `fill` makes the two databases in the folders it is given, log and state.
+    /// Creates a directory for a new node. `fill` creates the two databases in the folders that it gets, log and state.
     ///
     /// # Errors
     /// When the path is in use or cannot be written.
@@ -191,11 +192,11 @@ impl Directory {
         }
         let io = |doing| move |error| DirectoryError::Io { path: root.into(), doing, error };
         if root.exists() {
-            // An earlier attempt was cut short before anything in it was used.
+            // An earlier attempt was interrupted before anything in the directory was used.
             for entry in fs::read_dir(root).map_err(io("list it"))? {
                 let path = entry.map_err(io("list it"))?.path();
                 let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.map_err(io("clear what a cut-short start left"))?;
+                removed.map_err(io("remove the files of an interrupted start"))?;
             }
         }
         make_folder(root).map_err(io("make it"))?;
@@ -216,14 +217,14 @@ impl Directory {
     }
 
     /// # Errors
-    /// When the directory is another node's.
+    /// When the directory belongs to another node.
     pub fn expect_node(&self, wanted: NodeId) -> Result<(), DirectoryError> {
         let found = self.identity.node;
         if found == wanted { Ok(()) } else { Err(DirectoryError::OtherNode { path: self.root.clone(), wanted, found }) }
     }
 
     /// # Errors
-    /// When the directory is another cluster's.
+    /// When the directory belongs to another cluster.
     pub fn expect_cluster(&self, wanted: u128) -> Result<(), DirectoryError> {
         let found = self.identity.cluster;
         if found == wanted {
@@ -263,7 +264,7 @@ impl Directory {
         self.root.join("backups")
     }
 
-    /// Where the state is now.
+    /// The current folder of the state.
     ///
     /// # Errors
     /// When the pointer cannot be read.
@@ -275,7 +276,7 @@ impl Directory {
         }
     }
 
-    /// A folder name that no state has had.
+    /// Returns a folder name that no state has used.
     ///
     /// # Errors
     /// When the directory cannot be listed.
@@ -287,14 +288,14 @@ impl Directory {
     /// Switches to another state's folder, whose content is synced, and drops the old ones.
     ///
     /// # Errors
-    /// When it cannot be written. The old state is then still the current one, or the new one is.
+    /// When it cannot be written. Either the old or the new state is then current.
     pub fn switch_state(&self, folder: &Path) -> Result<(), DirectoryError> {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         self.mark(folder)?;
         self.point_to(&name)
     }
 
-    /// Drops folders of states that are not the current one: what a cut-short switch left.
+    /// Drops the folders of states that are not current, which an interrupted switch may have left.
     ///
     /// # Errors
     /// When the directory cannot be listed or written.
@@ -355,7 +356,7 @@ fn read_identity(path: &Path) -> Result<IdentityRecord, DirectoryError> {
     codec::decode(&bytes).map_err(|error| DirectoryError::Unreadable { path: path.into(), error })
 }
 
-/// A folder that only this user reads, also under a mask that would let others. One that is there stays as it is.
+/// Creates a folder that only this user can read, whatever the umask. An existing folder is not changed.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent() {
         fs::create_dir_all(above)?;
@@ -366,7 +367,7 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file is there whole or not at all, also after a power loss.
+/// Writes a file so that after a power loss it exists completely or not at all.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let temporary = path.with_extension(format!("tmp{}", process::id()));

@@ -1,9 +1,9 @@
-//! Numbers counted into fixed buckets, without a lock: what a metric needs of them, and nothing of how it is shown.
+//! Lock-free histograms with fixed buckets. How metrics show them is decided elsewhere.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nanoseconds, from what a fast disk takes to what nobody waits for any more.
+/// Bounds in nanoseconds, from the sync of a fast disk to longer than any caller waits.
 pub const LATENCY_NANOS: &[u64] = &[
     100_000,
     300_000,
@@ -17,21 +17,21 @@ pub const LATENCY_NANOS: &[u64] = &[
     3_000_000_000,
     10_000_000_000,
 ];
-/// How many went together.
+/// Bounds for numbers of items that were handled together.
 pub const SIZES: &[u64] = &[1, 4, 16, 64, 256, 1_024];
 
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
-    /// One for each bound, and one for what is above all of them.
+    /// One counter for each bound, and one for values above all bounds.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
-/// What was counted. Not of one moment: a number that is counted meanwhile may be in the counts and not in the sum.
+/// The counted values. Not an atomic snapshot: a value that is counted meanwhile may be in the counts but not in the sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Rising; a bucket has what is at most its bound and above the one before.
+    /// Increasing. A bucket counts values above the bound before it and up to its own bound.
     pub bounds: &'static [u64],
     /// One more than there are bounds.
     pub counts: Vec<u64>,
@@ -39,7 +39,7 @@ pub struct Counted {
 }
 
 impl Histogram {
-    /// `bounds` rise.
+    /// `bounds` must be increasing.
     #[must_use]
     pub fn new(bounds: &'static [u64]) -> Self {
         Self { bounds, counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(), sum: AtomicU64::new(0) }
@@ -51,7 +51,7 @@ impl Histogram {
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// In nanoseconds.
+    /// Counts a duration in nanoseconds.
     pub fn observe_time(&self, took: Duration) {
         self.observe(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_rise_and_a_time_is_counted_in_nanoseconds() {
+    fn bounds_increase_and_a_time_is_counted_in_nanoseconds() {
         assert!(LATENCY_NANOS.is_sorted_by(|one, next| one < next) && SIZES.is_sorted_by(|one, next| one < next));
         let latency = Histogram::new(LATENCY_NANOS);
         latency.observe_time(Duration::from_millis(3));

@@ -1,7 +1,6 @@
-//! Tenure's log, state and snapshots on RocksDB, as openraft wants them.
+//! Tenure's log, state and snapshots on RocksDB, with the interfaces that openraft requires.
 //!
-//! The only crate that knows RocksDB. It knows no socket and no HTTP, and no rule: what an entry means is
-//! [`lease::State::apply`]'s to say.
+//! The only crate that uses RocksDB. It has no network code and no rules: [`lease::State::apply`] defines what an entry does.
 
 pub mod backup;
 pub mod codec;

@@ -1,12 +1,11 @@
-//! Raft's log on its own RocksDB: entries, the vote, how far is committed, how far is purged.
+//! Raft's log on its own RocksDB: the entries, the vote, the committed position and the purged position.
 //!
-//! One thread writes. It takes whatever is queued, in order, makes one batch of it, syncs that once and then tells
-//! everyone in it: many appends share one fsync, and the vote stands in the same stream as the entries. Whoever calls
-//! only puts work into the queue; readers see it from then on, durable or not, because [`view`] answers for what the
-//! disk does not hold yet.
+//! One thread writes. It takes all queued operations, in order, writes them as one batch, syncs once and then notifies all their
+//! callers. So many appends share one fsync, and the vote is in the same order as the entries. A caller only adds operations to the
+//! queue; readers see them at once, durable or not, because [`view`] holds what is not on disk yet.
 //!
-//! What must never happen here: an fsync that is tried again after it failed (the kernel may have dropped the pages
-//! and would answer yes), an entry that is told durable before it is, and a hole that is read over.
+//! Three things must never happen here: an fsync that is retried after it failed (the kernel may have dropped the pages and would
+//! report success), an entry that is reported durable too early, and a gap that a reader skips.
 
 mod disk;
 mod sizes;
@@ -35,24 +34,24 @@ use writer::{Op, Work, Writer};
 pub use disk::OpenError;
 pub use stats::{LogHistograms, LogStats};
 
-/// Operations that may wait for the disk. Raft appends whole batches, so this is far more than ever waits.
+/// Maximum number of operations that wait for the disk. Raft appends whole batches, so this is far more than ever waits.
 const QUEUE_OPERATIONS: usize = 1024;
-/// Bytes of entries that may wait for the disk, in steps of [`QUEUE_STEP`]: a disk that stands still slows Raft down
-/// instead of filling the memory.
+/// Maximum number of bytes of entries that wait for the disk, in steps of [`QUEUE_STEP`]: a stalled disk slows Raft down instead of
+/// filling the memory.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 const QUEUE_STEP: usize = 1024;
-/// What one read for replication returns at most: it becomes one frame between nodes.
+/// Maximum size of one read for replication: it becomes one frame between nodes.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// How much memory the log may use, and what tests put in its way.
+/// The memory that the log may use, and hooks for tests.
 #[derive(Clone)]
 pub struct LogOptions {
-    /// Bytes of the newest entries kept in memory for replication and apply. Entries that are not written yet stay
-    /// beyond it.
+    /// Bytes of the newest entries that are kept in memory for replication and apply. Entries that are not written yet are kept in
+    /// addition.
     pub cache_bytes: usize,
-    /// How many entries are kept at most: small ones cost more than their bytes.
+    /// Maximum number of entries in memory: small entries cost more than their bytes.
     pub cache_entries: usize,
-    /// Called by the writing thread before each write. An error stands for one of the disk. Only tests set it.
+    /// Called by the writing thread before each write. An error is handled like an error of the disk. Only tests set it.
     pub before_write: Option<BeforeWrite>,
 }
 
@@ -73,10 +72,10 @@ impl fmt::Debug for LogOptions {
     }
 }
 
-/// What the store, its readers and its writer share.
+/// State shared by the store, its readers and its writer.
 struct Shared {
     disk: Disk,
-    /// Held for moments, never over a wait and never over a read or write of the disk.
+    /// Held only briefly: never while waiting, and never during a read or write of the disk.
     view: Mutex<View>,
     counters: Arc<Counters>,
     sizes: Arc<Mutex<Sizes>>,
@@ -88,7 +87,7 @@ impl Shared {
         self.view.lock().expect("nothing panics while it holds the view")
     }
 
-    /// From here on nothing is taken any more.
+    /// From now on every operation is rejected.
     fn fail(&self, why: &str) {
         let why: Arc<str> = why.into();
         self.view().failure = Some(why.clone());
@@ -99,7 +98,7 @@ impl Shared {
         let (part, on_disk) = {
             let view = self.view();
             let part = view.read(wanted, bytes_max);
-            // Made under the lock: it sees the disk as it is now, whatever the writer does from here on.
+            // Created under the lock: it shows the disk as it is now, whatever the writer does later.
             let on_disk = (!part.on_disk.is_empty()).then(|| self.disk.entries(part.on_disk.clone()));
             (part, on_disk)
         };
@@ -111,21 +110,21 @@ impl Shared {
 }
 
 fn failed(why: &str) -> io::Error {
-    io::Error::other(format!("the Raft log has failed and takes nothing more until this node is restarted: {why}"))
+    io::Error::other(format!("the Raft log has failed and accepts no more writes until this node is restarted: {why}"))
 }
 
-/// Raft's log. There is one per directory and group; it stops its thread when it is dropped.
+/// Raft's log. There is one per directory and group. Dropping it stops its thread.
 pub struct LogStore<C: Types> {
     shared: Arc<Shared>,
     room: Arc<Semaphore>,
-    /// None once it is closed.
+    /// `None` after it is closed.
     queue: Option<mpsc::Sender<Op<C>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<C: Types> LogStore<C> {
     /// # Errors
-    /// When the directory cannot be used, or holds a log that lost something: the error says what to do.
+    /// When the directory cannot be used, or holds a log that lost something. The error says what to do.
     pub fn open(path: &Path, group: Group, options: LogOptions) -> Result<Self, OpenError> {
         let (disk, found) = Disk::open(path, group)?;
         let counters = Arc::new(Counters::new(disk.syncs()));
@@ -149,7 +148,7 @@ impl<C: Types> LogStore<C> {
         Ok(Self { shared, room, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// A way to watch the log that outlives its move into Raft and keeps nothing open.
+    /// Returns a watcher of the log. It can be used after the log was moved into Raft, and keeps nothing open.
     #[must_use]
     pub fn monitor(&self) -> LogMonitor {
         LogMonitor {
@@ -165,16 +164,16 @@ impl<C: Types> LogStore<C> {
         LogReader { shared: self.shared.clone(), types: PhantomData }
     }
 
-    /// Why the log takes nothing more, if it does not.
+    /// The reason why the log rejects operations, if it failed.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.shared.view().failure.as_deref().map(str::to_owned)
     }
 
-    /// Writes all that is queued and stops. Waits for the disk, so not for a runtime's thread that others need.
+    /// Writes all queued operations and stops. Blocks on the disk, so do not call it on a runtime thread that others need.
     ///
     /// # Errors
-    /// When the log had failed.
+    /// When the log has failed.
     pub fn close(mut self) -> io::Result<()> {
         self.stop();
         self.failure().map_or(Ok(()), |why| Err(failed(&why)))
@@ -183,13 +182,13 @@ impl<C: Types> LogStore<C> {
     fn stop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so, and was found by everyone who waited for it.
+            // A panic of the writing thread was already reported to everyone who waited for it.
             let _ = thread.join();
         }
     }
 
-    /// Queues what `change` makes of the view, in the order in which the view changed. Nothing is queued when it
-    /// refuses, or makes nothing.
+    /// Changes the view with `change` and queues the operation that it returns, in the order of the changes. Queues nothing if
+    /// `change` fails or returns nothing.
     async fn take(
         &self,
         bytes: usize,
@@ -256,7 +255,7 @@ impl<C: Types> RaftLogStorage<C> for LogStore<C> {
         Ok(self.shared.view().committed)
     }
 
-    /// An error means that nothing of it was taken: the callback is then not called.
+    /// On an error nothing was appended, and the callback is not called.
     async fn append<I>(&mut self, entries: I, callback: IOFlushed<C>) -> io::Result<()>
     where
         I: IntoIterator<Item = LogEntry> + Send,
@@ -280,7 +279,7 @@ impl<C: Types> RaftLogStorage<C> for LogStore<C> {
     }
 }
 
-/// Reads the log beside its writer. Cheap to clone; keeps the database open.
+/// Reads the log while it is being written. Cheap to clone; keeps the database open.
 pub struct LogReader<C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> C>,
@@ -310,8 +309,8 @@ impl<C: Types> RaftLogReader<C> for LogReader<C> {
         Ok(self.shared.view().vote)
     }
 
-    /// Empty when `start` is purged: entries from a later index on would follow the wrong one at the receiver, and
-    /// Raft takes an error for a broken disk. It finds by itself that a snapshot is due.
+    /// Empty when `start` is purged: later entries would follow the wrong entry at the receiver, and Raft treats an error as a
+    /// broken disk. Raft then finds that a snapshot is needed.
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
         let mut entries = self.shared.read(start..end, Some(READ_BYTES))?;
         if entries.first().is_some_and(|entry| entry.log_id.index != start) {
@@ -320,9 +319,9 @@ impl<C: Types> RaftLogReader<C> for LogReader<C> {
         Ok(entries)
     }
 
-    /// In pieces: what a node has to apply after a long absence need not fit into memory at once. It is committed,
-    /// so no piece changes between two reads. A stream that cannot begin where it was asked to is an error: what is
-    /// applied would have a hole.
+    /// Reads in pieces: the entries that a node must apply after a long absence may not fit into memory at once. They are
+    /// committed, so they do not change between two reads. A stream that cannot begin at the requested index is an error, because
+    /// the applied entries would have a gap.
     async fn entries_stream<RB>(&mut self, range: RB) -> impl Stream<Item = io::Result<LogEntry>> + Send
     where
         RB: RangeBounds<u64> + Clone + fmt::Debug + Send,
@@ -363,7 +362,7 @@ impl<C: Types> RaftLogReader<C> for LogReader<C> {
 
 fn missing(index: u64) -> io::Error {
     let why = format!(
-        "the Raft log: entry {index} is not there, and has to be applied next. Keep this node's directory, remove the node \
+        "the Raft log: entry {index} is missing, but must be applied next. Keep this node's directory, remove the node \
          from the cluster and add a new one"
     );
     io::Error::new(io::ErrorKind::InvalidData, why)
@@ -409,13 +408,13 @@ impl LogMonitor {
         self.counters.histograms()
     }
 
-    /// About how many bytes the entries of a range have, as far as the log holds them.
+    /// The approximate size in bytes of the entries of a range that are in the log.
     #[must_use]
     pub fn bytes_of(&self, entries: Range<u64>) -> u64 {
         self.sizes().of(entries)
     }
 
-    /// The first entry that stays if entries are purged until the log holds at most this many bytes.
+    /// The first entry to keep when purging until the log holds at most this many bytes.
     #[must_use]
     pub fn first_kept(&self, bytes: u64) -> u64 {
         self.sizes().keeping(bytes)
@@ -425,11 +424,11 @@ impl LogMonitor {
         self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the disk space of purged entries back: rewrites what is left. Takes as long as the disk needs for that, so not
-    /// for a runtime's thread. Nothing happens when the log is closed.
+    /// Frees the disk space of purged entries by rewriting the remaining ones. Blocks on the disk, so do not call it on a runtime
+    /// thread. Does nothing when the log is closed.
     ///
     /// # Errors
-    /// When the disk fails. The log goes on if it can.
+    /// When the disk fails. The log continues if it can.
     pub fn reclaim(&self) -> io::Result<()> {
         self.log.upgrade().map_or(Ok(()), |log| log.disk.reclaim())
     }
@@ -439,7 +438,7 @@ impl LogMonitor {
         self.failure.borrow().as_deref().map(str::to_owned)
     }
 
-    /// Returns why when the log fails; None when it is closed without.
+    /// Waits until the log fails and returns the reason; `None` when it is closed without a failure.
     pub async fn failed(&mut self) -> Option<String> {
         match self.failure.wait_for(Option::is_some).await {
             Ok(why) => why.as_deref().map(str::to_owned),

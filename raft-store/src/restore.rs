@@ -1,9 +1,9 @@
-//! From a backup to the directory of a new cluster's first node.
+//! Creates the directory of a new cluster's first node from a backup.
 //!
-//! The new cluster has a new id, the backup's salt, and one member. Its log begins behind an entry that nobody has: the
-//! state stands at the backup's index, so that whoever joins gets it by snapshot, and nobody can take the log alone for
-//! the whole story. The state carries a mark that its epoch has to begin. It cannot be loaded while the mark is there,
-//! and the mark goes in the same write that begins the epoch: no entry is ever applied before.
+//! The new cluster has a new id, the backup's salt, and one member. Its log begins after an entry that no node has: the state is at
+//! the backup's index, so that every joining node gets it by snapshot, and no node can take the log alone for the complete history.
+//! The state has a mark that its epoch must begin. The state cannot be loaded while the mark exists, and the write that begins the
+//! epoch removes the mark: no entry is ever applied before it.
 
 use crate::backup::Reader;
 use crate::codec::records::{
@@ -29,24 +29,24 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Who begins the epoch.
+/// The actor that begins the epoch.
 const ACTOR: &str = "tenured";
-/// Faults that are named when a backup's records are none.
+/// Maximum number of faults in the error when a backup's records are invalid.
 const FAULTS_NAMED: usize = 5;
 
-/// Where a backup goes.
+/// Settings of a restore.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Not there yet, or empty.
+    /// The target directory; must not exist, or be empty.
     pub directory: PathBuf,
     pub node: NodeId,
-    /// The new cluster's tokens lie above it.
+    /// The new cluster's tokens are above this value.
     pub token_floor: Option<Token>,
-    /// Begin the epoch also when the wall clock is not later than the newest time in the backup.
+    /// Begin the epoch even if the wall clock is not later than the newest time in the backup.
     pub accept_clock: bool,
 }
 
-/// What was made.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// The new cluster's id.
@@ -54,26 +54,26 @@ pub struct Restored {
     pub backup: BackupHeaderRecord,
 }
 
-/// What the beginning of an epoch has made of the state.
+/// The state after the beginning of its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     pub epoch: Epoch,
     pub tokens_above: Token,
 }
 
-/// Why there is no restored state. Each says what to do.
+/// The reason why a restore failed. Each message says what to do.
 #[derive(Debug)]
 pub enum RestoreError {
     Directory(DirectoryError),
-    /// The directory is not fresh.
+    /// The directory is not empty.
     Used(PathBuf),
-    /// Another restore into it is under way.
+    /// Another restore into the directory is running.
     Busy(PathBuf),
-    /// It is not a whole backup, or could not be read.
+    /// The backup is incomplete or damaged, or could not be read.
     Backup(io::Error),
-    /// It was taken under rules that this build does not know.
+    /// The backup was taken under rules that this build does not know.
     Rules(u32),
-    /// Whole as bytes, but no state.
+    /// The bytes are complete, but the records are not a valid state.
     NoState(String),
     /// The epoch must not begin.
     Refused(String),
@@ -89,22 +89,26 @@ impl fmt::Display for RestoreError {
             Self::Directory(error) => error.fmt(f),
             Self::Used(path) => write!(
                 f,
-                "{}: is in use: a backup goes into a fresh directory only. Give a path where nothing is",
+                "{}: is in use: a backup can only be restored into a fresh directory. Give a path that does not exist or is empty",
                 path.display()
             ),
             Self::Busy(path) => {
-                write!(f, "{}: another restore into it is under way: wait for it, or give another path", path.display())
+                write!(
+                    f,
+                    "{}: another restore into this directory is running: wait for it, or give another path",
+                    path.display()
+                )
             }
             Self::Backup(error) => {
                 write!(f, "{error}. Nothing was restored: take another backup, or fetch this one again")
             }
             Self::Rules(version) => write!(
                 f,
-                "the backup was taken under rules {version}, this build knows up to {RULES_VERSION}: restore it with the \
+                "the backup was taken under rules {version}, but this build knows only up to {RULES_VERSION}: restore it with the \
                  build it came from, or a later one"
             ),
             Self::NoState(why) => {
-                write!(f, "the backup holds no whole state: {why}. Nothing was restored: take another backup")
+                write!(f, "the state in the backup is invalid: {why}. Nothing was restored: take another backup")
             }
             Self::Refused(why) => f.write_str(why),
             Self::Disk { doing, error } => write!(f, "{doing}: {error}"),
@@ -124,8 +128,8 @@ fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> RestoreError {
     move |error| RestoreError::Disk { doing, error }
 }
 
-/// Makes the directory of a new cluster's first node from a backup. It is there whole and checked, or not at all; what is
-/// on its way lies in a folder beside it. Blocks for as long as the bytes take to come and to be checked.
+/// Creates the directory of a new cluster's first node from a backup. At the end the directory is complete and checked, or does not
+/// exist; until then the files are in a folder next to it. Blocks while the bytes are received and checked.
 ///
 /// # Errors
 /// When nothing was restored.
@@ -137,13 +141,15 @@ pub fn restore(from: impl Read, target: &Target, wall: Wall) -> Result<Restored,
         return Err(RestoreError::Rules(backup.rules_version));
     }
     let workshop = Workshop::beside(&target.directory)?;
-    let (cluster, instance) = random().map_err(disk("the machine gives no random numbers"))?;
+    let (cluster, instance) = random().map_err(disk("could not get random numbers from the system"))?;
     let identity = IdentityRecord { cluster, salt: backup.salt, node: target.node, instance };
     let made = Directory::make(&workshop.directory(), identity, |log, state| {
         let log = LogStore::<OnTokio>::open(log, Group::default(), LogOptions::default());
-        let log = log
-            .map_err(|error| RestoreError::Disk { doing: "the log cannot be made", error: io::Error::other(error) })?;
-        log.close().map_err(disk("the log cannot be made"))?;
+        let log = log.map_err(|error| RestoreError::Disk {
+            doing: "could not create the log",
+            error: io::Error::other(error),
+        })?;
+        log.close().map_err(disk("could not create the log"))?;
         reader.unpack(state).map_err(RestoreError::Backup)
     })?;
     prepare(made, &backup, target, wall)?;
@@ -151,14 +157,17 @@ pub fn restore(from: impl Read, target: &Target, wall: Wall) -> Result<Restored,
     Ok(Restored { cluster, backup })
 }
 
-/// Checks the state that was unpacked, and makes it the first of a new cluster.
+/// Checks the unpacked state, and makes it the first state of a new cluster.
 fn prepare(made: Directory, backup: &BackupHeaderRecord, target: &Target, wall: Wall) -> Result<(), RestoreError> {
     let identity = *made.identity();
     let no_state = |error: io::Error| RestoreError::NoState(error.to_string());
     let state_disk = RocksDisk::open(made, Group::default()).map_err(no_state)?;
     let (mut state, found) = state_disk.load_restored(identity.salt).map_err(no_state)?;
     if found.snapshot_meta() != backup.snapshot || found.hash != backup.hash {
-        let why = format!("it says that it holds entry {:?} and holds {:?}", backup.snapshot.last, found.last);
+        let why = format!(
+            "its header states entry {:?} as the last, but the state has {:?}",
+            backup.snapshot.last, found.last
+        );
         return Err(RestoreError::NoState(why));
     }
     let mut faults = state.violations();
@@ -168,12 +177,12 @@ fn prepare(made: Directory, backup: &BackupHeaderRecord, target: &Target, wall: 
         faults.truncate(FAULTS_NAMED);
         return Err(RestoreError::NoState(format!("{}; and {more} more", faults.join("; "))));
     }
-    // A trial: who restores hears at once what would be refused at the start.
+    // A trial: the operator gets an error at once that would otherwise occur at the start.
     let restored = RestoredRecord { token_floor: target.token_floor, accept_clock: target.accept_clock };
     begin(&mut state, &state_disk, &restored, wall)?;
-    // In the term before the first: the log goes on from here as it would from its very first entry.
+    // In the term before the first, so that the log continues from here as from its very first entry.
     let last = LogIdRecord { term: 0, node: target.node, index: found.last.map_or(0, |last| last.index) };
-    // Where it listens it says itself when it starts.
+    // The node sets its addresses when it starts.
     let member = Member { instance: identity.instance, ..Member::default() };
     let membership = MembershipRecord {
         voters: vec![BTreeSet::from([target.node])],
@@ -185,23 +194,23 @@ fn prepare(made: Directory, backup: &BackupHeaderRecord, target: &Target, wall: 
         hash: found.hash,
         marks: Vec::new(),
     };
-    state_disk.mark_restored(&applied, &restored).map_err(disk("the restored state cannot be written"))
+    state_disk.mark_restored(&applied, &restored).map_err(disk("could not write the restored state"))
 }
 
-/// Begins the epoch of a restored state, before anything can be applied to it. None: there is none to begin. After a
-/// crash it has begun, or the next start begins it.
+/// Begins the epoch of a restored state, before anything can be applied to it. `None`: no epoch has to begin. After a crash the
+/// epoch has begun, or the next start begins it.
 ///
 /// # Errors
-/// When the epoch must not begin, or the disk fails. The state is then as it was.
+/// When the epoch must not begin, or the disk fails. The state is then unchanged.
 pub fn begin_epoch(state_disk: &RocksDisk, wall: Wall) -> Result<Option<Begun>, RestoreError> {
-    let Some(restored) = state_disk.restored().map_err(disk("the state cannot be read"))? else { return Ok(None) };
+    let Some(restored) = state_disk.restored().map_err(disk("could not read the state"))? else { return Ok(None) };
     let loaded = state_disk.load_restored(state_disk.identity().salt);
-    let (mut state, mut applied) = loaded.map_err(disk("the state cannot be loaded"))?;
+    let (mut state, mut applied) = loaded.map_err(disk("could not load the state"))?;
     let (begun, changes) = begin(&mut state, state_disk, &restored, wall)?;
     applied.hash = state.hash();
     state_disk
         .begin_restored(&Chunk::of(changes), &applied)
-        .map_err(disk("the beginning of the epoch cannot be written"))?;
+        .map_err(disk("could not write the beginning of the epoch"))?;
     Ok(Some(begun))
 }
 
@@ -214,23 +223,23 @@ fn begin(
     let entry = entry(state_disk.identity().cluster, restored, state, wall);
     let lookups = Lookups::new(state_disk, FirstRetained::default());
     let applied = state.apply(&entry, &lookups);
-    lookups.check().map_err(disk("the state cannot be read"))?;
+    lookups.check().map_err(disk("could not read the state"))?;
     match applied.outcomes.as_slice() {
         [Outcome::EpochBegun { epoch, tokens_above }] => {
             Ok((Begun { epoch: *epoch, tokens_above: *tokens_above }, applied.changes))
         }
         [Outcome::Refused(Refusal::RestoreRefused { why })] => Err(RestoreError::Refused(format!(
-            "the restored cluster does not begin: {why}. It might give out tokens that the old cluster gave out before. If \
+            "cannot begin the restored cluster: {why}. It might grant tokens that the old cluster granted before. If \
              this machine's clock is wrong, set it and restore the backup again. If this clock is right and the backup's newest \
-             time is wrong, restore the backup again with --accept-clock. If it is about tokens, restore it with another \
+             time is wrong, restore the backup again with --accept-clock. If the problem is the tokens, restore it with another \
              --token-floor (the backup's last token is {})",
             state.last_token()
         ))),
-        other => Err(RestoreError::Refused(format!("the restored cluster does not begin: {other:?}"))),
+        other => Err(RestoreError::Refused(format!("cannot begin the restored cluster: {other:?}"))),
     }
 }
 
-/// Cluster time stands still meanwhile: nothing lapses because of a restore.
+/// Cluster time does not advance meanwhile: no lease expires because of a restore.
 fn entry(cluster: u128, restored: &RestoredRecord, state: &State, wall: Wall) -> Entry {
     let caller = Caller {
         actor: ActorId::new(ACTOR).expect("a short name"),
@@ -248,7 +257,7 @@ fn entry(cluster: u128, restored: &RestoredRecord, state: &State, wall: Wall) ->
     let request = Request {
         space: SpaceName::fallback(),
         caller,
-        // The backup may remember the restore before it: this one is another.
+        // The backup may contain the request of an earlier restore: this request needs a different id.
         request_id: RequestId::new(&format!("restore-{cluster:032x}")).expect("within the bounds of an id"),
         attempt: Attempt::First,
         command,
@@ -263,7 +272,7 @@ fn expect_fresh(directory: &Path) -> Result<(), RestoreError> {
             let is_empty = match fs::read_dir(directory) {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-                Err(error) => return Err(RestoreError::Disk { doing: "the directory cannot be listed", error }),
+                Err(error) => return Err(RestoreError::Disk { doing: "could not list the directory", error }),
             };
             if is_empty { Ok(()) } else { Err(RestoreError::Used(directory.into())) }
         }
@@ -276,10 +285,10 @@ fn random() -> io::Result<(u128, u64)> {
     Ok(((u128::from(high?) << 64) | u128::from(low?), instance?))
 }
 
-/// A folder beside the target, in which the directory is made. It goes with this.
+/// A folder next to the target, in which the directory is created. Dropping this removes it.
 struct Workshop {
     folder: PathBuf,
-    /// Locked as long as this lives: a folder that nobody has locked was left by a restore that was killed.
+    /// Locked as long as this exists: an unlocked folder was left by a restore that was killed.
     _lock: File,
 }
 
@@ -288,7 +297,7 @@ impl Workshop {
         let mut name = target.file_name().unwrap_or("data".as_ref()).to_owned();
         name.push(".restoring");
         let folder = target.with_file_name(name);
-        let io = disk("the folder beside the directory cannot be made");
+        let io = disk("could not create the folder next to the directory");
         let made = make_folder(&folder).and_then(|()| File::create(folder.join("LOCK")));
         let lock = match made {
             Ok(lock) => lock,
@@ -302,7 +311,7 @@ impl Workshop {
         let workshop = Self { folder, _lock: lock };
         match fs::remove_dir_all(workshop.directory()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(RestoreError::Disk { doing: "what an earlier restore left cannot be removed", error })
+                Err(RestoreError::Disk { doing: "could not remove the files of an earlier restore", error })
             }
             _ => Ok(workshop),
         }
@@ -312,25 +321,27 @@ impl Workshop {
         self.folder.join("data")
     }
 
-    /// From here on it is there.
+    /// Moves the directory to its place: only now it exists.
     fn deliver(&self, target: &Path) -> Result<(), RestoreError> {
         let moved = fs::rename(self.directory(), target).map_err(|error| match error.kind() {
             io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy => {
-                let why = format!("{} is a file system of its own: give a path inside it", target.display());
+                let why = format!("{} is the top of a file system: give a path inside it", target.display());
                 io::Error::new(error.kind(), why)
             }
-            io::ErrorKind::DirectoryNotEmpty => io::Error::new(error.kind(), "something else was put there meanwhile"),
+            io::ErrorKind::DirectoryNotEmpty => {
+                io::Error::new(error.kind(), "other files were created there meanwhile")
+            }
             _ => error,
         });
-        moved.map_err(disk("the directory cannot be moved to its place"))?;
+        moved.map_err(disk("could not move the directory to its place"))?;
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        sync_folder(parent).map_err(disk("the directory cannot be made durable"))
+        sync_folder(parent).map_err(disk("could not sync the directory"))
     }
 }
 
 impl Drop for Workshop {
     fn drop(&mut self) {
-        // What stays is found and used again by the next restore.
+        // If this fails, the next restore finds and uses the folder.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshots: a checkpoint of the state in a folder of its own, and one that is on its way here.
+//! Snapshots: a finished one is a checkpoint of the state in its own folder; another one may be arriving from another node.
 
 use crate::codec;
 use crate::codec::records::SnapshotMetaRecord;
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the snapshot holds, beside its files.
+/// The content of the snapshot, stored next to its files.
 const META: &str = "SNAPSHOT";
 
-/// A finished snapshot. Its folder stays as long as someone reads from it.
+/// A finished snapshot. Its folder is kept while anyone reads from it.
 #[derive(Clone, Debug)]
 pub struct SnapshotDir(Arc<Folder>);
 
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
-    /// A newer one has taken its place.
+    /// A newer snapshot has replaced this one.
     is_superseded: AtomicBool,
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.is_superseded.load(Ordering::Acquire) {
-            // A leftover is removed at the next start.
+            // If this fails, the next start removes the folder.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -37,7 +37,7 @@ impl SnapshotDir {
         Self(Arc::new(Folder { path, is_superseded: AtomicBool::new(false) }))
     }
 
-    /// Gives a folder of files what makes it a snapshot.
+    /// Adds the record that makes a folder of files a snapshot.
     pub(crate) fn complete(path: PathBuf, meta: &SnapshotMetaRecord) -> io::Result<Self> {
         write_durably(&path.join(META), &codec::encode(meta)?)?;
         Ok(Self::at(path))
@@ -49,17 +49,17 @@ impl SnapshotDir {
     }
 
     /// # Errors
-    /// When the folder is not a whole snapshot.
+    /// When the folder is not a complete snapshot.
     pub fn meta(&self) -> io::Result<SnapshotMetaRecord> {
         Ok(codec::decode(&fs::read(self.0.path.join(META))?)?)
     }
 
-    /// The folder goes when the last reader has.
+    /// The folder is removed after its last reader.
     pub(crate) fn supersede(&self) {
         self.0.is_superseded.store(true, Ordering::Release);
     }
 
-    /// The files that make it up, by name, with their lengths.
+    /// The names and lengths of its files.
     ///
     /// # Errors
     /// When the folder cannot be listed.
@@ -68,7 +68,8 @@ impl SnapshotDir {
         for entry in fs::read_dir(&self.0.path)? {
             let entry = entry?;
             let metadata = entry.metadata()?;
-            let name = entry.file_name().into_string().map_err(|_| io::Error::other("a file name that is no text"))?;
+            let name =
+                entry.file_name().into_string().map_err(|_| io::Error::other("a file name is not valid UTF-8"))?;
             if metadata.is_file() && name != META {
                 files.push((name, metadata.len()));
             }
@@ -78,14 +79,14 @@ impl SnapshotDir {
     }
 
     /// # Errors
-    /// When there is no such file.
+    /// When the file does not exist.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
         check_name(name)?;
         File::open(self.0.path.join(name))
     }
 }
 
-/// The newest finished snapshot in a folder; older and unfinished ones are removed.
+/// Finds the newest finished snapshot in a folder; removes older and unfinished ones.
 ///
 /// # Errors
 /// When the folder cannot be read or written.
@@ -112,7 +113,7 @@ pub(crate) fn newest_in(root: &Path) -> io::Result<Option<(SnapshotMetaRecord, S
     Ok(newest)
 }
 
-/// A name for a snapshot's folder: the same for the same content.
+/// The name of a snapshot's folder: the same content has the same name.
 #[must_use]
 pub fn name(group: crate::types::Group, meta: &SnapshotMetaRecord) -> String {
     match meta.last {
@@ -121,7 +122,7 @@ pub fn name(group: crate::types::Group, meta: &SnapshotMetaRecord) -> String {
     }
 }
 
-/// A snapshot that another node is sending. What has arrived stays when the connection is lost.
+/// A snapshot that another node is sending. The received part is kept when the connection is lost.
 #[derive(Debug)]
 pub struct Incoming {
     path: PathBuf,
@@ -138,10 +139,10 @@ struct IncomingFile {
 }
 
 impl Incoming {
-    /// Begins, or goes on with what an earlier attempt at the same snapshot has left. Other attempts' leftovers go.
+    /// Begins to receive a snapshot, or continues an earlier attempt at the same one. Removes the files of other attempts.
     ///
     /// # Errors
-    /// When a name is none that a snapshot has, or the folder cannot be written.
+    /// When a file name is invalid, or the folder cannot be written.
     pub fn begin(root: &Path, meta: &SnapshotMetaRecord, files: &[(String, u64)]) -> io::Result<Self> {
         let wanted = name(crate::types::Group::default(), meta);
         let path = root.join(&wanted);
@@ -156,12 +157,12 @@ impl Incoming {
         for (name, bytes) in files {
             check_name(name)?;
             if incoming.files.iter().any(|file| file.name == *name) {
-                return Err(invalid(format!("the file {name} twice")));
+                return Err(invalid(format!("the file {name} is listed more than once")));
             }
             let path = incoming.path.join(name);
             let have = fs::metadata(&path).map_or(0, |metadata| metadata.len());
             if have > *bytes {
-                // Of another checkpoint of the same entries: compaction named its files anew.
+                // The file is of another checkpoint of the same entries, in which compaction reused the name.
                 fs::remove_file(&path)?;
             }
             let have = if have > *bytes { 0 } else { have };
@@ -178,23 +179,23 @@ impl Incoming {
         Ok(incoming)
     }
 
-    /// How much of a file is here already.
+    /// The number of bytes of a file that were already received.
     #[must_use]
     pub fn offset(&self, file: usize) -> u64 {
         self.files.get(file).map_or(0, |file| file.have)
     }
 
     /// # Errors
-    /// When it does not follow what is here, is too long, or cannot be written.
+    /// When the piece does not follow the received bytes, is too long, or cannot be written.
     pub fn write(&mut self, file: usize, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let folder = self.path.clone();
         let file = self.file(file)?;
         if offset != file.have {
-            return Err(invalid(format!("{}: offset {offset} where {} comes next", file.name, file.have)));
+            return Err(invalid(format!("{}: got offset {offset}, expected {}", file.name, file.have)));
         }
         let length = bytes.len() as u64;
         if file.have + length > file.bytes {
-            return Err(invalid(format!("{}: more than its {} bytes", file.name, file.bytes)));
+            return Err(invalid(format!("{}: got more than its {} bytes", file.name, file.bytes)));
         }
         let mut target = OpenOptions::new().create(true).append(true).open(folder.join(&file.name))?;
         target.write_all(bytes)?;
@@ -202,15 +203,16 @@ impl Incoming {
         Ok(())
     }
 
-    /// The sender says what the whole file's checksum is. False: it is another one here, and the file begins anew.
+    /// Compares the file with the sender's checksum. Returns false if it differs; the file must then be sent again from its
+    /// beginning.
     ///
     /// # Errors
-    /// When it is not whole or cannot be read.
+    /// When the file is incomplete or cannot be read.
     pub fn seal(&mut self, file: usize, crc: u32) -> io::Result<bool> {
         let folder = self.path.clone();
         let file = self.file(file)?;
         if file.have != file.bytes {
-            return Err(invalid(format!("{}: {} of {} bytes", file.name, file.have, file.bytes)));
+            return Err(invalid(format!("{}: only {} of {} bytes were received", file.name, file.have, file.bytes)));
         }
         let path = folder.join(&file.name);
         let content = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path)?;
@@ -226,10 +228,10 @@ impl Incoming {
     }
 
     /// # Errors
-    /// When a file is missing, or it cannot be made durable.
+    /// When a file is incomplete, or cannot be made durable.
     pub fn finish(self) -> io::Result<SnapshotDir> {
         if let Some(file) = self.files.iter().find(|file| !file.is_sealed) {
-            return Err(invalid(format!("{}: not whole", file.name)));
+            return Err(invalid(format!("{}: the file is incomplete", file.name)));
         }
         let snapshot = SnapshotDir::complete(self.path.clone(), &self.meta)?;
         sync_folder(&self.path)?;
@@ -241,10 +243,10 @@ impl Incoming {
     }
 }
 
-/// Of all the bytes, from the start.
+/// The checksum of all bytes, from the start.
 ///
 /// # Errors
-/// When they cannot be read.
+/// When the file cannot be read.
 pub fn checksum(mut file: &File) -> io::Result<u32> {
     file.seek(SeekFrom::Start(0))?;
     let mut buffer = vec![0; 1 << 20];
@@ -258,14 +260,14 @@ pub fn checksum(mut file: &File) -> io::Result<u32> {
     }
 }
 
-/// What a sender calls its files must not lead out of the folder.
+/// A file name from a sender must not lead out of the folder.
 pub(crate) fn check_name(name: &str) -> io::Result<()> {
     let is_plain = !name.is_empty()
         && name.len() <= 255
         && name != META
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
         && !name.bytes().all(|b| b == b'.');
-    if is_plain { Ok(()) } else { Err(invalid(format!("{name:?} is no name of a snapshot's file"))) }
+    if is_plain { Ok(()) } else { Err(invalid(format!("{name:?} is not a valid name of a snapshot's file"))) }
 }
 
 pub(crate) fn invalid(why: String) -> io::Error {

@@ -1,7 +1,7 @@
-//! The lease machine with what keeps it: entries go in, records go to a disk, readers look on.
+//! The lease machine with its disk: applies entries, stores records, and serves readers.
 //!
-//! One lock guards the live state. A chunk of entries is applied and written under it, so a reader sees memory and
-//! disk at the same moment, and never a chunk half done.
+//! One lock guards the live state. A chunk of entries is applied and written under it, so a reader sees memory and disk of the same
+//! moment, and never a half-applied chunk.
 
 pub mod chunk;
 pub mod disk;
@@ -28,7 +28,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-/// Told of every chunk after it is written, before anyone is answered. Must not block.
+/// Called for every chunk after it is written and before any caller gets an answer. Must not block.
 pub trait Observer: Send + Sync + 'static {
     fn applied(&self, chunk: &AppliedChunk<'_>);
 
@@ -36,7 +36,7 @@ pub trait Observer: Send + Sync + 'static {
     fn took_snapshot(&self, _last: Option<LogId>) {}
 }
 
-/// What those who wait learn of a chunk.
+/// What subscribers learn of a chunk.
 #[derive(Debug)]
 pub struct AppliedChunk<'a> {
     pub progress: Progress,
@@ -44,11 +44,11 @@ pub struct AppliedChunk<'a> {
     pub events: &'a [Event],
     /// In order.
     pub openings: &'a [Opening],
-    /// A snapshot was installed: what it skipped stands in the store and is not told here.
+    /// A snapshot was installed: its events are in the store and are not listed here.
     pub is_jump: bool,
 }
 
-/// How far a state is.
+/// How far a state is applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub applied: Option<LogId>,
@@ -59,14 +59,14 @@ pub struct Progress {
     pub hash: StateHash,
 }
 
-/// One state, shared by the one who applies and those who read.
+/// One state, shared by the task that applies entries and by readers.
 pub struct StateStore<D> {
     live: RwLock<Live>,
     disk: D,
     salt: Salt,
     known_rules: u32,
-    /// Held while the disk is copied (a snapshot, a backup) and while it is replaced. Taken before `live`, so that no
-    /// reader waits for a copy.
+    /// Held while the disk is copied (a snapshot, a backup) and while it is replaced. Locked before `live`, so that no reader waits
+    /// for a copy.
     copying: Mutex<()>,
 }
 
@@ -86,7 +86,7 @@ impl<D: StateDisk> StateStore<D> {
     /// Loads the live state into memory.
     ///
     /// # Errors
-    /// When the disk fails or holds no whole state.
+    /// When the disk fails or holds an incomplete state.
     pub fn open(disk: D, salt: Salt) -> io::Result<Arc<Self>> {
         let (state, applied) = disk.load(salt)?;
         let known_rules = state.known_rules();
@@ -94,16 +94,16 @@ impl<D: StateDisk> StateStore<D> {
         Ok(Arc::new(Self { live: RwLock::new(live), disk, salt, known_rules, copying: Mutex::new(()) }))
     }
 
-    /// Up to which version this build knows the rules.
+    /// The latest version of the rules that this build knows.
     #[must_use]
     pub fn known_rules(&self) -> u32 {
         self.known_rules
     }
 
-    /// Looks at the state as it is between two chunks.
+    /// Reads the state between two chunks.
     ///
     /// # Errors
-    /// When the disk failed in what was read from it.
+    /// When a read of the disk failed.
     pub fn read<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<R> {
         let live = self.live();
         let lookups = Lookups::new(&self.disk, FirstRetained::default());
@@ -125,17 +125,17 @@ impl<D: StateDisk> StateStore<D> {
     }
 
     /// # Errors
-    /// When the disk holds a membership that is none.
+    /// If the stored membership is invalid.
     pub fn membership(&self) -> io::Result<StoredMembership> {
         Ok(self.live().applied.membership.clone().try_into()?)
     }
 
-    /// Whether a node of this id was a member, and is none now.
+    /// Whether a node with this id was a member and no longer is.
     ///
     /// # Errors
     /// When the disk fails.
     pub fn was_removed(&self, node: NodeId) -> io::Result<bool> {
-        // Both as of one entry: one that is just being added was not removed.
+        // Both are read as of the same entry, so a node that is just being added does not count as removed.
         let live = self.live();
         Ok(!live.applied.membership.membership.members.contains_key(&node) && self.disk.was_member(node)?)
     }
@@ -148,7 +148,7 @@ impl<D: StateDisk> StateStore<D> {
         self.disk.get(&Key::Body(item, part).encode())
     }
 
-    /// Everything applied so far survives a power loss from now on.
+    /// Makes everything that is applied so far durable.
     ///
     /// # Errors
     /// When the disk fails.
@@ -161,7 +161,7 @@ impl<D: StateDisk> StateStore<D> {
         &self.disk
     }
 
-    /// Goes through all records, of the disk and of the memory, and says where they differ. Changes nothing.
+    /// Compares all records on disk and in memory, and returns the differences. Changes nothing.
     ///
     /// # Errors
     /// When the disk fails or a record cannot be read.
@@ -173,23 +173,23 @@ impl<D: StateDisk> StateStore<D> {
             faults.push(format!("applied up to {:?} in memory, {:?} on disk", live.applied.last, applied.last));
         }
         if loaded.dump() != live.state.dump() {
-            faults.push("the live records in memory are not those on disk".into());
+            faults.push("the live records in memory differ from those on disk".into());
         }
         faults.extend(unreadable(&self.disk)?);
         Ok(faults)
     }
 
-    /// Waits until the disk is neither copied nor replaced, and keeps others from it. Blocks for as long as a flush takes.
+    /// Waits until the disk is neither copied nor replaced, and prevents both. Blocks for as long as a flush takes.
     pub(crate) fn alone(&self) -> Option<MutexGuard<'_, ()>> {
         if is_broken(Broken::SnapshotRace) {
             return None;
         }
-        // It guards no data that a panic could have left half changed.
+        // It guards no data, so a panic cannot have left it inconsistent.
         Some(self.copying.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn live(&self) -> RwLockReadGuard<'_, Live> {
-        // A panic while a chunk was applied left it half done: nobody may look.
+        // A panic while applying a chunk left the state half changed: nobody may read it.
         self.live.read().expect("the state is whole")
     }
 
@@ -213,7 +213,7 @@ impl Live {
     }
 }
 
-/// What of the records that are not held in memory is none.
+/// Checks the records that are not held in memory, and returns the invalid ones.
 pub(crate) fn unreadable(disk: &impl StateDisk) -> io::Result<Vec<String>> {
     let mut faults = Vec::new();
     for kind in [record::BODY, record::ACTIVITY, record::ARCHIVED, record::RETENTION, record::EVENT] {
@@ -224,11 +224,11 @@ pub(crate) fn unreadable(disk: &impl StateDisk) -> io::Result<Vec<String>> {
                     record::ARCHIVED => chunk::read::<record::Archived>(value).is_ok(),
                     record::RETENTION => chunk::read::<record::Retained>(value).is_ok(),
                     record::EVENT => chunk::read::<Event>(value).is_ok(),
-                    // As its writer gave it.
+                    // The value as its writer gave it.
                     _ => true,
                 };
             if !is_whole {
-                faults.push(format!("record {key:02x?} cannot be read"));
+                faults.push(format!("record {key:02x?} is invalid"));
             }
             true
         })?;
@@ -236,8 +236,8 @@ pub(crate) fn unreadable(disk: &impl StateDisk) -> io::Result<Vec<String>> {
     Ok(faults)
 }
 
-/// A poisoned lock means a panic in apply: it is passed on, not papered over.
+/// A poisoned lock means a panic in apply: it is passed on as an error.
 fn is_poisoned<T>(error: PoisonError<T>) -> io::Error {
     drop(error);
-    io::Error::other("an entry could not be applied: the state is not whole")
+    io::Error::other("applying an entry failed and left the state incomplete: restart this node")
 }

@@ -1,7 +1,7 @@
-//! What Raft is made of here: who a member is, what an entry carries, what applying it answers.
+//! Raft's types: the data of a member, the payload of an entry, and the answer of applying it.
 //!
-//! Everything above is generic over [`Types`], which leaves open only the runtime: tokio in a daemon, a simulated
-//! one in a simulation.
+//! Everything else is generic over [`Types`], which leaves only the runtime open: tokio in a daemon, a simulated one in a
+//! simulation.
 
 use lease::encoding::{DecodeError, decode, encode};
 use lease::{Entry, Outcome};
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Chosen by the operator, never given to another directory again.
+/// Chosen by the operator, and never reused with another directory.
 pub type NodeId = u64;
 
-/// Which Raft group: always 0 for now, and already in every key and frame.
+/// The Raft group: always 0 for now, but already part of every key and frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Group(pub u32);
 
-/// What the cluster knows about a member.
+/// What the cluster stores about a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Where other nodes reach it, `host:port`.
+    /// The address for other nodes, `host:port`.
     pub peer_address: String,
-    /// Where callers reach it. Empty: it serves none.
+    /// The address for callers. Empty: the node serves no callers.
     pub api_address: String,
-    /// Made with the member's directory: a wiped node that comes back under its old id is told apart.
+    /// Created with the member's directory: it identifies a wiped node that returns under its old id.
     pub instance: u64,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Member {
     }
 }
 
-/// An entry of the lease machine, encoded once when it was sealed: the log, the wire and the cache share its bytes.
+/// An entry of the lease machine, encoded once when it was sealed: the log, the network and the cache share its bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proposal(Arc<[u8]>);
 
@@ -55,7 +55,7 @@ impl Proposal {
     }
 
     /// # Errors
-    /// When a build of a later version made it, or it is damaged.
+    /// When a later build made the entry, or it is damaged.
     pub fn open(&self) -> Result<Entry, DecodeError> {
         decode(&self.0)
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Proposal {
     }
 }
 
-/// What applying an entry answers: an outcome per command. Empty for what is no entry of the lease machine.
+/// The answer of applying an entry: one outcome for each command. Empty for entries that are not the lease machine's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub outcomes: Vec<Outcome>,
@@ -88,7 +88,7 @@ pub type Membership = openraft::Membership<NodeId, Member>;
 pub type StoredMembership = openraft::StoredMembership<LeaderId, NodeId, Member>;
 pub type SnapshotMeta = openraft::storage::SnapshotMeta<LeaderId, NodeId, Member>;
 
-/// Raft's type parameters, all but the runtime.
+/// Raft's type parameters, except the runtime.
 pub trait Types:
     RaftTypeConfig<
         D = Proposal,
@@ -120,7 +120,7 @@ impl<C> Types for C where
 }
 
 openraft::declare_raft_types!(
-    /// The daemon's: on tokio.
+    /// The types of the daemon, which runs on tokio.
     pub OnTokio:
         D = Proposal,
         R = Answer,

@@ -1,4 +1,4 @@
-//! What stands on disk stays readable for ever, and what is damaged is never taken for something else.
+//! Records on disk stay readable forever, and damaged bytes are never accepted.
 
 #[path = "support/fleet.rs"]
 mod fleet;
@@ -17,7 +17,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Written as these bytes, and read back from them as the same value.
+/// The value is encoded as exactly these bytes, and decoded from them as the same value.
 fn stays<T: Kind + Debug + PartialEq>(value: &T, bytes: Expect) {
     let written = codec::encode(value).unwrap();
     bytes.assert_eq(&hex(&written));
@@ -50,7 +50,7 @@ fn entry(payload: PayloadRecord) -> EntryRecord {
 }
 
 #[test]
-fn every_record_on_disk_has_its_bytes() {
+fn encodings_of_records_on_disk_do_not_change() {
     stays(&entry(PayloadRecord::Blank), expect!["546e01010100060000004bece6540302fb2c0100"]);
     stays(
         &entry(PayloadRecord::Lease(Blob(b"entry"[..].into()))),
@@ -81,7 +81,7 @@ fn every_record_on_disk_has_its_bytes() {
 }
 
 #[test]
-fn every_record_of_a_backup_has_its_bytes() {
+fn encodings_of_backup_records_do_not_change() {
     stays(
         &BackupHeaderRecord {
             format: 1,
@@ -118,7 +118,7 @@ fn every_record_of_a_backup_has_its_bytes() {
 }
 
 #[test]
-fn what_raft_has_comes_back_from_its_record() {
+fn raft_types_survive_a_round_trip_through_their_records() {
     for payload in
         [PayloadRecord::Blank, PayloadRecord::Lease(Blob(b"entry"[..].into())), PayloadRecord::Membership(membership())]
     {
@@ -135,7 +135,7 @@ fn what_raft_has_comes_back_from_its_record() {
 }
 
 #[test]
-fn each_way_to_be_wrong_has_its_words() {
+fn each_invalid_input_has_its_own_error() {
     let bytes = codec::encode(&log_id()).unwrap();
     let with = |at: usize, value: u8| {
         let mut bytes = bytes.clone();
@@ -157,9 +157,9 @@ fn each_way_to_be_wrong_has_its_words() {
     assert!(matches!(Header::read(&bytes, 2), Err(CodecError::TooLong { max: 2, .. })));
 }
 
-/// A decoder that is given anything at all answers, and takes nothing damaged for whole.
+/// The decoder returns a result for any bytes, and never accepts damaged ones.
 #[test]
-fn no_damage_is_taken_for_a_record() {
+fn damaged_bytes_are_never_decoded_as_a_record() {
     let whole = [
         codec::encode(&applied()).unwrap(),
         codec::encode(&entry(PayloadRecord::Membership(membership()))).unwrap(),
@@ -186,7 +186,7 @@ fn no_damage_is_taken_for_a_record() {
     }
 }
 
-/// The checksum of a hostile sender is right: the shapes behind it are checked all the same.
+/// A hostile sender's checksum is right: the content is still checked.
 #[test]
 fn a_payload_that_lies_about_its_lengths_is_refused_without_being_allocated() {
     #[derive(serde::Serialize, serde::Deserialize)]
@@ -199,7 +199,7 @@ fn a_payload_that_lies_about_its_lengths_is_refused_without_being_allocated() {
         let payload: Vec<u8> =
             (0..dice.roll(60)).map(|_| [0, 1, 3, 251, 252, 253, 255][usize::try_from(dice.roll(7)).unwrap()]).collect();
         let bytes = codec::encode(&Liar(payload)).unwrap();
-        // Whatever it is: an answer, in bounded memory.
+        // Any bytes: it returns, in bounded memory.
         let _ = codec::decode::<EntryRecord>(&bytes).map(LogEntry::try_from);
     }
 }

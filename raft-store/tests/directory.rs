@@ -1,4 +1,4 @@
-//! A node's directory: what is found in it, and what is refused with words that say what to do.
+//! A node's directory: how it is found, and when it is refused with instructions.
 
 use lease::Salt;
 use raft_store::codec::records::IdentityRecord;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const IDENTITY: IdentityRecord = IdentityRecord { cluster: 7, salt: Salt([3, 4]), node: 1, instance: 9 };
 
-/// As the databases would: a folder that RocksDB has been in has a file of this name.
+/// Like the databases: RocksDB creates a file with this name in its folder.
 fn fill(log: &Path, state: &Path) -> Result<(), DirectoryError> {
     fs::write(log.join("CURRENT"), "x").unwrap();
     fs::write(state.join("CURRENT"), "x").unwrap();
@@ -32,7 +32,7 @@ fn refusal(root: &Path) -> String {
 }
 
 #[test]
-fn what_was_never_used_is_empty_and_what_was_made_is_found_again() {
+fn unused_paths_are_empty_and_created_directories_are_found() {
     let folder = TempDir::new().unwrap();
     let root = folder.path().join("node");
     assert!(matches!(Directory::find(&root), Ok(Found::Empty)));
@@ -46,7 +46,7 @@ fn what_was_never_used_is_empty_and_what_was_made_is_found_again() {
 }
 
 #[test]
-fn a_start_that_was_cut_short_is_begun_anew() {
+fn an_interrupted_start_starts_over() {
     let folder = TempDir::new().unwrap();
     let root = folder.path().join("node");
     let cut = Directory::make(&root, IDENTITY, |log, _| {
@@ -73,7 +73,7 @@ fn a_planned_instance_is_kept_until_the_directory_is_made() {
 }
 
 #[test]
-fn files_of_someone_else_are_left_alone() {
+fn a_directory_with_other_files_is_refused_and_unchanged() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("thesis.txt"), "x").unwrap();
     assert!(refusal(folder.path()).contains("not a Tenure directory"));
@@ -106,7 +106,7 @@ fn a_node_that_lost_its_log_or_state_must_not_come_back_under_its_id() {
 }
 
 #[test]
-fn a_folder_from_another_nodes_directory_is_found_out() {
+fn a_folder_from_another_nodes_directory_is_refused() {
     for part in ["log", "state-000001"] {
         let (_folder, root) = used();
         let other = TempDir::new().unwrap();
@@ -134,7 +134,7 @@ fn an_identity_of_a_later_format_or_a_damaged_one_is_refused() {
 }
 
 #[test]
-fn a_switch_of_state_is_whole_and_leftovers_go() {
+fn a_switch_of_state_is_atomic_and_removes_leftovers() {
     let (_folder, root) = used();
     let Ok(Found::Used(found)) = Directory::find(&root) else { panic!("it is there") };
     let next = found.next_state_path().unwrap();

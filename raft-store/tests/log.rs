@@ -1,4 +1,4 @@
-//! The log on a real disk: openraft's own suite, restarts, damage, failing writes, and readers beside the writer.
+//! The log on a real disk: openraft's own suite, restarts, damage, failing writes, and reads during writes.
 
 #[path = "support/gate.rs"]
 mod gate;

@@ -38,7 +38,7 @@ use tempfile::TempDir;
 
 const SALT: Salt = Salt([3, 4]);
 
-/// Sees how many entries and events came through.
+/// Counts the entries and events that it was notified of.
 #[derive(Default)]
 struct Seen(Mutex<(usize, usize)>);
 
@@ -64,7 +64,7 @@ impl<D: StateDisk> Replica<D> {
         Self { store, machine, next }
     }
 
-    /// As every log does, with an entry that is not the lease machine's.
+    /// Like every log, it begins with an entry that is not the lease machine's.
     async fn begin(&mut self) -> io::Result<()> {
         match self.store.progress().applied {
             None => self.apply_at(0, Payload::Blank).await,
@@ -94,7 +94,7 @@ impl<D: StateDisk> Replica<D> {
         Ok(())
     }
 
-    /// Applies a change of the members to these, all of them voters.
+    /// Applies a membership change to these nodes, all of them voters.
     async fn change_members(&mut self, ids: &[u64]) {
         self.begin().await.unwrap();
         let index = self.next;
@@ -175,7 +175,7 @@ async fn bodies_of_purged_items_leave_the_disk() {
 }
 
 #[tokio::test]
-async fn a_flushed_state_is_there_after_a_restart_and_an_unflushed_one_is_an_earlier_whole_one() {
+async fn a_restart_finds_the_flushed_state_or_an_earlier_complete_one() {
     let entries = history(2, 600);
     let (folder, mut first) = rocks();
     first.apply(&entries[..200], 10).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_flushed_state_is_there_after_a_restart_and_an_unflushed_one_is_an_ear
     let flushed = first.hash();
     first.apply(&entries[200..], 10).await.unwrap();
     let all = first.hash();
-    // RocksDB writes out what it has when it is closed; what is copied before is what a crash leaves.
+    // RocksDB writes everything out when it is closed, so a copy made before that is the state after a crash.
     let crashed = TempDir::new().unwrap();
     copy(&folder.path().join("node"), &crashed.path().join("node"));
     drop(first);
@@ -211,7 +211,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_snapshot_says_what_it_holds_and_installs_as_that() {
+async fn a_snapshot_states_its_content_and_installs_exactly_that() {
     let entries = history(3, 500);
     let (_leader_folder, mut leader) = rocks();
     leader.apply(&entries[..300], 16).await.unwrap();
@@ -237,7 +237,7 @@ async fn a_snapshot_says_what_it_holds_and_installs_as_that() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_not_what_it_says_is_not_installed() {
+async fn a_snapshot_that_differs_from_its_metadata_is_not_installed() {
     let entries = history(3, 60);
     let (_folder, mut leader) = rocks();
     leader.apply(&entries, 16).await.unwrap();
@@ -270,13 +270,13 @@ async fn a_snapshot_is_taken_while_entries_are_applied() {
     assert_eq!(other.hash(), expected.hash(), "neither more nor less than index {holds}");
 }
 
-/// Which of the first nine were members, and are none.
+/// The nodes of the first nine that were members and no longer are.
 fn removed<D: StateDisk>(replica: &Replica<D>) -> Vec<u64> {
     (1..=9).filter(|id| replica.store.was_removed(*id).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn who_was_removed_is_known_for_ever_and_to_who_learns_it_from_a_snapshot() {
+async fn removed_node_ids_survive_restarts_and_snapshots() {
     async fn holds<D: StateDisk>(mut leader: Replica<D>, mut follower: Replica<D>) {
         assert_eq!(removed(&leader), [0; 0]);
         leader.change_members(&[1]).await;
@@ -319,7 +319,7 @@ async fn an_arriving_snapshot_resumes_and_finds_damage() {
     assert!(incoming.write(largest, 0, &bytes[..half]).is_err(), "not twice");
     assert!(incoming.finish().is_err(), "not yet");
 
-    // The connection was lost, and a crash has spoilt what had arrived.
+    // The connection was lost, and a crash has damaged the received part.
     let path = root.path().join(raft_store::snapshot::name(Group(0), &meta)).join(&files[largest].0);
     let mut spoilt = std::fs::read(&path).unwrap();
     spoilt[half / 2] ^= 1;
@@ -370,7 +370,7 @@ async fn a_build_that_does_not_know_the_rules_stops_before_it_applies_them() {
     assert_eq!(replica.store.progress(), before);
 }
 
-/// Also in a release build, in which Raft itself does not look.
+/// Also in a release build, in which Raft itself does not check this.
 #[tokio::test]
 async fn an_entry_that_does_not_follow_the_last_one_stops_the_node_and_changes_nothing() {
     let entry = |n: &str| {
@@ -398,7 +398,7 @@ async fn an_entry_that_does_not_follow_the_last_one_stops_the_node_and_changes_n
     replica.apply_at(21, entry("follows")).await.unwrap();
 }
 
-/// Whatever builds apply one log, they have the same bytes: also the rules that a state begins under are no build's own.
+/// All builds that apply one log have the same bytes, whatever rules they know at the beginning.
 #[tokio::test]
 async fn builds_that_know_different_rules_have_the_same_state_until_these_are_raised() {
     let (_folder, mut old) = rocks();

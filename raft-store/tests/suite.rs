@@ -1,4 +1,4 @@
-//! openraft's own tests of a store, on the log and the state as a daemon has them.
+//! openraft's own tests of a store, on the log and the state of a daemon.
 
 use futures_util::{Stream, StreamExt as _, stream};
 use lease::Salt;
@@ -27,7 +27,7 @@ struct Build;
 
 type Log = LogStore<OnTokio>;
 
-/// The suite applies entries with holes between them, which a machine refuses: they are filled.
+/// The suite applies entries with gaps between them, which the state machine refuses: the gaps are filled.
 struct State(Machine<OnTokio, RocksDisk>);
 
 impl RaftStateMachine<OnTokio> for State {

@@ -1,4 +1,4 @@
-//! Every call that a caller makes, and what of its answer is recorded.
+//! Every call of a caller, and the part of its answer that is recorded.
 
 use super::{Caller, Held, No, granted, item_id, queue_name};
 use crate::history::{Answered, Asked, Micros, Outcome, SeenItem};
@@ -13,7 +13,7 @@ use client::Token;
 use client::names::{ActorId, Label, Phase};
 use std::time::Duration;
 
-/// Where a claim that waits stands.
+/// The place of a waiting claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Granted(Held),
@@ -21,12 +21,12 @@ pub enum Standing {
 }
 
 impl Caller {
-    /// True: it is new.
+    /// Returns true if the item is new.
     pub async fn create(&mut self, item: &str, queue: &str) -> Result<bool, No> {
         self.create_with(new_item(item, queue)).await
     }
 
-    /// The same, of an item with more to it.
+    /// Like `create`, with further properties of the item.
     pub async fn create_with(&mut self, new: NewItem) -> Result<bool, No> {
         self.world.made_item(new.id.as_str());
         let asked = Asked::Create {
@@ -43,7 +43,7 @@ impl Caller {
         self.ask(asked, |client| client.create(&new), read).await
     }
 
-    /// Now, or not at all.
+    /// Claims without waiting.
     pub async fn claim(&mut self, item: &str, lease_for_ms: Option<u64>) -> Result<Held, No> {
         let claim = Claim { lease_for_ms, ..Claim::default() };
         match self.request_claim(item, &claim).await? {
@@ -60,7 +60,7 @@ impl Caller {
         }
     }
 
-    /// Claims these in one call. Each entry is recorded as an operation, all of them with one batch.
+    /// Claims these items in one call. Each entry is recorded as an operation, all with the same batch number.
     pub async fn claim_many(&mut self, items: &[String], all_or_none: bool) -> Result<Vec<Held>, No> {
         let claim = |item: &String| ClaimOf {
             item: item_id(item),
@@ -95,7 +95,7 @@ impl Caller {
         Ok(granted.into_iter().flatten().collect())
     }
 
-    /// Joins the line, or keeps the place in it, and waits so long. The same [`Caller::under`] keeps the place.
+    /// Joins the line, or keeps the place in it, and waits for this time. The same [`Caller::under`] keeps the place.
     pub async fn stand(&mut self, item: &str, lease_for_ms: Option<u64>, poll_ms: u64) -> Result<Standing, No> {
         let claim = Claim { lease_for_ms, on_conflict: OnConflict::Wait, poll_ms: Some(poll_ms), ..Claim::default() };
         self.request_claim(item, &claim).await
@@ -121,7 +121,7 @@ impl Caller {
         self.next_with(queue, Next { count: Some(count), lease_for_ms, ..Next::default() }, None).await
     }
 
-    /// The same with more said. `capabilities`: what its worker was registered with.
+    /// Like `next`, with further options. `capabilities`: those that its worker was registered with.
     pub async fn next_with(
         &mut self,
         queue: &str,
@@ -143,7 +143,7 @@ impl Caller {
         self.ask(asked, |client| client.next(&name, &next), read).await
     }
 
-    /// Moves the end of what is held.
+    /// Moves the end of a lease.
     pub async fn renew(&mut self, held: &mut Held) -> Result<(), No> {
         let asked = Asked::Renew { item: held.item.clone(), token: held.token };
         let (id, renew) = (item_id(&held.item), Renew { token: Token(held.token), lease_for_ms: None });
@@ -156,7 +156,7 @@ impl Caller {
         Ok(())
     }
 
-    /// The heartbeat of a session; what is lost is answered.
+    /// The heartbeat of a session; returns the lost leases.
     pub async fn renew_all(&mut self, expected: &[Held]) -> Result<Vec<String>, No> {
         let expect = |held: &Held| Expected { item: item_id(&held.item), token: Token(held.token) };
         let all = RenewAll { lease_for_ms: None, expected: expected.iter().map(expect).collect() };
@@ -181,7 +181,7 @@ impl Caller {
         Ok(())
     }
 
-    /// False: there was nothing to give back.
+    /// Returns false if there was nothing to release.
     pub async fn release(&mut self, item: &str, token: u64) -> Result<bool, No> {
         let asked = Asked::Release { item: item.to_owned(), token };
         let (id, release) = (item_id(item), Release { token: Some(Token(token)), keep_assignment: false });
@@ -192,7 +192,7 @@ impl Caller {
         self.ask(asked, |client| client.release(&id, &release), read).await
     }
 
-    /// Keeps the item for its actor when the lease ends. Returns for how many milliseconds.
+    /// Reserves the item for its actor when the lease ends. Returns the duration in milliseconds.
     pub async fn reserve(&mut self, item: &str, token: u64, for_ms: u64) -> Result<u64, No> {
         let asked = Asked::Reserve { item: item.to_owned(), token };
         let (id, reserve) = (item_id(item), Reserve { token: Token(token), for_ms: Some(for_ms) });
@@ -203,7 +203,7 @@ impl Caller {
         self.ask(asked, |client| client.reserve(&id, &reserve), read).await
     }
 
-    /// The item is queued in that phase.
+    /// Queues the item in that phase.
     pub async fn hand_on(&mut self, item: &str, token: u64, phase: &str) -> Result<(), No> {
         let asked = Asked::HandOn { item: item.to_owned(), token };
         let phase = Phase::new(phase).map_err(|_| No::Strange)?;
@@ -217,7 +217,7 @@ impl Caller {
         self.ask(asked, |client| client.cancel(&id, &cancel), |_, _| ()).await
     }
 
-    /// What this caller's worker can do, from now on.
+    /// Sets the capabilities of this caller's worker.
     pub async fn register(&mut self, capabilities: &[String]) -> Result<(), No> {
         let labels: Result<_, _> = capabilities.iter().map(|label| Label::new(label)).collect();
         let register = Register {
@@ -230,7 +230,7 @@ impl Caller {
         self.ask(asked, |client| client.register_worker(&register), |_, _| ()).await
     }
 
-    /// As the node that is asked has it.
+    /// A local read, from the node that is asked.
     pub async fn read_locally(&mut self, item: &str) -> Result<Item, No> {
         let id = item_id(item);
         let read = |answer: client::Answer<Item>, answered: &mut Answered| {
@@ -245,7 +245,7 @@ impl Caller {
         self.ask(Asked::ReadLocally { item: item.to_owned() }, |client| client.item_locally(&id), read).await
     }
 
-    /// False: there was no place to leave.
+    /// Returns false if there was no place to leave.
     pub async fn withdraw(&mut self, item: &str) -> Result<bool, No> {
         let id = item_id(item);
         let read = |answer: client::Answer<api::hold::Withdrawn>, answered: &mut Answered| {
@@ -271,7 +271,7 @@ impl Caller {
         self.ask(asked, |client| client.assign(&id, &actor), |_, _| ()).await
     }
 
-    /// False: it was not that actor's.
+    /// Returns false if the item was not assigned to that actor.
     pub async fn unassign(&mut self, item: &str, from: &str) -> Result<bool, No> {
         let (id, actor) = (item_id(item), ActorId::new(from).map_err(|_| No::Strange)?);
         let read = |answer: client::Answer<api::hold::Unassigned>, answered: &mut Answered| {
@@ -297,7 +297,7 @@ impl Caller {
         self.ask(asked, |client| client.update(&id, &update), read).await
     }
 
-    /// As it is in all that was acknowledged.
+    /// A linearizable read.
     pub async fn read(&mut self, item: &str) -> Result<Item, No> {
         let id = item_id(item);
         let read = |answer: client::Answer<Item>, answered: &mut Answered| {
@@ -308,7 +308,7 @@ impl Caller {
         self.ask(Asked::Read { item: item.to_owned() }, |client| client.item(&id), read).await
     }
 
-    /// Who waits, as `actor/session` where it is shown.
+    /// The waiters of an item, as `actor/session` where it is shown.
     pub async fn line(&mut self, item: &str) -> Result<Vec<String>, No> {
         let id = item_id(item);
         let read = |answer: client::Answer<api::item::Line>, answered: &mut Answered| {
@@ -337,7 +337,7 @@ impl Caller {
         self.ask(asked, |client| client.fail(&id, &fail), moved).await
     }
 
-    /// Waits in line for so many polls, and leaves it then. Nothing: somebody else was first all the time.
+    /// Waits in line for this many polls, then leaves it. `None`: the claim was not granted.
     pub async fn wait_for(&mut self, item: &str, lease_for_ms: Option<u64>, polls: u64, poll_ms: u64) -> Option<Held> {
         let id = self.id();
         let mut is_repeat = false;
@@ -347,7 +347,7 @@ impl Caller {
             }
             match self.under(&id, is_repeat).stand(item, lease_for_ms, poll_ms).await {
                 Ok(Standing::Granted(held)) if held.until > self.world.clock.now() => return Some(held),
-                // Granted to a poll that was not answered, and gone by now.
+                // Granted by a poll without an answer, and over by now.
                 Ok(Standing::Granted(_)) => return None,
                 Ok(Standing::Place(_)) => is_repeat = false,
                 Err(No::Unknown(_)) => is_repeat = true,
@@ -366,13 +366,13 @@ fn moved(answer: client::Answer<api::write::Moved>, answered: &mut Answered) {
     answered.revision = Some(answer.value.revision.to_string());
 }
 
-/// An item without anything that is not needed.
+/// An item with only the required fields.
 #[must_use]
 pub fn new_item(item: &str, queue: &str) -> NewItem {
     NewItem::new(item_id(item), queue_name(queue))
 }
 
-/// An item as a checker looks at it.
+/// An item with the fields that checkers use.
 #[must_use]
 pub fn seen_item(item: &Item) -> SeenItem {
     let state = serde_json::to_value(item.state).ok().and_then(|state| state.as_str().map(ToOwned::to_owned));

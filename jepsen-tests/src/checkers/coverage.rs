@@ -1,5 +1,5 @@
-//! What makes a run worthless: a scheduled fault that never took hold, no lapse, no unknown outcome, no write that was kept
-//! out, an invariant that its workload was to exercise and for which nothing was checked, or a search that was not decided.
+//! Finds what makes a run inconclusive: a scheduled fault that never took effect, no expired lease, no unknown outcome, no rejected late
+//! write, an invariant that the workload must exercise but that had nothing to check, or a search that was not decided.
 
 use super::facts::Facts;
 use super::i01_mutual_exclusion::is_fenced;
@@ -8,23 +8,23 @@ use super::verdict::Verdict;
 use crate::history::{Asked, Fault, Micros, Operation, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A mixed run of this length reaches everything that is asked of one. A shorter one is asked for no more than its end.
+/// A mixed run of this length covers everything that is required of it. A shorter run must only check the end of the run.
 const SURE_AFTER: Micros = 90_000_000;
-/// Callers repeat requests later than nodes remember them, in a run of this length.
+/// In a run of this length callers retry requests after nodes have forgotten them.
 const LATE_REPEATS_AFTER: Micros = 240_000_000;
-/// Callers' clocks that are wrong for so long mislead a holder of `mixed`.
+/// In `mixed`, callers' clocks that are wrong for this long mislead at least one holder.
 const MISLED_AFTER: Micros = 20_000_000;
-/// A fault that was done so often took hold at least once, whatever was done at the same time.
+/// A fault that was done this many times took effect at least once, whatever other faults ran.
 const OFTEN: usize = 3;
-/// The percentage of the stretches searched for I11 that must be decided.
+/// The percentage of the segments searched for I11 that must be decided.
 const DECIDED: u64 = 95;
 
-/// How often something happened, and whether it had to.
+/// How often something happened, and how often it had to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Covered {
     pub what: String,
     pub times: u64,
-    /// How often it had to: 0 where it need not.
+    /// The required number: 0 if not required.
     pub least: u64,
 }
 
@@ -54,31 +54,31 @@ pub fn check(facts: &Facts<'_>, verdicts: &[Verdict]) -> Vec<Covered> {
         *kinds.entry(&fault.kind).or_default() += u64::from(fault.took_hold);
     }
     if has_faults {
-        cover("faults that took hold", kinds.values().sum(), true);
+        cover("faults that took effect", kinds.values().sum(), true);
     }
     for (kind, times) in kinds {
         cover(&format!("fault: {kind}"), times, had_a_chance(&facts.history.faults, kind));
     }
     let count = |is: &dyn Fn(&Operation) -> bool| operations.iter().filter(|op| is(op)).count() as u64;
     let lapse = is_of(&["mutex", "expiry", "parked"]) || (has_faults && is_of(&["dispatch", "assignment"]));
-    cover("lapses", lapses(facts), lapse);
+    cover("expired leases", lapses(facts), lapse);
     let unknown = count(&|op| op.outcome == Outcome::Unknown);
     cover("unknown outcomes", unknown, has_faults || is_of(&["idempotency"]));
-    cover("writes with an old token that were kept out", count(&is_fenced), is_of(&["mutex", "expiry", "flow"]));
+    cover("rejected writes with an old token", count(&is_fenced), is_of(&["mutex", "expiry", "flow"]));
     misled(facts, workload, is_long_mixed, &mut cover);
     if facts.history.faults.iter().any(|fault| fault.kind == "backup") {
-        cover("backups that were restored", u64::from(facts.history.restored.is_some()), true);
+        cover("restored backups", u64::from(facts.history.restored.is_some()), true);
     }
-    cover("requests that were repeated under their id", count(&|op| op.is_repeat), is_of(&["idempotency"]));
+    cover("requests retried under the same id", count(&|op| op.is_repeat), is_of(&["idempotency"]));
     let is_late = |(no, op): &(usize, &Operation)| {
         op.is_repeat && op.invoked > facts.promises.remembered_until(facts.begin(*no)).saturating_add(1_000_000)
     };
     let late = facts.ops().filter(is_late).count() as u64;
     let has_late = lasted >= LATE_REPEATS_AFTER && is_of(&["idempotency"]);
-    cover("requests that were repeated when nodes had forgotten them", late, has_late);
+    cover("requests retried after nodes had forgotten them", late, has_late);
     cover("operations that succeeded", count(&|op| op.answered().is_some()), true);
     for verdict in verdicts.iter().filter(|verdict| exercised(workload, is_long_mixed).contains(&verdict.id)) {
-        cover(&format!("facts for {}", verdict.id), verdict.facts, true);
+        cover(&format!("facts checked for {}", verdict.id), verdict.facts, true);
     }
     if let Some(soak) = &facts.history.soak {
         let kinds: BTreeSet<&String> = soak.phases.iter().flat_map(|phase| &phase.kinds).collect();
@@ -90,14 +90,14 @@ pub fn check(facts: &Facts<'_>, verdicts: &[Verdict]) -> Vec<Covered> {
     for verdict in verdicts {
         if let Some(searched) = verdict.searched.filter(|searched| *searched > 0) {
             let decided = (searched - verdict.undecided) * 100 / searched;
-            let what = format!("of a hundred stretches of {} that were searched, decided", verdict.id);
+            let what = format!("percentage of the segments searched for {} that were decided", verdict.id);
             all.push(Covered { what, times: decided, least: DECIDED });
         }
     }
     all
 }
 
-/// Others at the same time may keep a fault from taking hold: it has to when it was done alone, or often enough.
+/// Whether a fault must have taken effect: it was done alone, or often enough. Other faults at the same time may prevent its effect.
 fn had_a_chance(faults: &[Fault], kind: &str) -> bool {
     let ended = |fault: &Fault| fault.ended.unwrap_or(Micros::MAX);
     let is_alone = |fault: &Fault| {
@@ -108,7 +108,7 @@ fn had_a_chance(faults: &[Fault], kind: &str) -> bool {
     tried().count() >= OFTEN || tried().any(is_alone)
 }
 
-/// Holders that counted on a lease by a wrong clock, where callers' clocks were wrong.
+/// If callers' clocks were wrong: counts the holders that relied on a lease because of a wrong clock.
 fn misled(facts: &Facts<'_>, workload: &str, is_long_mixed: bool, cover: &mut impl FnMut(&str, u64, bool)) {
     let is_wrong = |fault: &&Fault| matches!(fault.kind.as_str(), "callers-jump" | "callers-stall");
     let spans = facts.history.faults.iter().filter(is_wrong);
@@ -124,10 +124,10 @@ fn misled(facts: &Facts<'_>, workload: &str, is_long_mixed: bool, cover: &mut im
     };
     let times = facts.history.operations.iter().filter(is_misled).count() as u64;
     let is_needed = workload == "mutex" || (is_long_mixed && wrong_for >= MISLED_AFTER);
-    cover("writes under a lease that was over, of a holder whose clock was wrong", times, is_needed);
+    cover("writes after the end of a lease by a holder with a wrong clock", times, is_needed);
 }
 
-/// Leases that were seen to lapse; without a stream, those whose successor came after their time and whom nobody ended.
+/// Leases that were seen to expire. Without an event stream: leases that nobody ended and that were followed by another grant.
 fn lapses(facts: &Facts<'_>) -> u64 {
     let seen = facts.stream.events.iter().filter(|event| event.kind == "expired").count();
     if seen > 0 {
@@ -139,7 +139,7 @@ fn lapses(facts: &Facts<'_>) -> u64 {
     facts.grants.iter().filter(lapsed).count() as u64
 }
 
-/// What a workload is there for: without facts for these its run says nothing.
+/// The invariants that a workload must exercise: without facts for them its run is inconclusive.
 fn exercised(workload: &str, is_long_mixed: bool) -> &'static [&'static str] {
     match workload {
         "mutex" => &["I1", "I2", "I3", "I5", "I18", "I20", "I22"],
@@ -158,9 +158,9 @@ fn exercised(workload: &str, is_long_mixed: bool) -> &'static [&'static str] {
         "flow" => &["I1", "I2", "I3", "I20", "I22"],
         "depends" => &["I6", "I7", "I20", "I22", "I25"],
         "local" => &["I11", "I20", "I22", "I28"],
-        // Whether latencies are judged is for who asks to say.
+        // Not I30: whether latencies are checked is an option of the run.
         "hostile" => &["I2", "I5", "I6", "I7", "I20", "I22", "I24", "I29", "I31", "I33"],
-        // All but I26, which needs time without faults, and I27, which needs a node that nobody else asks.
+        // All except I26, which needs time without faults, and I27, which needs a node without other callers.
         _ if is_long_mixed => &[
             "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I13", "I16", "I17", "I18", "I19",
             "I20", "I21", "I22", "I23", "I24", "I25", "I28",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_everything_happened_is_worth_something() {
+    fn a_run_in_which_everything_happened_is_conclusive() {
         let story = "
             run expiry pause
             fault pause 1s..2s
@@ -199,47 +199,52 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_nothing_happened_is_worthless() {
+    fn a_run_in_which_nothing_happened_is_inconclusive() {
         let worthless = missing("run mutex kill\nfault kill 1s..2s missed\n0s ada create disk -> ok");
-        for what in
-            ["faults that took hold", "fault: kill", "lapses", "unknown outcomes", "facts for I1", "facts for I22"]
-        {
+        for what in [
+            "faults that took effect",
+            "fault: kill",
+            "expired leases",
+            "unknown outcomes",
+            "facts checked for I1",
+            "facts checked for I22",
+        ] {
             assert!(worthless.iter().any(|missing| missing == what), "{what} of {worthless:?}");
         }
     }
 
     #[test]
-    fn a_mixed_run_needs_everything_once_it_is_long_enough() {
+    fn a_long_mixed_run_must_cover_everything() {
         let story = |until: &str| format!("run mixed kill\n0s ada create disk -> ok\n{until} ada create tape -> ok");
         let short = missing(&story("30s"));
-        assert!(!short.iter().any(|what| what == "facts for I1" || what == "lapses"), "{short:?}");
+        assert!(!short.iter().any(|what| what == "facts checked for I1" || what == "expired leases"), "{short:?}");
         let long = missing(&story("110s"));
         for what in [
-            "lapses",
-            "writes with an old token that were kept out",
-            "requests that were repeated under their id",
-            "facts for I1",
-            "facts for I16",
-            "facts for I25",
+            "expired leases",
+            "rejected writes with an old token",
+            "requests retried under the same id",
+            "facts checked for I1",
+            "facts checked for I16",
+            "facts checked for I25",
         ] {
             assert!(long.iter().any(|missing| missing == what), "{what} of {long:?}");
         }
     }
 
     #[test]
-    fn a_search_that_was_not_decided_is_worthless() {
+    fn too_many_undecided_searches_make_a_run_inconclusive() {
         let history = tell("run register none\n0s ada create disk -> ok");
         let facts = Facts::new(&history);
         let verdict = |undecided| Verdict { id: "I11", searched: Some(100), undecided, ..Verdict::default() };
         let is_missing = |undecided| {
             let covered = check(&facts, &[verdict(undecided)]);
-            covered.iter().any(|covered| covered.is_missing() && covered.what.contains("were searched"))
+            covered.iter().any(|covered| covered.is_missing() && covered.what.contains("segments searched"))
         };
         assert_eq!([is_missing(0), is_missing(5), is_missing(6)], [false, false, true]);
     }
 
     #[test]
-    fn a_fault_that_another_one_may_have_kept_from_taking_hold_need_not() {
+    fn a_fault_next_to_another_one_need_not_take_effect() {
         let story = |faults: &str| missing(&format!("run register kill\n0s ada create disk -> ok\n{faults}"));
         let is_missing = |missing: &[String]| missing.iter().any(|what| what == "fault: kill");
         assert!(is_missing(&story("fault kill 1s..2s missed")));
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_faults_needs_none() {
+    fn a_run_without_faults_need_not_have_any() {
         let worthless = missing("run register none\n0s ada create disk -> ok");
         assert!(!worthless.iter().any(|what| what.contains("fault") || what.contains("unknown")), "{worthless:?}");
     }

@@ -1,5 +1,5 @@
-//! What may have ended a lease before its time: an ending by its holder, a revoke, or an event that says so. Attempts of
-//! unknown outcome count: they may have happened.
+//! What may have ended a lease before its time: its holder, a revoke, or an event. Attempts of unknown outcome count, because they
+//! may have succeeded.
 
 use super::facts::{Facts, Grant};
 use crate::history::{Asked, Micros};
@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 #[derive(Debug, Default)]
 pub struct Ends {
-    /// The first attempt of a holder to end the lease of that token.
+    /// The first attempt of the holder to end the lease with that token.
     by_holder: HashMap<u64, Micros>,
-    /// The revokes, cancellations and takeovers of each item by when they were asked, with the latest moment at which one of those so far may have
-    /// happened.
+    /// The revokes, cancellations and takeovers of each item by the time of their request, with the latest moment at which one of
+    /// those so far may have taken effect.
     revokes: Vec<Vec<(Micros, Micros)>>,
-    /// Where in the stream a lease ended, and whether it lapsed.
+    /// The position in the stream at which a lease ended, and whether it expired.
     in_stream: HashMap<u64, (usize, bool)>,
 }
 
@@ -59,7 +59,7 @@ impl Ends {
         ends
     }
 
-    /// Somebody asked for its end before that moment, and it may have happened.
+    /// Whether somebody requested its end before that moment, and the request may have succeeded.
     #[must_use]
     pub fn may_have_ended(&self, grant: &Grant, before: Micros) -> bool {
         self.asked_to_end(grant).is_some_and(|asked| asked <= before)
@@ -74,13 +74,13 @@ impl Ends {
         asked > 0 && revokes[asked - 1].1 >= grant.lower
     }
 
-    /// When its holder first asked for its end.
+    /// The time at which its holder first requested its end.
     #[must_use]
     pub fn asked_to_end(&self, grant: &Grant) -> Option<Micros> {
         self.by_holder.get(&grant.token).copied()
     }
 
-    /// Where in the stream it ended.
+    /// The position in the stream at which it ended.
     #[must_use]
     pub fn in_stream(&self, token: u64) -> Option<usize> {
         self.in_stream.get(&token).map(|(at, _)| *at)

@@ -1,5 +1,5 @@
-//! What is certain in a history, drawn from it once for all checkers: who was granted what, when that can have happened at
-//! the earliest and was known at the latest, what may have ended it, and the events in the cluster's own order.
+//! The certain facts of a history, derived once for all checkers: the grants with their earliest possible and latest known times,
+//! what may have ended them, and the events in the cluster's own order.
 
 use super::ends::Ends;
 use super::promise::Promises;
@@ -8,14 +8,14 @@ use crate::history::{Asked, History, Micros, Operation, Outcome, QueueSet};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// An operation, by its place in the history.
+/// The index of an operation in the history.
 pub type OpNo = usize;
-/// An item, by its first mention.
+/// The number of an item, by its first mention.
 pub type ItemNo = usize;
-/// An actor in one of its sessions, by its first mention.
+/// The number of an actor in one of its sessions, by its first mention.
 pub type HolderNo = usize;
 
-/// An event's number, `epoch.number`, and so a revision.
+/// An event's number, `epoch.number`, which is also a revision.
 pub type Number = (u32, u64);
 
 #[derive(Debug)]
@@ -26,16 +26,16 @@ pub struct Facts<'h> {
     /// The item and the holder of each operation.
     pub item_of: Vec<Option<ItemNo>>,
     pub holder_of: Vec<HolderNo>,
-    /// The operations that name an item, in the order in which they were invoked; also those of `next` that granted it.
+    /// The operations that name an item, in the order of their start; also calls of `next` that granted it.
     pub of_item: Vec<Vec<OpNo>>,
-    /// Operations under one request id of one holder, in the order in which they were invoked.
+    /// The operations under one request id of one holder, in the order of their start.
     pub requests: Vec<Vec<OpNo>>,
     pub request_of: Vec<Option<usize>>,
     /// In the order of their tokens.
     pub grants: Vec<Grant>,
     /// The grants of each item, in the order of their tokens.
     pub grants_of: Vec<Vec<usize>>,
-    /// Tokens that were told to two holders, or for two items: the first grant, and the other.
+    /// Tokens that were answered to two holders, or for two items: the first grant, and the other.
     pub doubles: Vec<(Grant, Grant)>,
     pub stream: Stream<'h>,
     pub ends: Ends,
@@ -59,28 +59,28 @@ impl std::fmt::Display for Holder<'_> {
     }
 }
 
-/// One lease, as far as answers and events tell of it.
+/// One lease, as far as answers and events show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub token: u64,
     pub item: ItemNo,
     pub holder: HolderNo,
-    /// Nobody asked for it before; 0: that is not known.
+    /// The earliest request for it; 0 if unknown.
     pub asked: Micros,
-    /// It was not granted before.
+    /// It was granted after this moment.
     pub lower: Micros,
-    /// It was granted by then.
+    /// It was granted before this moment.
     pub upper: Micros,
-    /// Until when nobody else may have it, by the latest of all promises (`promise` says what faults take from one).
+    /// Until then nobody else may have it, by the latest of all promises (`promise` computes the effect of faults).
     pub promised: Option<Micros>,
-    /// The answer that made that promise.
+    /// The answer with that promise.
     pub promised_by: Option<OpNo>,
-    /// The first answer that told it.
+    /// The first answer that contains the grant.
     pub told_by: Option<OpNo>,
-    /// An answer granted it, rather than one that told of a lease already held.
+    /// Whether an answer granted it, rather than reporting a lease already held.
     pub is_answered: bool,
     pub was_next: bool,
-    /// Where it stands in the stream.
+    /// Its position in the stream.
     pub event: Option<usize>,
 }
 
@@ -135,14 +135,15 @@ impl<'h> Facts<'h> {
         self.by_token.get(&token).map(|at| &self.grants[*at])
     }
 
-    /// Before this an operation had no effect: when it was first asked under its request id.
+    /// The operation took effect after this moment: when it was first requested under its request id.
     #[must_use]
     pub fn begin(&self, op: OpNo) -> Micros {
         let first = self.request_of[op].map(|request| self.op(self.requests[request][0]).invoked);
         first.map_or(self.op(op).invoked, |first| first.min(self.op(op).invoked))
     }
 
-    /// After this an operation has no further effect: its answer, or one to a repeat of it. None: it may yet.
+    /// The operation has no effect after this moment: the time of its answer, or of an answer to a retry. `None`: it may still take
+    /// effect.
     #[must_use]
     pub fn end(&self, op: OpNo) -> Option<Micros> {
         match self.op(op).outcome {
@@ -156,7 +157,7 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// It happened, or may have.
+    /// It took effect, or may have.
     #[must_use]
     pub fn may_have_happened(&self, op: OpNo) -> bool {
         matches!(self.op(op).outcome, Outcome::Ok(_) | Outcome::Unknown)
@@ -191,7 +192,7 @@ impl<'h> Facts<'h> {
         self.holders[one].actor == self.holders[other].actor
     }
 
-    /// What the queue of an item is set to; none: not known, or nothing in particular.
+    /// The settings of an item's queue; `None` if unknown or default.
     #[must_use]
     pub fn queue_of(&self, item: ItemNo) -> Option<&'h QueueSet> {
         self.queue_of[item]
@@ -213,14 +214,14 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// The item came back after its end, or its line was put into another order: what rests on neither is not said of it.
+    /// The item was reopened, or its line was reordered: checks that assume neither skip it.
     #[must_use]
     pub fn has_event(&self, item: ItemNo, kinds: &[&str]) -> bool {
         let places = self.stream.of_item.get(item).map_or(&[][..], Vec::as_slice);
         places.iter().any(|at| kinds.contains(&self.stream.events[*at].kind))
     }
 
-    /// The grant of an item that came next, as far as is known.
+    /// The next known grant of the item.
     #[must_use]
     pub fn next_grant(&self, grant: &Grant) -> Option<&Grant> {
         let all = &self.grants_of[grant.item];
@@ -336,10 +337,10 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// When each lease can have been granted at the earliest. A claim may have waited in line since it was first asked, and
-    /// one of unknown outcome may stand there for a later one to find.
+    /// Computes the earliest possible time of each grant. A claim may have waited in line since it was first requested, and a claim
+    /// of unknown outcome may be in line so that a later claim finds it.
     fn bound_grants(&mut self) {
-        /// What a holder may have in a line.
+        /// The claims that a holder may have in a line.
         #[derive(Clone, Copy)]
         struct Places {
             told: Micros,
@@ -366,7 +367,7 @@ impl<'h> Facts<'h> {
                     (Asked::Next { .. }, Outcome::Ok(answered)) => {
                         lowers.extend(answered.grants.iter().map(|granted| (granted.token, self.begin(*no))));
                     }
-                    // One who was too late to leave may have been granted it already, for a later claim to find.
+                    // A withdrawal that came too late may have left a grant for a later claim to find.
                     (Asked::Withdraw { .. }, Outcome::Ok(answered)) if answered.did == Some(true) => {
                         of.told = Micros::MAX
                     }
@@ -374,7 +375,7 @@ impl<'h> Facts<'h> {
                 }
             }
         }
-        // Under one request id the first asking counts, and of several answers the earliest.
+        // For one request id the first request counts, and of several answers the earliest.
         lowers.sort_unstable();
         lowers.dedup_by_key(|(token, _)| *token);
         for (token, lower) in lowers {
@@ -386,7 +387,7 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// What stands in the stream came after everything before it was asked.
+    /// An event in the stream happened after everything before it was requested.
     fn lift_grants(&mut self) {
         for grant in &mut self.grants {
             let not_before = grant.event.map_or(0, |at| self.stream.not_before[at]);
@@ -399,7 +400,7 @@ impl<'h> Facts<'h> {
             let Some(answered) = op.answered() else { continue };
             let holder = self.holder_of[no];
             let promise = |facts: &mut Self, token: u64, item: Option<ItemNo>, millis: u64| {
-                // The answer to a repeat says 0 of what is gone by then.
+                // The answer to a retry reports 0 for a lease that is over by then.
                 let Some(at) = facts.by_token.get(&token).filter(|_| millis > 0) else { return };
                 let until = answered.sent.saturating_add(millis.saturating_mul(1_000));
                 let until = facts.promises.end(answered.sent, until);
@@ -428,7 +429,7 @@ pub fn number(text: &str) -> Option<Number> {
     Some((epoch.parse().ok()?, number.parse().ok()?))
 }
 
-/// The token that an operation was asked with.
+/// The fencing token in the request of an operation.
 #[must_use]
 pub fn token_of(asked: &Asked) -> Option<u64> {
     match asked {

@@ -1,6 +1,6 @@
-//! I1. One token is one grant: one item, one holder. What is accepted for an item carries tokens that never fall, at the
-//! guarded resource in the order of time, in the store in the order of revisions; and nothing is accepted with a token once
-//! a newer one was known.
+//! I1. One token is one grant: one item, one holder. The tokens of accepted operations on an item never decrease, at the guarded
+//! resource in the order of time, in the store in the order of revisions; and no operation is accepted with a token after a newer
+//! one was known.
 
 use super::facts::{Facts, ItemNo, OpNo, number, token_of};
 use super::verdict::{Verdict, seconds};
@@ -39,7 +39,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             let is_ending = matches!(op.asked, Asked::Complete { .. } | Asked::Fail { .. });
             if !is_ending && let Some((newer, by)) = newest.known_before(token, facts.begin(*no)) {
                 let what = format!(
-                    "{} was accepted at {} with token {token}, though token {newer} of {} was known since {}",
+                    "{} was accepted at {} with token {token}, although token {newer} of {} was known since {}",
                     describe(op),
                     seconds(op.completed.unwrap_or(op.invoked)),
                     facts.items[item],
@@ -51,7 +51,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.facts += writes.len() as u64;
         for (before, after) in overtaken(&mut writes) {
             let what = format!(
-                "the guarded resource took a write of {} with token {} at {}, after one with token {} at {}",
+                "the guarded resource accepted a write of {} with token {} at {}, after one with token {} at {}",
                 facts.items[item],
                 after.value,
                 seconds(after.begin),
@@ -65,18 +65,18 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             let [(_, one, first), (revision, two, second)] = pair else { continue };
             if two < one {
                 let what = format!(
-                    "the update of {} at revision {}.{} carries token {two}, but the one before it token {one}",
+                    "the update of {} at revision {}.{} has token {two}, but the update before it has token {one}",
                     facts.items[item], revision.0, revision.1
                 );
                 verdict.violate(facts.op(*second).invoked, what, &[*first, *second]);
             }
         }
     }
-    verdict.notes.push(format!("{fenced} writes with an old token were kept out"));
+    verdict.notes.push(format!("{fenced} writes with an old token were rejected"));
     verdict
 }
 
-/// A write with an old token that was refused, by the guarded resource or by the store.
+/// A write with an old token that was refused by the guarded resource or by the store.
 #[must_use]
 pub fn is_fenced(op: &Operation) -> bool {
     let Outcome::Refused { code } = &op.outcome else { return false };
@@ -86,7 +86,7 @@ pub fn is_fenced(op: &Operation) -> bool {
 fn one_grant_per_token(facts: &Facts<'_>, verdict: &mut Verdict) {
     for (one, other) in &facts.doubles {
         let what = format!(
-            "token {} is {}'s of {}, and {}'s of {}",
+            "token {} was granted to {} for {}, and also to {} for {}",
             one.token,
             facts.holders[one.holder],
             facts.items[one.item],
@@ -105,7 +105,7 @@ fn belongs_to_caller(facts: &Facts<'_>, verdict: &mut Verdict, no: OpNo, token: 
     let Some(grant) = facts.grant(token) else { return };
     if (Some(grant.item), grant.holder) != (facts.item_of[no], facts.holder_of[no]) {
         let what = format!(
-            "{} was accepted with token {token}, which is {}'s of {}",
+            "{} was accepted with token {token}, which was granted to {} for {}",
             describe(op),
             facts.holders[grant.holder],
             facts.items[grant.item],
@@ -118,7 +118,7 @@ fn with(no: OpNo, other: Option<OpNo>) -> Vec<OpNo> {
     other.into_iter().chain([no]).collect()
 }
 
-/// An operation in a few words.
+/// A short description of an operation.
 #[must_use]
 pub fn describe(op: &Operation) -> String {
     let verb = match &op.asked {
@@ -152,10 +152,10 @@ pub fn describe(op: &Operation) -> String {
     }
 }
 
-/// Since when newer tokens of an item were known.
+/// The times since when newer tokens of an item were known.
 #[derive(Debug)]
 pub struct Newest {
-    /// By token, with the earliest moment at which that or a later one was known, and which that was.
+    /// By token, with the earliest moment at which that token or a later one was known, and which of them it was.
     known: Vec<(u64, Micros, u64)>,
 }
 
@@ -181,7 +181,7 @@ impl Newest {
     }
 }
 
-/// Something with a value that happened between two moments.
+/// A value with the interval in which it took effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub begin: Micros,
@@ -190,7 +190,7 @@ pub struct Span {
     pub no: usize,
 }
 
-/// Pairs in which the first was over before the second began, and yet the second has the lower value.
+/// Pairs in which the first ended before the second began, although the second has the lower value.
 #[must_use]
 pub fn overtaken(spans: &mut [Span]) -> Vec<(Span, Span)> {
     let mut by_end = spans.to_vec();
@@ -215,7 +215,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn the_late_write_of_a_lapsed_holder_is_kept_out() {
+    fn a_late_write_after_the_lease_is_refused() {
         kept(
             "0s  ada claim disk -> token=1 for=5s
              1s  ada write disk token=1 value=1 -> ok
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_write_that_is_taken_is_found() {
+    fn an_accepted_late_write_is_found() {
         broken(
             &["I1"],
             "0s  ada claim disk -> token=1 for=5s
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_serves_another_one_is_found() {
+    fn a_token_used_by_another_holder_is_found() {
         broken(
             &["I1"],
             "0s  ada claim disk -> token=1 for=5s

@@ -1,6 +1,6 @@
-//! I2. Of two grants of which one was known before the other was asked for, the later has the greater token, over all items
-//! of the space and every change of leader; and in the stream tokens only rise. A cluster that is made of a backup goes on above
-//! them all.
+//! I2. If one grant was known before another was requested, the later one has the greater token, over all items of the space and
+//! every change of leader; and in the stream tokens only increase. A cluster that is restored from a backup continues above all of
+//! them.
 
 use super::facts::Facts;
 use super::i01_mutual_exclusion::{Span, overtaken};
@@ -20,7 +20,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     for (before, after) in overtaken(&mut spans) {
         let (one, two) = (&facts.grants[before.no], &facts.grants[after.no]);
         let what = format!(
-            "token {} of {} was known at {}, and then {}, asked for at {}, was granted with the lower token {}",
+            "token {} of {} was known at {}, but then {}, requested at {}, was granted with the lower token {}",
             one.token,
             facts.items[one.item],
             seconds(one.upper),
@@ -44,7 +44,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     }
     restored::tokens(facts, &mut verdict);
     let terms = facts.history.leaders.iter().filter(|leader| leader.node.is_some()).count();
-    verdict.notes.push(format!("over {} changes of leader", terms.saturating_sub(1)));
+    verdict.notes.push(format!("across {} changes of leader", terms.saturating_sub(1)));
     verdict
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn a_waiting_claim_was_asked_for_when_it_joined() {
+    fn a_waiting_claim_counts_from_when_it_joined_the_line() {
         kept(
             "0s   ada claim disk -> token=1 for=60s
              1s   bob claim disk wait id=b -> place=0
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_was_repeated_was_asked_for_at_first() {
+    fn a_retried_claim_counts_from_its_first_request() {
         kept(
             "0s   ada claim disk id=a -> unknown
              1s   bob claim tape -> token=2 for=9s

@@ -1,8 +1,9 @@
-//! I3. Nobody else is granted an item before the moment until which its holder was promised it: when the answered request was
-//! sent, and `expires_in_ms` after that. Unless its holder ended it, or a revoke, a takeover or a cancel did: an attempt of
-//! unknown outcome excuses, too. A lapse that a watcher saw before that moment is early as well.
+//! I3. Nobody else is granted an item before the moment until which its holder was promised it: `expires_in_ms` after the answered
+//! request was sent. This does not apply if its holder, a revoke, a takeover or a cancel ended it; attempts of unknown outcome
+//! count, too. An expiry that a watcher saw before that moment is also a violation.
 //!
-//! At the holder: nobody else has the item while its holder counts on it, by a clock that neither jumped nor stood still.
+//! The same for the holder's belief: nobody else has the item while its holder relies on it, with a clock that neither jumped nor
+//! stopped.
 
 use super::facts::{Facts, Grant, OpNo};
 use super::promise::GRAIN;
@@ -21,7 +22,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
                 margins.push((next.upper.cast_signed() - promised.cast_signed()) / 1_000);
                 if next.upper < promised {
                     let what = format!(
-                        "{} was promised {} until {} (token {}), and {} was known to have it at {} (token {})",
+                        "{} was promised {} until {} (token {}), but {} was known to have it at {} (token {})",
                         facts.holders[grant.holder],
                         facts.items[grant.item],
                         seconds(promised),
@@ -41,7 +42,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             verdict.fact();
             if event.seen < promised {
                 let what = format!(
-                    "{} was promised {} until {} (token {}), and its lapse was seen at {}",
+                    "{} was promised {} until {} (token {}), but its expiry was seen at {}",
                     facts.holders[grant.holder],
                     facts.items[grant.item],
                     seconds(promised),
@@ -60,7 +61,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// A holder that renews before its promised end is not told that the lease is gone.
+/// A holder that renews before its promised end does not get the answer that the lease is gone.
 fn refusals(facts: &Facts<'_>, verdict: &mut Verdict) {
     for (no, op) in facts.ops() {
         let (Asked::Renew { token, .. } | Asked::Extend { token, .. }, Outcome::Refused { code }) =
@@ -78,7 +79,7 @@ fn refusals(facts: &Facts<'_>, verdict: &mut Verdict) {
         verdict.fact();
         if completed < promised && !facts.ends.may_have_ended(grant, completed) {
             let what = format!(
-                "{} was promised {} until {} (token {token}), and was told {code} at {}",
+                "{} was promised {} until {} (token {token}), but got {code} at {}",
                 facts.holders[grant.holder],
                 facts.items[grant.item],
                 seconds(promised),
@@ -90,7 +91,7 @@ fn refusals(facts: &Facts<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// What is reserved for an actor is not given to another one before that time is over.
+/// An item that is reserved for an actor is not granted to another actor before the reservation ends.
 fn reservations(facts: &Facts<'_>, verdict: &mut Verdict) {
     for (no, op) in facts.ops() {
         let (Asked::Reserve { token, .. }, Some(answered)) = (&op.asked, op.answered()) else { continue };
@@ -98,13 +99,13 @@ fn reservations(facts: &Facts<'_>, verdict: &mut Verdict) {
         let Some(next) = facts.next_grant(grant).filter(|next| !facts.is_same_actor(next.holder, grant.holder)) else {
             continue;
         };
-        // The answer to a repeat says it of the first one.
+        // The answer to a retry describes the first answer.
         let sent = facts.begin(no);
         let until = facts.promises.end(sent, sent.saturating_add(for_ms * 1_000));
         verdict.fact();
         if next.upper < until && !facts.ends.may_have_been_revoked(grant, next.upper) {
             let what = format!(
-                "{} was reserved for {} until {}, and {} was known to have it at {} (token {})",
+                "{} was reserved for {} until {}, but {} was known to have it at {} (token {})",
                 facts.items[grant.item],
                 op.actor,
                 seconds(until),
@@ -135,7 +136,7 @@ fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
         let Some(next) = next.filter(|next| next.upper + GRAIN < at) else { continue };
         if !facts.ends.may_have_ended(grant, next.upper) {
             let what = format!(
-                "{} counted on {} at {} (token {token}), by a clock that ran well, and {} was known to have it at {} (token {})",
+                "{} relied on {} at {} (token {token}), with a correct clock, but {} was known to have it at {} (token {})",
                 facts.holders[grant.holder],
                 facts.items[grant.item],
                 seconds(at),
@@ -147,12 +148,12 @@ fn beliefs(facts: &Facts<'_>, verdict: &mut Verdict) {
             verdict.violate(at, what, &ops);
         }
     }
-    verdict.notes.push(format!(
-        "{misled} times a clock that had jumped or stood still made a holder count on a lease that was over"
-    ));
+    verdict
+        .notes
+        .push(format!("{misled} times a clock that had jumped or stopped made a holder rely on a lease that was over"));
 }
 
-/// It was over when its holder counted on it.
+/// The lease was over when its holder relied on it.
 #[must_use]
 pub fn is_misled(grant: &Grant, at: Micros) -> bool {
     grant.promised.is_some_and(|promised| promised < at)
@@ -163,7 +164,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_lapse_after_its_time_is_no_violation() {
+    fn an_expiry_after_the_promised_end_is_no_violation() {
         let story = "
             0s   ada claim disk -> token=1 for=5s
             3s   ada renew disk token=1 -> for=5s
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_after_the_end_promises_nothing() {
+    fn a_retry_after_the_end_promises_nothing() {
         kept(
             "0s   ada claim disk id=a -> token=1 for=5s
              6s   bob claim disk -> token=2 for=5s
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_is_told_too_soon_that_its_lease_is_gone_is_found() {
+    fn a_renewal_refused_before_the_promised_end_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=9s
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_given_away_though_it_is_reserved_is_found() {
+    fn a_grant_of_a_reserved_item_to_another_actor_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=9s
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_that_was_seen_too_soon_is_found() {
+    fn an_expiry_before_the_promised_end_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=30s
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_counts_on_what_another_one_has_is_found() {
+    fn a_holder_that_relies_on_an_item_of_another_holder_is_found() {
         broken(
             &["I3"],
             "0s   ada claim disk -> token=1 for=5s
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_whose_clock_jumped_may_count_on_anything_and_is_kept_out() {
+    fn a_holder_whose_clock_jumped_may_rely_on_a_lease_that_is_over_and_is_fenced() {
         let story = "
             0s   ada claim disk -> token=1 for=5s
             4s   ada write disk token=1 value=1 believing -> ok

@@ -1,8 +1,9 @@
-//! I4. What lapses is free within a bound: after the latest expiry that its holder can have got, a second, a second per change
-//! of leader, and the time without a leader or with one that stood still or had no quorum (`slack` says how much).
+//! I4. An item is free within a bound after its lease expires. The bound is the latest expiry that its holder can have got, plus a
+//! second, a second for each change of leader, and the time without a leader or with a leader that was stalled or had no quorum
+//! (`slack` computes this).
 //!
-//! Only what is proved counts as late: in the stream the lapse stands behind something that was asked after the bound, or a
-//! read that was asked after it still shows the holder. What was measured is from the expiry to when the lapse was seen.
+//! Only what is proved counts as late: in the stream the expiry comes after something that was requested after the bound, or a read
+//! that was requested after it still shows the holder. The measured values are from the expiry to when it was seen.
 
 use super::facts::{Facts, Grant, HolderNo};
 use super::slack::Slack;
@@ -28,7 +29,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         let bound = expiry + slack.between(grant.lower, event.seen);
         if certain > bound {
             let what = format!(
-                "the lease of {} on {} (token {}) was over by {}, and its lapse came after {}: {} later than the bound",
+                "the lease of {} on {} (token {}) was over by {}, but its expiry came after {}: {} later than the bound",
                 facts.holders[grant.holder],
                 facts.items[grant.item],
                 grant.token,
@@ -41,8 +42,8 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
     }
     still_held(facts, &slack, &expiries, &mut verdict);
-    verdict.measured.push(Measured { name: "from the expiry to when the lapse was seen".into(), millis: seen_after });
-    verdict.measured.push(Measured { name: "from the expiry to the next grant".into(), millis: granted_after });
+    verdict.measured.push(Measured { name: "from the end of a lease to its expired event".into(), millis: seen_after });
+    verdict.measured.push(Measured { name: "from the end of a lease to the next grant".into(), millis: granted_after });
     verdict
 }
 
@@ -50,7 +51,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
 fn still_held(facts: &Facts<'_>, slack: &Slack, expiries: &Expiries, verdict: &mut Verdict) {
     let mut judge = |item: usize, shown: &SeenItem, asked: Micros, ops: &[usize]| {
         let Some(holder) = shown.holder.as_deref() else { return };
-        // Of several grants to the same actor the latest that can have been granted by then counts.
+        // Of several grants to the same actor, the latest that can have been granted by then counts.
         let grants = facts.grants_of[item].iter().rev().map(|at| &facts.grants[*at]);
         let Some(grant) = grants.take(64).find(|grant| is_shown(facts, grant.holder, holder)) else { return };
         let Some(expiry) = expiries.latest(facts, grant, Micros::MAX) else { return };
@@ -61,7 +62,7 @@ fn still_held(facts: &Facts<'_>, slack: &Slack, expiries: &Expiries, verdict: &m
         verdict.fact();
         if asked > bound {
             let what = format!(
-                "a read asked at {} shows {} as the holder of {}, whose lease (token {}) was over by {}",
+                "a read sent at {} shows {} as the holder of {}, but that lease (token {}) was over by {}",
                 seconds(asked),
                 holder,
                 facts.items[item],
@@ -92,18 +93,18 @@ pub fn is_shown(facts: &Facts<'_>, holder: HolderNo, shown: &str) -> bool {
     facts.holders[holder].actor == shown || facts.holders[holder].to_string() == shown
 }
 
-/// Until when a lease can have been prolonged at the latest.
+/// The latest times until which leases can have been extended.
 #[derive(Debug)]
 pub struct Expiries {
-    /// By answers.
+    /// According to answers.
     by_token: HashMap<u64, Micros>,
-    /// When a renewal was first asked whose outcome nobody knows, or knows only that it is over.
+    /// The first request of a renewal of unknown outcome, or of one that is only known to have ended.
     open: HashMap<u64, Micros>,
-    /// The same of all leases of a holder.
+    /// The same for all leases of a holder.
     open_for_all: HashMap<HolderNo, Micros>,
-    /// When a claim of an item was first asked whose outcome nobody knows: a holder that claims its item again prolongs its lease.
+    /// The first request of a claim of unknown outcome: a holder that claims its item again extends its lease.
     open_claims: HashMap<(usize, HolderNo), Micros>,
-    /// Who may have been given an item without having been told.
+    /// Holders that may have got an item without an answer.
     may_hold: HashMap<(usize, HolderNo), ()>,
     may_hold_any: HashMap<HolderNo, ()>,
 }
@@ -134,7 +135,7 @@ impl Expiries {
                 (Asked::Renew { token, .. } | Asked::Extend { token, .. }, Outcome::Ok(answered)) => {
                     expiries.answered(*token, op.invoked, completed, answered.expires_in_ms.unwrap_or(0));
                 }
-                // Answered again under its request id it says nothing new, but tells of a lease that is there.
+                // A repeated answer under the same request id is no new promise, but shows that the lease exists.
                 (Asked::Claim { .. } | Asked::Next { .. }, Outcome::Ok(answered)) => {
                     for granted in &answered.grants {
                         expiries.answered(granted.token, op.invoked, completed, granted.expires_in_ms);
@@ -161,7 +162,7 @@ impl Expiries {
     }
 
     fn answered(&mut self, token: u64, invoked: Micros, completed: Micros, millis: u64) {
-        // The answer to a repeat says 0 of what is gone by then: until when the lease was prolonged is not known.
+        // The answer to a retry reports 0 for a lease that is over by then: the extension is unknown.
         if millis == 0 {
             let first = self.open.entry(token).or_insert(invoked);
             *first = invoked.min(*first);
@@ -172,7 +173,7 @@ impl Expiries {
         *latest = until.max(*latest);
     }
 
-    /// None: that is not known.
+    /// `None` if unknown.
     #[must_use]
     pub fn latest(&self, facts: &Facts<'_>, grant: &Grant, before: Micros) -> Option<Micros> {
         if self.open.get(&grant.token).is_some_and(|asked| *asked <= before)
@@ -204,7 +205,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_lapse_soon_after_its_time_is_measured() {
+    fn an_expiry_soon_after_its_time_is_measured() {
         let story = "
             0s     ada claim disk -> token=1 for=5s
             0s     sees 0.1 granted disk ada token=1
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_behind_what_was_asked_later_is_late() {
+    fn an_expiry_after_a_later_request_is_late() {
         broken(
             &["I4"],
             "busy 0s..10s
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_unknown_outcome_may_have_prolonged_the_lease() {
+    fn a_claim_of_unknown_outcome_may_have_extended_the_lease() {
         let story = |claim: &str| {
             format!(
                 "busy 0s..10s
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_was_served_is_not_counted_and_that_of_a_fault_is() {
+    fn time_without_service_is_not_counted_but_time_of_a_fault_is() {
         let story = |busy: &str| {
             format!(
                 "{busy}
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_of_unknown_outcome_may_have_prolonged_it() {
+    fn a_renewal_of_unknown_outcome_may_have_extended_the_lease() {
         kept(
             "busy 0s..10s
              0s     ada claim disk -> token=1 for=5s
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_unknown_outcome_may_hold_it() {
+    fn a_claim_of_unknown_outcome_may_hold_the_item() {
         kept(
             "busy 0s..20s
              0s     ada claim disk -> token=1 for=5s

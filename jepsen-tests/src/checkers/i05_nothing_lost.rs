@@ -1,6 +1,6 @@
-//! I5. What was acknowledged is there at the end, and in the stream: created items, completions, the last update, the last
-//! assignment; and an acknowledged grant or revision is the event of that token or number. What was acknowledged before a backup is
-//! in what is restored from it.
+//! I5. Everything acknowledged is there at the end, and in the stream: created items, completions, the last update, the last
+//! assignment; and an acknowledged grant or revision is the event with that token or number. Everything acknowledged before a
+//! backup is in the restored cluster.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
@@ -34,7 +34,7 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
         let Some(shown) = shown.get(name) else {
             if let Some(no) = created.filter(|_| !facts.has_event(item, &["purged"])) {
                 verdict.fact();
-                let what = format!("{name} was created, and is gone at the end");
+                let what = format!("{name} was created, but does not exist at the end");
                 verdict.violate(facts.op(*no).invoked, what, &[*no]);
             }
             continue;
@@ -46,12 +46,12 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
             verdict.fact();
             if shown.state != "complete" {
                 let what =
-                    format!("{} was acknowledged, and at the end it is {}", describe(facts.op(*no)), shown.state);
+                    format!("{} was acknowledged, but at the end the item is {}", describe(facts.op(*no)), shown.state);
                 verdict.violate(facts.op(*no).invoked, what, &[*no]);
             }
         }
         last_revision(facts, item, shown, verdict);
-        // What `next` gave and did not tell may be any item.
+        // A call of `next` without an answer may have granted any item.
         if !has_next {
             last_assignment(facts, item, shown, verdict);
         }
@@ -60,7 +60,7 @@ fn at_the_end(facts: &Facts<'_>, end: &End, verdict: &mut Verdict) {
             verdict.fact();
             if token < newest.token {
                 let what =
-                    format!("at the end {name} is held with token {token}, below {} that was granted", newest.token);
+                    format!("at the end {name} is held with token {token}, but {} was granted before", newest.token);
                 verdict.violate(newest.upper, what, newest.told_by.as_slice());
             }
         }
@@ -79,7 +79,7 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
     verdict.fact();
     if last < revision {
         let what = format!(
-            "{} was acknowledged with revision {}.{}, and at the end the item is at {}.{}",
+            "{} was acknowledged with revision {}.{}, but at the end the item is at {}.{}",
             describe(facts.op(no)),
             revision.0,
             revision.1,
@@ -99,12 +99,12 @@ fn last_revision(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mu
     verdict.fact();
     if shown.value != Some(value) && !all.iter().any(may_be) {
         let what =
-            format!("the last update of {} set {value}, and at the end it is {:?}", facts.items[item], shown.value);
+            format!("the last update of {} set {value}, but at the end it is {:?}", facts.items[item], shown.value);
         verdict.violate(facts.op(no).invoked, what, &[no]);
     }
 }
 
-/// Whose the item is, where nothing else can have changed that since the last assignment.
+/// The assignee of the item, if nothing else can have changed it since the last assignment.
 fn last_assignment(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &mut Verdict) {
     let all = &facts.of_item[item];
     let assigned = all
@@ -126,12 +126,13 @@ fn last_assignment(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &
     }
     verdict.fact();
     if shown.assignee.as_deref() != Some(to) {
-        let what = format!("{} was assigned to {to}, and at the end it is {:?}'s", facts.items[item], shown.assignee);
+        let what =
+            format!("{} was assigned to {to}, but at the end its assignee is {:?}", facts.items[item], shown.assignee);
         verdict.violate(facts.op(no).invoked, what, &[no]);
     }
 }
 
-/// An acknowledged revision is the number of an event of that item: of what changes its content. Its end alone does not.
+/// An acknowledged revision is the number of an event that changed the item's content. The end of an item alone does not change it.
 fn revisions(facts: &Facts<'_>, verdict: &mut Verdict) {
     let stream = &facts.stream;
     for (no, op) in facts.ops() {
@@ -148,7 +149,7 @@ fn revisions(facts: &Facts<'_>, verdict: &mut Verdict) {
         let event = &stream.events[at];
         if event.item != facts.item_of[no] || !kinds.contains(&event.kind) {
             let what = format!(
-                "{} was acknowledged as event {}, and that is: {} {}",
+                "{} was acknowledged as event {}, but that event is: {} {}",
                 describe(op),
                 event.name(),
                 event.kind,
@@ -159,7 +160,7 @@ fn revisions(facts: &Facts<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// An acknowledged token between two that the stream granted one after the other was granted in it.
+/// If the stream granted two tokens one after another, an acknowledged token between them must be in it.
 fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
     let granted: Vec<(u64, usize)> = {
         let events = facts.stream.events.iter().enumerate().filter(|(_, event)| event.kind == "granted");
@@ -179,7 +180,7 @@ fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
         verdict.fact();
         if grant.event.is_none() {
             let what = format!(
-                "{} was granted {} with token {}, and the stream, which grants {} and then {}, does not know of it",
+                "{} was granted {} with token {}, but the stream, which grants {} and then {}, has no such grant",
                 facts.holders[grant.holder], facts.items[grant.item], grant.token, before.0, after.0,
             );
             let events = vec![facts.stream.events[before.1].name(), facts.stream.events[after.1].name()];
@@ -193,7 +194,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn what_is_there_at_the_end_is_not_lost() {
+    fn items_that_exist_at_the_end_are_not_lost() {
         kept(
             "0s  ada create disk -> rev=0.1 did
              1s  ada update disk read_at=0.1 value=7 -> rev=0.2
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_created_item_that_is_gone_is_found() {
+    fn a_missing_created_item_is_found() {
         broken(
             &["I5"],
             "0s  ada create disk -> rev=0.1 did
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_is_gone_is_found_by_its_revision_and_by_its_value() {
+    fn a_lost_update_is_found_by_its_revision_and_by_its_value() {
         broken(
             &["I5"],
             "1s  ada update disk value=7 -> rev=0.9
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_that_is_gone_is_found_and_a_claim_may_have_moved_it() {
+    fn a_lost_assignment_is_found_unless_a_claim_may_have_changed_it() {
         broken(
             &["I5"],
             "1s  eve assign disk to=bob -> ok
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_the_stream_does_not_know_is_found() {
+    fn a_grant_missing_from_the_stream_is_found() {
         broken(
             &["I5"],
             "1s  ada claim disk -> token=2 for=5s
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_in_a_hole_of_the_stream_is_not_judged() {
+    fn a_grant_in_a_gap_of_the_stream_is_not_checked() {
         kept(
             "watcher 2 queue=jobs
              1s  ada claim disk -> token=2 for=5s
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_is_another_event_is_found() {
+    fn a_revision_that_belongs_to_another_event_is_found() {
         broken(
             &["I5"],
             "1s  ada create disk -> rev=0.1 did

@@ -1,5 +1,5 @@
-//! I6. `next` gives an item to one holder: not twice in an answer, not with one token to two, and not while another was
-//! promised it who did nothing to end that.
+//! I6. `next` grants an item to one holder: not twice in an answer, not with one token to two holders, and not while it is promised
+//! to another holder who did nothing to end that.
 
 use super::facts::Facts;
 use super::verdict::{Verdict, seconds};
@@ -14,14 +14,14 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.facts += items.len() as u64;
         items.sort_unstable();
         for pair in items.windows(2).filter(|pair| pair[0] == pair[1]) {
-            verdict.violate(op.invoked, format!("{} was given {} twice in one answer", op.actor, pair[0]), &[no]);
+            verdict.violate(op.invoked, format!("{} was granted {} twice in one answer", op.actor, pair[0]), &[no]);
         }
     }
     for (one, other) in
         facts.doubles.iter().filter(|(one, other)| one.item == other.item && (one.was_next || other.was_next))
     {
         let what = format!(
-            "{} was given to {} and to {}, both with token {}",
+            "{} was granted to {} and to {}, both with token {}",
             facts.items[one.item], facts.holders[one.holder], facts.holders[other.holder], one.token,
         );
         let ops: Vec<_> = one.told_by.into_iter().chain(other.told_by).collect();
@@ -35,7 +35,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             && !facts.ends.may_have_ended(grant, next.upper)
         {
             let what = format!(
-                "{} was given to {} (token {}) at {}, while {} had it (token {})",
+                "{} was granted to {} (token {}) at {}, while {} had it (token {})",
                 facts.items[grant.item],
                 facts.holders[next.holder],
                 next.token,
@@ -55,7 +55,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn an_item_that_was_given_back_is_given_again() {
+    fn a_released_item_is_granted_again() {
         kept(
             "0s  ada next jobs -> disk:1 tape:2 for=30s
              1s  ada fail disk token=1 -> unknown

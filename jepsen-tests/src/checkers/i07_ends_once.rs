@@ -1,5 +1,5 @@
-//! I7. A terminal transition happens once, with the current token; afterwards nothing is accepted. The one exception is a late
-//! end by the holder whose lease lapsed while nothing else happened.
+//! I7. An item enters a terminal state once, with the current token; after that nothing is accepted. The one exception is a late
+//! end by the holder whose lease expired, if nothing else happened since.
 
 use super::facts::{Facts, ItemNo, OpNo};
 use super::i01_mutual_exclusion::{Newest, describe};
@@ -31,7 +31,7 @@ fn answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         let (Asked::Complete { token, .. } | Asked::Fail { token, .. }) = &op.asked else { continue };
         if let Some((newer, by)) = newest.known_before(*token, facts.begin(*no)) {
             let what = format!(
-                "{} was accepted with token {token}, though token {newer} was known since {}",
+                "{} was accepted with token {token}, although token {newer} was known since {}",
                 describe(op),
                 seconds(by)
             );
@@ -44,19 +44,19 @@ fn answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     }
     let mut completions: Vec<OpNo> =
         endings.into_iter().filter(|no| matches!(facts.op(*no).asked, Asked::Complete { .. })).collect();
-    // Answers to repeats of one request tell of one completion.
+    // Answers to retries of one request report one completion.
     completions.sort_by_key(|no| (facts.request_of[*no], facts.op(*no).invoked));
     completions.dedup_by_key(|no| facts.request_of[*no].map_or((Some(*no), None), |request| (None, Some(request))));
     completions.sort_by_key(|no| facts.op(*no).completed);
     let Some(first) = completions.first().copied() else { return };
     for other in &completions[1..] {
-        let what = format!("{} was accepted, and so was {}", describe(facts.op(first)), describe(facts.op(*other)));
+        let what = format!("both {} and {} were accepted", describe(facts.op(first)), describe(facts.op(*other)));
         verdict.violate(facts.op(*other).invoked, what, &[first, *other]);
     }
     let over = facts.op(first).completed.unwrap_or(Micros::MAX);
     for grant in facts.grants_of[item].iter().map(|at| &facts.grants[*at]).filter(|grant| grant.lower > over) {
         let what = format!(
-            "{} was complete at {}, and was granted to {} (token {}) after {}",
+            "{} was complete at {}, but was granted to {} (token {}) after {}",
             facts.items[item],
             seconds(over),
             facts.holders[grant.holder],
@@ -95,13 +95,13 @@ fn events(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         };
         if event.is_terminal() && is_over {
-            broken("and it was over before".into());
+            broken("but it was already in a terminal state".into());
         }
         if is_ending && let (Some(newest), Some(token)) = (newest, event.token) {
             if newest != token {
-                broken(format!("with token {token}, and the newest is {newest}"));
+                broken(format!("with token {token}, but the newest is {newest}"));
             } else if is_late && lapsed != Some(token) {
-                broken("late, and not after a lapse with nothing since".into());
+                broken("late, but not directly after an expired lease".into());
             }
         }
         verdict.facts += u64::from(is_ending);
@@ -123,7 +123,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn a_completion_and_its_repeat_are_one() {
+    fn a_completion_and_its_retry_are_one() {
         kept(
             "0s  ada claim disk -> token=1 for=30s
              1s  ada complete disk token=1 id=c -> unknown
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_completion_after_a_lapse_is_allowed() {
+    fn a_late_completion_after_an_expiry_is_allowed() {
         kept(
             "0s  ada claim disk -> token=1 for=5s
              0s  sees 0.1 granted disk ada token=1
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_after_the_end_is_found_in_the_stream() {
+    fn a_second_end_is_found_in_the_stream() {
         broken(
             &["I7"],
             "1s  sees 0.1 granted disk ada token=1

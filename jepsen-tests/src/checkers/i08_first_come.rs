@@ -1,5 +1,5 @@
-//! I8. A line is granted in the order in which its claims entered the log, among those who still wait. The stream tells that
-//! order; without it, one who was told a place before another asked, and kept asking, is granted before the other.
+//! I8. The claims in a line are granted in the order in which they entered the log, among those that still wait. The stream shows
+//! this order. Without a stream: a waiter that had a place before another one asked, and kept polling, is granted first.
 
 use super::facts::{Facts, Grant, ItemNo};
 use super::line::{Break, Lines};
@@ -28,13 +28,13 @@ fn in_stream(facts: &Facts<'_>, verdict: &mut Verdict) {
         let who = event.holder.map_or_else(String::new, |holder| facts.holders[holder].to_string());
         let what = match broken {
             Break::Overtook { first } => {
-                format!("{who} was granted {item} from its line, in which {} stood first", facts.holders[*first])
+                format!("{who} was granted {item} from its line, but {} was first", facts.holders[*first])
             }
             Break::PastTheLine { first } => {
-                format!("{who} was granted {item} past its line, in which {} stood first", facts.holders[*first])
+                format!("{who} was granted {item} ahead of its line, but {} was first", facts.holders[*first])
             }
             Break::WrongPlace { length } => {
-                format!("{who} joined the line of {item}, {length} long, and not at its end")
+                format!("{who} joined the line of {item}, of length {length}, but not at its end")
             }
             Break::NotInLine => continue,
         };
@@ -48,7 +48,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         return;
     }
     let all: Vec<&Grant> = facts.grants_of[item].iter().map(|at| &facts.grants[*at]).collect();
-    // A takeover and the return of the one who had it last ask no line.
+    // A takeover, and the return of the last holder, do not use the line.
     let mut asked_line: Vec<&Grant> = Vec::with_capacity(all.len());
     for (at, grant) in all.iter().enumerate() {
         if at == 0 || !facts.is_same_actor(all[at - 1].holder, grant.holder) {
@@ -67,7 +67,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
             continue;
         };
         let what = format!(
-            "{} stood in line for {} since {}, and {}, who asked at {}, was granted it first (token {})",
+            "{} waited in line for {} since {}, but {}, who asked at {}, was granted it first (token {})",
             facts.holders[wait.holder],
             facts.items[item],
             seconds(wait.joined),
@@ -80,7 +80,7 @@ fn told(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     }
 }
 
-/// Of all grants below a key, the one that was asked for last.
+/// Of all grants below a key, the one that was requested last.
 struct Latest<'g>(Vec<(u64, &'g Grant)>);
 
 impl<'g> Latest<'g> {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_was_too_late_to_leave_may_have_been_granted_it_before() {
+    fn a_late_withdrawal_may_have_been_granted_before() {
         kept(&after(
             HELD,
             "3s   bob withdraw disk -> did_not
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_at_the_same_time_may_be_first() {
+    fn concurrent_claims_may_be_granted_in_any_order() {
         kept(
             "0s   ada claim disk -> token=1 for=60s
              1s..2s  bob claim disk wait id=b -> place=1
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_ask_for_too_long_has_lost_its_place() {
+    fn a_waiter_that_stops_polling_loses_its_place() {
         kept(&after(
             HELD,
             "25s  cid claim disk wait id=c again -> place=1
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_withdrew_is_passed_over() {
+    fn a_withdrawn_claim_is_skipped() {
         kept(&after(
             HELD,
             "3.5s bob withdraw disk -> unknown
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_came_later_and_was_granted_first_is_found() {
+    fn a_later_claim_that_is_granted_first_is_found() {
         broken(
             &["I8"],
             &after(
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_tells_who_overtook() {
+    fn overtaking_is_found_in_the_stream() {
         broken(
             &["I8"],
             "1s  sees 0.1 created disk

@@ -1,5 +1,5 @@
-//! I9. No line is stuck: nobody who stands in one sees its item free. No waiter is granted that is not in line, or that has
-//! not asked for longer than a place lives.
+//! I9. No line is stuck: no waiter in a line sees its item free. No waiter is granted an item if it is not in line, or has not
+//! polled for longer than a place lives.
 
 use super::facts::{Facts, ItemNo};
 use super::line::{Break, Lines};
@@ -17,7 +17,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     for (at, _) in lines.breaks.iter().filter(|(_, broken)| *broken == Break::NotInLine) {
         let event = &facts.stream.events[*at];
         let what = format!(
-            "event {}: {} was granted {} from a line in which it did not stand",
+            "event {}: {} was granted {} from a line, but was not in it",
             event.name(),
             event.holder.map_or_else(String::new, |holder| facts.holders[holder].to_string()),
             event.item.map_or("", |item| facts.items[item]),
@@ -33,7 +33,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
 
 fn dead_waiters(facts: &Facts<'_>, lines: &Lines, verdict: &mut Verdict) {
     let slack = Slack::new(facts.history);
-    // The claims of each waiter by when they were asked, with the latest end of all so far; open ones never end.
+    // The claims of each waiter by the time of their request, with the latest end of all so far; open ones never end.
     let mut polls: HashMap<(ItemNo, usize), Vec<(Micros, Micros)>> = HashMap::new();
     if !lines.from_line.is_empty() {
         for (no, op) in facts.ops() {
@@ -57,7 +57,7 @@ fn dead_waiters(facts: &Facts<'_>, lines: &Lines, verdict: &mut Verdict) {
         let certain = facts.stream.not_before[*at];
         if certain > lives {
             let what = format!(
-                "event {}: {} was granted {} after {}, and asked for the last time before {}",
+                "event {}: {} was granted {} after {}, but polled for the last time before {}",
                 event.name(),
                 facts.holders[holder],
                 facts.items[item],
@@ -69,7 +69,7 @@ fn dead_waiters(facts: &Facts<'_>, lines: &Lines, verdict: &mut Verdict) {
     }
 }
 
-/// A read between two polls of one who waits shows the item held by somebody, unless something bars its grant.
+/// A read between two polls of a waiter shows the item held by somebody, unless something prevents its grant.
 fn stuck(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     let mut waits = waits(facts, item);
     let has_bar = |set: &crate::history::QueueSet| set.concurrency.is_some() || set.lock_delay_ms > 0;
@@ -95,7 +95,7 @@ fn stuck(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
         verdict.fact();
         if shown.holder.is_none() && matches!(shown.state.as_str(), "queued" | "stale") {
             let what = format!(
-                "{} is free ({}) at {}, while {} stands in its line",
+                "{} is free ({}) at {}, but {} waits in its line",
                 facts.items[item],
                 shown.state,
                 seconds(op.invoked),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_to_one_who_left_is_found() {
+    fn a_grant_to_a_withdrawn_claim_is_found() {
         broken(
             &["I9"],
             "1s  sees 0.1 created disk

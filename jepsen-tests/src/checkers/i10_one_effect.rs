@@ -1,7 +1,7 @@
-//! I10. All answers under one request id of one holder tell the same: the same items and tokens, the same revision, the same
-//! refusal. With another body it is refused. A waiting claim is told places until its one answer. Ids are remembered for two
-//! minutes: later answers are compared only where the request said that it was a repeat, which has no second effect however late
-//! it comes. And a value that was set once is not set again later.
+//! I10. All answers under one request id of one holder agree: the same items and tokens, the same revision, the same refusal. A
+//! different body is refused. A waiting claim gets places until its one answer. Ids are remembered for two minutes: later answers
+//! are compared only if the request was marked as a retry, which has no second effect however late it comes. And a value that was
+//! set once is not set again later.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
@@ -29,7 +29,7 @@ enum Told<'h> {
     Done { revision: Option<&'h str>, did: Option<bool> },
 }
 
-/// None: an answer that is not remembered.
+/// `None`: the answer is not remembered.
 fn told<'h>(facts: &Facts<'h>, no: OpNo) -> Option<Told<'h>> {
     let op = facts.op(no);
     match op.asked {
@@ -50,12 +50,12 @@ fn told<'h>(facts: &Facts<'h>, no: OpNo) -> Option<Told<'h>> {
             granted.sort_unstable();
             Some(Told::Granted(granted))
         }
-        // Nothing eligible is not remembered.
+        // The answer "nothing eligible" is not remembered.
         Outcome::Ok(_) if matches!(op.asked, Asked::Next { .. }) => None,
         Outcome::Ok(answered) if answered.place.is_some() => Some(Told::Waits),
         Outcome::Ok(answered) => Some(Told::Done { revision: answered.revision.as_deref(), did: answered.did }),
         Outcome::Refused { code } => match code.as_str() {
-            // What the edge says, or what asked nothing of the store.
+            // Answers of the edge, or of requests that did not reach the store.
             "empty"
             | "invalid"
             | "rejected_by_policy"
@@ -84,7 +84,7 @@ fn answers(facts: &Facts<'_>, group: &[OpNo], verdict: &mut Verdict) {
     for no in group {
         let op = facts.op(*no);
         if is_one_body && matches!(&op.outcome, Outcome::Refused { code } if code == "request_id_reused") {
-            let what = format!("{} was repeated with the same words and refused as another body", describe(op));
+            let what = format!("{} was retried with the same body, but refused as a different body", describe(op));
             verdict.violate(op.invoked, what, group);
         }
         let Some(now) = told(facts, *no) else { continue };
@@ -95,21 +95,24 @@ fn answers(facts: &Facts<'_>, group: &[OpNo], verdict: &mut Verdict) {
             }
             continue;
         };
-        // Nodes may forget it after that; one that says it is a repeat is not run again even then.
+        // Nodes may forget it after that; a request that is marked as a retry is not executed again even then.
         let is_one = op.is_repeat || completed <= facts.promises.remembered_until(facts.begin(*before));
-        // A poll may have been asked before the answer that came first.
+        // A poll may have been sent before the answer that came first.
         let is_old_poll = now == Told::Waits && Some(op.invoked) <= facts.op(*before).completed;
         if !is_one || is_old_poll {
             continue;
         }
         verdict.fact();
         if facts.op(*before).asked != op.asked {
-            let what =
-                format!("{} and {} were both answered under one request id", describe(facts.op(*before)), describe(op));
+            let what = format!(
+                "{} and {} were both answered under the same request id",
+                describe(facts.op(*before)),
+                describe(op)
+            );
             verdict.violate(op.invoked, what, &[*before, *no]);
         } else if now != *earlier {
             let what = format!(
-                "{} was answered {} at {}, and under the same request id {} at {}",
+                "{} was answered {} at {}, but under the same request id {} at {}",
                 describe(op),
                 words(earlier),
                 seconds(facts.op(*before).completed.unwrap_or(0)),
@@ -135,7 +138,7 @@ fn words(told: &Told<'_>) -> String {
     }
 }
 
-/// By revision, a value that was left does not come back: no update sets what another set.
+/// In the order of revisions, a value that was replaced does not return: no two updates set the same value.
 fn values(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     let mut shown: Vec<((u32, u64), u64, OpNo)> = Vec::new();
     for no in &facts.of_item[item] {
@@ -171,7 +174,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_repeat_that_tells_the_same_is_one_effect() {
+    fn a_retry_with_the_same_answer_is_one_effect() {
         let story = "
             0s  ada claim disk id=a -> unknown
             1s  ada claim disk id=a again -> token=1 for=9s
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_claim_is_told_places_and_then_its_answer() {
+    fn a_waiting_claim_gets_places_and_then_its_answer() {
         kept(
             "0s  ada claim disk wait id=a -> place=1
              1s  ada claim disk wait id=a again -> place=0
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_remembered_may_be_answered_anew() {
+    fn answers_that_are_not_remembered_may_change() {
         kept(
             "0s  ada next jobs id=a -> refused empty
              1s  ada next jobs id=a again -> disk:1 for=9s
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_that_says_so_has_no_second_effect_however_late_it_is() {
+    fn a_marked_retry_has_no_second_effect_however_late() {
         broken(
             &["I10"],
             "0s    ada next jobs id=a -> disk:1 for=9s
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn another_body_that_is_taken_is_found() {
+    fn an_accepted_different_body_is_found() {
         broken(
             &["I10"],
             "0s  ada claim disk id=a -> token=1 for=9s

@@ -1,7 +1,6 @@
-//! I11. Reads are linearizable. Three witnesses that do not know of each other: the order of revisions, which must agree with
-//! the order of time (everything, exactly); the stream, which shows how the item stood at each place at which a read can have
-//! looked; and a search for a linearization, item by item, over values and over leases (as much as its time allows, and what
-//! it did not decide is said).
+//! I11. Reads are linearizable. Three independent checks: the order of revisions must agree with the order of time (everything,
+//! exactly); the stream shows the item's states at the positions that a read can have seen; and a search for a linearization, item
+//! by item, over values and over leases (as much as its time allows; the report shows the undecided part).
 
 pub mod lease;
 pub mod register;
@@ -30,11 +29,11 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     }
     verdict.undecided = search.undecided;
     verdict.searched = Some(search.decided + search.undecided);
-    verdict.notes.push(format!("{} stretches searched, {} not decided in time", search.decided, search.undecided));
+    verdict.notes.push(format!("{} segments searched, {} not decided in time", search.decided, search.undecided));
     verdict
 }
 
-/// A read shows a state that the item had at one of the places at which it can have looked.
+/// A read shows a state that the item had at one of the positions that the read can have seen.
 fn against_stream(facts: &Facts<'_>, item: usize, verdict: &mut Verdict) {
     let standings = standings(facts, item);
     if standings.is_empty() {
@@ -51,7 +50,7 @@ fn against_stream(facts: &Facts<'_>, item: usize, verdict: &mut Verdict) {
             && revision < least
         {
             let what = format!(
-                "a read of {} asked at {} shows revision {}, though {}.{} was known by then",
+                "a read of {} sent at {} shows revision {}, but {}.{} was known before",
                 facts.items[item],
                 seconds(op.invoked),
                 shown.revision,
@@ -67,7 +66,7 @@ fn against_stream(facts: &Facts<'_>, item: usize, verdict: &mut Verdict) {
         };
         if !possible.iter().any(is_possible) {
             let what = format!(
-                "a read of {} at {} shows {} as its holder; the events say {}",
+                "a read of {} at {} shows the holder {}; according to the events it is {}",
                 facts.items[item],
                 seconds(op.invoked),
                 shown.holder.as_deref().unwrap_or("nobody"),
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_that_nothing_explains_is_found() {
+    fn an_unexplained_refusal_is_found() {
         broken(
             &["I11"],
             "1s  ada update disk value=1 -> rev=0.2
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_order_explains_are_found_without_revisions() {
+    fn values_without_a_valid_order_are_found_without_revisions() {
         broken(
             &["I11"],
             "1s  ada update disk value=1 -> ok
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_is_one_only_after_its_time() {
+    fn a_lease_expires_only_after_its_time() {
         kept(
             "0s  ada claim disk -> token=1 for=5s
              6s  eve read disk -> state=stale assignee=ada
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_may_be_a_hundredth_early_while_clocks_drift() {
+    fn a_lease_may_expire_a_hundredth_early_while_clocks_drift() {
         let story = |fault: &str| {
             format!(
                 "{fault}

@@ -1,4 +1,4 @@
-//! I13. A batch that asks for all or none is granted all or nothing. A batch of unknown outcome says nothing.
+//! I13. A batch with `all_or_none` is granted completely or not at all. A batch of unknown outcome shows nothing.
 
 use super::facts::{Facts, OpNo};
 use super::verdict::Verdict;

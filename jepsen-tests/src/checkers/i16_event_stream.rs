@@ -1,5 +1,5 @@
-//! I16. Every watcher is told events in order and none twice; one that asked for all of them misses none, also where it went
-//! on at another node; one that asked for a part misses none that others saw of it. A number is one event, whoever tells it.
+//! I16. Every watcher gets events in order and none twice; a watcher of all events misses none, even if it resumes at another node;
+//! a watcher of a part misses none of that part that others saw. A number is the same event for every watcher.
 
 use super::facts::{Facts, Number};
 use super::stream::{number_of, partial};
@@ -27,7 +27,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     let time = facts.stream.events.windows(2).filter(|pair| pair[1].event.at_ms < pair[0].event.at_ms);
     for pair in time {
         let what = format!(
-            "event {} is of {} ms, before event {} of {} ms",
+            "event {} has time {} ms, before event {} with time {} ms",
             pair[1].name(),
             pair[1].event.at_ms,
             pair[0].name(),
@@ -51,12 +51,12 @@ fn in_order(watcher: u32, told: &[&Seen], is_whole: bool, verdict: &mut Verdict)
         } else {
             continue;
         };
-        let what = format!("watcher {watcher} was told event {} after {}: {what}", name(now), name(before));
+        let what = format!("watcher {watcher} got event {} after {}: {what}", name(now), name(before));
         verdict.violate_with(pair[1].at, what, &[], vec![name(before), name(now)]);
     }
 }
 
-/// What others saw of the part that this watcher asked for, between its first and its last event.
+/// What others saw of this watcher's part, between its first and its last event.
 fn whole_part(facts: &Facts<'_>, set: &WatcherSet, told: &[&Seen], verdict: &mut Verdict) {
     let mut numbers: Vec<Number> = told.iter().map(|seen| number_of(&seen.event)).collect();
     numbers.sort_unstable();
@@ -66,7 +66,7 @@ fn whole_part(facts: &Facts<'_>, set: &WatcherSet, told: &[&Seen], verdict: &mut
         let belongs = is(&set.queue, event.event.queue.as_ref().map(|queue| queue.as_str()))
             && is(&set.item, event.event.item.as_ref().map(|item| item.as_str()));
         if belongs && numbers.binary_search(&event.number).is_err() {
-            let what = format!("watcher {} was not told event {} ({})", set.watcher, event.name(), event.kind);
+            let what = format!("watcher {} did not get event {} ({})", set.watcher, event.name(), event.kind);
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }
@@ -107,7 +107,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
 
     #[test]
-    fn watchers_that_are_told_everything_once_and_in_order() {
+    fn watchers_that_get_every_event_once_and_in_order_are_accepted() {
         kept(
             "watcher 3 item=tape
              1s sees 0.1 created disk by=1
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_of_one_queue_is_known_by_what_it_is_told() {
+    fn a_watcher_of_one_queue_is_recognised_by_its_events() {
         let story = "
             1s sees 0.1 created disk queue=jobs
             1s sees 0.2 created tape queue=other
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_two_events_is_found() {
+    fn two_events_with_the_same_number_are_found() {
         broken(
             &["I16"],
             "1s sees 0.2 created disk by=1
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_in_which_an_event_is_missing_is_found() {
+    fn a_missing_event_in_a_part_is_found() {
         broken(
             &["I16"],
             "watcher 2 queue=jobs

@@ -1,6 +1,6 @@
-//! I17. The assignment outlives a lapse and ends with a release or a terminal state. A read shows the assignee that the stream
-//! has at one of the places at which it can have looked. Without a stream: after a grant with nothing since that could move
-//! it, the item is its holder's, lapsed or not; and what is complete is nobody's.
+//! I17. The assignment survives an expired lease and ends with a release or a terminal state. A read shows an assignee that the
+//! stream has at one of the positions that the read can have seen. Without a stream: after a grant with nothing since that could
+//! change it, the item is assigned to its holder, even after the lease expired; and a completed item has no assignee.
 
 use super::facts::{Facts, ItemNo, OpNo};
 use super::standing::{possible, standings};
@@ -32,7 +32,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             after_lapse += u64::from(possible.iter().all(|standing| standing.has_lapsed));
             if !assignees.contains(&Some(shown.assignee.as_deref())) {
                 let what = format!(
-                    "a read of {} at {} shows {} as its assignee, and the events say {}",
+                    "a read of {} at {} shows the assignee {}; according to the events it is {}",
                     facts.items[item],
                     seconds(op.invoked),
                     whose(shown.assignee.as_deref()),
@@ -43,7 +43,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
         after_lapse += by_answers(facts, item, first_open_next, &mut verdict);
     }
-    verdict.notes.push(format!("{after_lapse} of them after a lapse"));
+    verdict.notes.push(format!("{after_lapse} of them after an expired lease"));
     verdict
 }
 
@@ -51,12 +51,12 @@ fn whose(assignee: Option<&str>) -> &str {
     assignee.unwrap_or("nobody")
 }
 
-/// Goes through the operations of an item in time; knows whose it is only while nothing open could move it.
+/// Goes through the operations of an item in the order of time; the assignee is known only while no open operation could change it.
 fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, verdict: &mut Verdict) -> u64 {
     let mut after_lapse = 0;
-    // Whose it is since when, and the lease behind it.
+    // The assignee, since when, and the lease that caused it.
     let mut known: Option<(Option<&str>, Micros, Option<u64>, OpNo)> = None;
-    // Until when something that was asked may yet take effect.
+    // The time until which a requested operation may still take effect.
     let mut open_until: Option<Micros> = None;
     for no in facts.of_item[item].iter().copied() {
         let op = facts.op(no);
@@ -67,7 +67,7 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
             let is_sure = since < op.invoked
                 && open_until <= Some(since)
                 && first_open_next.is_none_or(|first| first > completed);
-            // What begins before this read ends may move it as well.
+            // An operation that begins before this read ends may change it as well.
             let moved = || {
                 let behind = facts.of_item[item].partition_point(|other| facts.op(*other).invoked < op.invoked);
                 let later = facts.of_item[item][behind..].iter().copied();
@@ -81,7 +81,7 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
             after_lapse += u64::from(lease.and_then(|lease| lease.promised).is_some_and(|until| until < op.invoked));
             if shown.assignee.as_deref() != assignee {
                 let what = format!(
-                    "a read of {} at {} shows {} as its assignee, and since {} it is {}'s",
+                    "a read of {} at {} shows the assignee {}, but since {} it is {}",
                     facts.items[item],
                     seconds(op.invoked),
                     whose(shown.assignee.as_deref()),
@@ -113,7 +113,7 @@ fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, 
     after_lapse
 }
 
-/// It may have moved the assignment, or may yet.
+/// It may have changed the assignment, or may still do so.
 fn moves(facts: &Facts<'_>, no: OpNo) -> bool {
     let op = facts.op(no);
     let is_still = matches!(
@@ -128,7 +128,7 @@ fn moves(facts: &Facts<'_>, no: OpNo) -> bool {
             | Asked::Extend { .. }
             | Asked::Withdraw { .. }
     );
-    // One that waits may be granted it at any time from then on.
+    // A waiting claim may be granted at any time from then on.
     !is_still && facts.may_have_happened(no)
 }
 
@@ -137,7 +137,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn an_item_is_its_holders_after_the_lapse() {
+    fn an_item_stays_assigned_after_its_lease_expires() {
         let story = "
             0s   ada claim disk -> token=1 for=5s
             9s   eve read disk -> state=stale assignee=ada";
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_that_is_gone_with_the_lapse_is_found() {
+    fn an_assignment_lost_at_the_expiry_is_found() {
         broken(
             &["I17"],
             "0s   ada claim disk -> token=1 for=5s
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_that_outlives_the_completion_is_found() {
+    fn an_assignment_after_the_completion_is_found() {
         broken(
             &["I17"],
             "0s   ada claim disk -> token=1 for=5s
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_tells_whose_it_is() {
+    fn the_stream_shows_the_assignee() {
         let story = "
             1s   sees 0.1 created disk
             1s   sees 0.2 granted disk ada token=1

@@ -1,5 +1,5 @@
-//! I18. The leases of an item never overlap, and each ends once. In the stream that is plain; by answers alone: a lease whose
-//! end was acknowledged does nothing more, and is not ended a second time.
+//! I18. The leases of an item never overlap, and each ends once. The stream shows this directly. By answers alone: a lease whose
+//! end was acknowledged has no further effect, and does not end a second time.
 
 use super::facts::{Facts, ItemNo, OpNo, token_of};
 use super::i01_mutual_exclusion::describe;
@@ -17,7 +17,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// What the stream has said of an item's lease so far.
+/// The state of an item's lease according to the stream so far.
 enum Lease {
     Unknown,
     Free { ended: Option<u64> },
@@ -52,16 +52,16 @@ fn in_stream(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
                 match lease {
                     Lease::Held(held) if held != token => broken(format!("token {token}, while token {held} was held")),
                     Lease::Free { ended: Some(ended) } if ended == token => {
-                        broken(format!("token {token}, which had ended"));
+                        broken(format!("token {token}, which had already ended"));
                     }
-                    Lease::Free { .. } => broken(format!("token {token}, and nobody held it")),
+                    Lease::Free { .. } => broken(format!("token {token}, but nobody held it")),
                     _ => {}
                 }
                 lease = Lease::Free { ended: Some(token) };
             }
             ("picked_up" | "extended" | "awaited_input" | "resumed", _, Some(token)) => {
                 if let Lease::Free { .. } = lease {
-                    broken(format!("token {token}, and nobody held it"));
+                    broken(format!("token {token}, but nobody held it"));
                 }
             }
             _ => {}
@@ -70,14 +70,14 @@ fn in_stream(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
 }
 
 fn by_answers(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
-    // The first acknowledged end of each lease, and when that was.
+    // The first acknowledged end of each lease, and its time.
     let mut ended: HashMap<u64, (OpNo, Micros)> = HashMap::new();
     let is_end = |no: OpNo| {
         let op = facts.op(no);
         let did = op.answered().map(|answered| answered.did);
         match op.asked {
             Asked::Release { .. } => did == Some(Some(true)),
-            // A late one has no lease to end.
+            // A late completion has no lease to end.
             Asked::Complete { .. } | Asked::Fail { .. } => did.is_some(),
             _ => false,
         }

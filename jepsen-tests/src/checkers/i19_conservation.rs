@@ -1,4 +1,4 @@
-//! I19. Created = live + terminal + purged, as the cluster counts, as its items show, and as its events tell.
+//! I19. Created = live + terminal + purged, in the cluster's counts, in its items, and in its events.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
@@ -16,13 +16,13 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
     };
     if end.created > 0 || end.live + end.terminal + end.purged > 0 {
-        equal(("the created", end.created), ("live, terminal and purged", end.live + end.terminal + end.purged));
+        equal(("created items", end.created), ("live, terminal and purged", end.live + end.terminal + end.purged));
     }
-    // Only a list of everything can be counted.
+    // Items can only be counted if the list is complete.
     let is_over = |state: &str| matches!(state, "complete" | "error" | "cancelled");
     if !end.items.is_empty() && end.items.len() as u64 == end.live + end.terminal {
         let over = end.items.iter().filter(|(_, item)| is_over(&item.state)).count() as u64;
-        equal(("items in a terminal state", over), ("those counted as terminal", end.terminal));
+        equal(("items in a terminal state", over), ("items counted as terminal", end.terminal));
     }
     let stream = &facts.stream;
     let is_whole = stream.events.first().is_some_and(|first| first.number.1 == 1) && stream.part.last() == Some(&0);
@@ -31,8 +31,11 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.facts += 1;
         // The last events may not have been seen.
         if count("created") > end.created {
-            let what =
-                format!("{} items were created by the events, and {} by the count", count("created"), end.created);
+            let what = format!(
+                "according to the events {} items were created, according to the count {}",
+                count("created"),
+                end.created
+            );
             verdict.violate(end.healed, what, &[]);
         }
     }
@@ -43,7 +46,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     if end.created > 0 {
         verdict.fact();
         if acknowledged > end.created {
-            let what = format!("{acknowledged} creates were acknowledged, and {} items were created", end.created);
+            let what = format!("{acknowledged} creates were acknowledged, but {} items were created", end.created);
             verdict.violate(end.healed, what, &[]);
         }
     }
@@ -55,7 +58,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn what_was_created_is_somewhere() {
+    fn every_created_item_is_accounted_for() {
         let story = "
             end healed=9s served=9s created=3 live=1 terminal=1 purged=1
             end item disk state=queued
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_the_items_do_not_show_is_found() {
+    fn a_count_that_differs_from_the_items_is_found() {
         broken(
             &["I19"],
             "end healed=9s served=9s created=2 live=2
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_were_acknowledged_are_found() {
+    fn fewer_items_than_acknowledged_are_found() {
         broken(
             &["I19"],
             "1s ada create disk -> did

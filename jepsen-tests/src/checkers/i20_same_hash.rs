@@ -13,7 +13,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         by_index.entry(*index).or_default().push((*node, hash));
     }
     for (index, nodes) in by_index {
-        // One alone agrees with itself.
+        // A single node has nothing to compare with.
         verdict.facts += nodes.len() as u64 - 1;
         if nodes.iter().any(|(_, hash)| *hash != nodes[0].1) {
             let each: Vec<_> = nodes.iter().map(|(node, hash)| format!("node {node}: {hash}")).collect();
@@ -21,7 +21,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
     }
     for words in end.deaths.iter().filter(|words| words.contains("hash")) {
-        verdict.violate(end.healed, format!("a node ended over its hash: {words}"), &[]);
+        verdict.violate(end.healed, format!("a node stopped because of its hash: {words}"), &[]);
     }
     verdict
 }
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_alone_at_its_index_says_nothing() {
+    fn a_single_node_at_an_index_proves_nothing() {
         assert_eq!(facts_of("I20", "end healed=9s served=9s\nhash 1 100 aa\nhash 2 101 bb"), 0);
     }
 

@@ -1,5 +1,5 @@
-//! I21. Caps hold: a queue's concurrency, an actor's leases in a queue, the length of a line. The stream counts them exactly;
-//! by answers only leases that were certainly held at the same time count.
+//! I21. Caps hold: a queue's concurrency, an actor's leases in a queue, the length of a line. The stream counts them exactly; with
+//! answers only, leases that were certainly held at the same time are counted.
 
 use super::facts::{Facts, HolderNo};
 use super::line::Lines;
@@ -24,7 +24,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
 
 fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
     let stream = &facts.stream;
-    // Only from the very first event on is everything counted.
+    // The count is complete only from the very first event on.
     if stream.events.first().is_none_or(|first| first.number.1 != 1) || stream.part.last() != Some(&0) {
         return;
     }
@@ -55,7 +55,7 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
             let count = taken.entry(facts.holders[holder].actor).or_default();
             *count = count.saturating_sub(1);
         }
-        // What goes for a new lease goes in the same step, but after it.
+        // A lease that is ended in favour of a new one ends in the same step, but its event comes after the grant.
         let is_last = stream.events.get(at + 1).is_none_or(|next| next.event.at_ms != event.event.at_ms);
         if !grew && !is_last {
             continue;
@@ -66,7 +66,7 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
         }
         if let Some(max) = set.concurrency.filter(|max| held.len() > *max as usize) {
             let what = format!(
-                "after event {} {} leases of {} are held, and {max} may be",
+                "after event {} {} leases of {} are held; the limit is {max}",
                 event.name(),
                 held.len(),
                 set.queue
@@ -78,13 +78,13 @@ fn in_stream(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
         if let Some(max) = set.max_leases.filter(|max| count > *max) {
             let who = holder.unwrap_or_default();
             let what =
-                format!("after event {} {who} has {count} leases of {}, and {max} may be", event.name(), set.queue);
+                format!("after event {} {who} has {count} leases of {}; the limit is {max}", event.name(), set.queue);
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }
 }
 
-/// A lease is certainly held from when it was told until it was promised, or somebody asked for its end.
+/// A lease is certainly held from its answer until its promised end, or until somebody requested its end.
 fn by_answers(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
     let mut edges: Vec<(Micros, bool, usize)> = Vec::new();
     for (no, grant) in facts.grants.iter().enumerate() {
@@ -119,11 +119,11 @@ fn by_answers(facts: &Facts<'_>, set: &QueueSet, verdict: &mut Verdict) {
         *count += 1;
         verdict.fact();
         if let Some(max) = set.concurrency.filter(|max| held > *max as usize) {
-            let what = format!("at {} {held} leases of {} are held, and {max} may be", seconds(at), set.queue);
+            let what = format!("at {} {held} leases of {} are held; the limit is {max}", seconds(at), set.queue);
             verdict.violate(at, what, grant.told_by.as_slice());
         }
         if let Some(max) = set.max_leases.filter(|max| *count > *max) {
-            let what = format!("at {} {actor} has {count} leases of {}, and {max} may be", seconds(at), set.queue);
+            let what = format!("at {} {actor} has {count} leases of {}; the limit is {max}", seconds(at), set.queue);
             verdict.violate(at, what, grant.told_by.as_slice());
         }
     }
@@ -135,8 +135,11 @@ fn lines(facts: &Facts<'_>, set: &QueueSet, max: u32, verdict: &mut Verdict) {
         let place = event.event.what.as_ref().and_then(|what| what.place);
         let is_of = event.event.queue.as_ref().map(|queue| queue.as_str()) == Some(&set.queue);
         if is_of && place.is_some_and(|place| place >= max) {
-            let what =
-                format!("event {}: a line of {} was joined that was {max} long already", event.name(), set.queue);
+            let what = format!(
+                "event {}: a claim joined a line of {} that already had the maximum length {max}",
+                event.name(),
+                set.queue
+            );
             verdict.violate_with(event.seen, what, &[], vec![event.name()]);
         }
     }
@@ -147,7 +150,7 @@ fn lines(facts: &Facts<'_>, set: &QueueSet, max: u32, verdict: &mut Verdict) {
         let Some(length) = length.filter(|_| is_of()) else { continue };
         verdict.fact();
         if length > max as usize {
-            let what = format!("a line of {} is {length} long, and {max} may wait", set.queue);
+            let what = format!("a line of {} has length {length}; the limit is {max}", set.queue);
             verdict.violate(op.invoked, what, &[no]);
         }
     }
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn more_leases_than_a_queue_may_have_are_found() {
+    fn more_leases_than_a_queues_cap_are_found() {
         broken(
             &["I21"],
             &format!(
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ended_early_by_a_clock_that_drifts_is_not_counted() {
+    fn a_lease_that_may_have_ended_early_by_drift_is_not_counted() {
         let story = |fault: &str| {
             format!(
                 "queue jobs concurrency=1
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn more_leases_than_an_actor_may_have_are_found() {
+    fn more_leases_than_an_actors_cap_are_found() {
         broken(
             &["I21"],
             &format!(
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_for_a_new_lease_goes_in_the_same_step() {
+    fn a_lease_evicted_for_a_new_one_ends_in_the_same_step() {
         kept(
             "queue jobs max_leases=1
              1s  sees 0.1 granted disk ada token=1 queue=jobs cluster=1s

@@ -1,12 +1,12 @@
-//! I22. Service resumes within a stated time after everything was healed; and wherever all faults of a run had ended for so
-//! long while callers asked, one of them was served.
+//! I22. The cluster serves again within a fixed time after everything was healed; and wherever no fault was active for this time
+//! while callers sent calls, at least one of them succeeded.
 
 use super::facts::Facts;
 use super::slack::Slack;
 use super::verdict::{Measured, Verdict, seconds};
 use crate::history::{Asked, Micros};
 
-/// A write, a read and a watcher are served again within so long.
+/// A write, a read and a watcher must succeed within this time.
 pub const STATED: Micros = 20_000_000;
 
 #[must_use]
@@ -17,29 +17,29 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.fact();
         match end.served {
             None => {
-                let what = format!("healed at {}, and never served again", seconds(end.healed));
+                let what = format!("healed at {}, but never served again", seconds(end.healed));
                 verdict.violate(end.healed, what, &[]);
             }
             Some(served) => {
                 let took = served.saturating_sub(end.healed);
                 resumed.push((took / 1_000).cast_signed());
                 if took > STATED {
-                    let what = format!("healed at {}, and served after {}", seconds(end.healed), seconds(took));
+                    let what = format!("healed at {}, but served only after {}", seconds(end.healed), seconds(took));
                     verdict.violate(served, what, &[]);
                 }
             }
         }
     }
     during(facts, &mut verdict, &mut resumed);
-    verdict.measured.push(Measured { name: "from healing to the first that was served".into(), millis: resumed });
+    verdict.measured.push(Measured { name: "from healing to the first successful call".into(), millis: resumed });
     verdict
 }
 
-/// After each fault that was followed by calm.
+/// After each fault that was followed by a time without faults.
 fn during(facts: &Facts<'_>, verdict: &mut Verdict, resumed: &mut Vec<i64>) {
     let slack = Slack::new(facts.history);
     let of_cluster = |asked: &Asked| !matches!(asked, Asked::Write { .. } | Asked::Change { .. });
-    // By when they were asked: the earliest success of all that were asked since.
+    // By the time of the request: the earliest success of all operations requested since.
     let mut asked: Vec<(Micros, Micros)> = Vec::new();
     for (_, op) in facts.ops().filter(|(_, op)| of_cluster(&op.asked)) {
         let served = op.answered().and(op.completed).unwrap_or(Micros::MAX);
@@ -60,7 +60,7 @@ fn during(facts: &Facts<'_>, verdict: &mut Verdict, resumed: &mut Vec<i64>) {
         let served = asked.get(behind).map_or(Micros::MAX, |(_, served)| *served);
         if served > due {
             let what =
-                format!("the last fault ended at {}, and until {} nobody was served", seconds(ended), seconds(due));
+                format!("the last fault ended at {}, but no call had succeeded by {}", seconds(ended), seconds(due));
             verdict.violate(ended, what, &[]);
         } else {
             resumed.push((served.saturating_sub(ended) / 1_000).cast_signed());
@@ -73,7 +73,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn service_that_resumes_in_time() {
+    fn service_that_resumes_in_time_is_accepted() {
         let story = "
             fault kill 1s..2s
             5s   ada create disk -> ok

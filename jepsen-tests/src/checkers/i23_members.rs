@@ -1,6 +1,6 @@
-//! I23. Who belongs to the cluster is what the acknowledged changes say: a node that was let in is a member, one that was given a
-//! vote has it, one that follows without a vote gets none by itself, and one that was removed stays out. A removal of unknown outcome may have happened at any time after it was asked
-//! for; other changes of unknown outcome say nothing.
+//! I23. The members are what the acknowledged changes say: an admitted node is a member, a node that was given a vote has it, a
+//! node without a vote does not get one by itself, and a removed node stays out. A removal of unknown outcome may have happened at
+//! any time after its request; other changes of unknown outcome show nothing.
 
 use super::facts::Facts;
 use super::verdict::{Verdict, seconds};
@@ -22,7 +22,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             if let Some(what) = contradiction(change, seen) {
                 let what = format!("node {} {what} at {}", change.node, seconds(seen.answered));
                 verdict.violate(seen.answered, what, &[]);
-                // Later ones show the same.
+                // Later reads show the same.
                 break;
             }
         }
@@ -36,16 +36,18 @@ fn contradiction(change: &Change, seen: &SeenMembers) -> Option<String> {
     let by = seconds(change.answered.unwrap_or(change.asked));
     match change.what {
         ChangeOf::Join if !follows => {
-            Some(format!("was let in by {by}, nobody asked for its removal, and it was no member"))
+            Some(format!("was admitted by {by} and nobody asked for its removal, but it was not a member"))
         }
-        ChangeOf::Vote if !votes => Some(format!("had a vote by {by}, nobody asked for its removal, and it had none")),
+        ChangeOf::Vote if !votes => {
+            Some(format!("had a vote by {by} and nobody asked for its removal, but it had none"))
+        }
         ChangeOf::Learn if votes => {
-            Some(format!("followed without a vote by {by}, nobody promoted it, and it had one"))
+            Some(format!("followed without a vote by {by} and nobody promoted it, but it had one"))
         }
         ChangeOf::Learn if !follows => {
-            Some(format!("followed without a vote by {by}, nobody asked for its removal, and it was no member"))
+            Some(format!("followed without a vote by {by} and nobody asked for its removal, but it was not a member"))
         }
-        ChangeOf::Remove if follows => Some(format!("was removed by {by}, and it was a member again")),
+        ChangeOf::Remove if follows => Some(format!("was removed by {by}, but it was a member again")),
         _ => None,
     }
 }
@@ -55,7 +57,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn members_that_are_what_was_acknowledged() {
+    fn members_that_match_acknowledged_changes_are_accepted() {
         let story = "
             member 1s..2s join 4
             member 2s..3s vote 4
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_let_in_and_is_gone_is_found() {
+    fn an_admitted_node_that_is_not_a_member_is_found() {
         broken(&["I23"], "member 1s..2s join 4\nmembers 7s..8s voters=1,2,3");
     }
 
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_learner_that_has_a_vote_or_is_gone_is_found() {
+    fn a_learner_with_a_vote_or_missing_is_found() {
         let learns = "member 1s..2s learn 4";
         assert_eq!(facts_of("I23", &format!("{learns}\nmembers 7s..8s voters=1,2,3 learners=4")), 1);
         broken(&["I23"], &format!("{learns}\nmembers 7s..8s voters=1,2,3,4"));

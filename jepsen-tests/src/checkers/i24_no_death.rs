@@ -1,4 +1,4 @@
-//! I24. No node ends by itself, unless its disk was made full or damaged, or it was removed.
+//! I24. No node exits by itself, unless its disk was made full or damaged, or it was removed.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
@@ -17,7 +17,7 @@ mod tests {
     use crate::checkers::story::broken;
 
     #[test]
-    fn a_node_that_ended_by_itself_is_found() {
+    fn a_node_that_exited_by_itself_is_found() {
         broken(&["I24"], "dies 5s node 2");
     }
 }

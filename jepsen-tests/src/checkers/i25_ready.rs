@@ -1,4 +1,4 @@
-//! I25. What is handed out may be: what it waits for is complete, and the worker that gets it can do what it needs.
+//! I25. Only ready items are granted: their dependencies are complete, and the worker has the capabilities that they need.
 
 use super::facts::{Facts, ItemNo};
 use super::verdict::{Verdict, seconds};
@@ -23,7 +23,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
                 verdict.fact();
                 if completed.get(&first).is_none_or(|completed| *completed > grant.upper) {
                     let what = format!(
-                        "{} was granted {} by {}, before anybody completed {}, which has to come first",
+                        "{} was granted {} by {}, before its dependency {} was completed",
                         facts.holders[grant.holder],
                         facts.items[item],
                         seconds(grant.upper),
@@ -55,7 +55,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn what_is_ready_is_handed_out() {
+    fn ready_items_are_granted() {
         let story = "
             0s  eve create disk -> ok
             0s  eve create tape after=disk needs=saw -> ok
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_was_handed_out_too_soon_is_found() {
+    fn an_item_granted_before_its_dependencies_is_found() {
         broken(
             &["I25"],
             "0s  eve create disk -> ok
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_its_worker_cannot_do_is_found() {
+    fn an_item_granted_to_an_incapable_worker_is_found() {
         broken(
             &["I25"],
             "0s  eve create disk needs=saw -> ok

@@ -1,7 +1,6 @@
-//! I26. Who waits for work is woken when there is some: a parked `next` is answered soon after an item of its queue becomes free, also
-//! when that is at the end of a lock delay. Looked at where no fault is under way and nobody else takes the lead, in queues without caps
-//! whose items nothing else can keep from being handed out. On an overloaded machine a wake-up may take as much longer as the slowest command did
-//! meanwhile.
+//! I26. Waiting workers are woken: a parked `next` is answered soon after an item of its queue becomes free, also at the end of a
+//! lock delay. Checked while no fault is active and the leader stays, in queues without caps whose items nothing else can block. On
+//! an overloaded machine a wake-up may take longer by the time of the slowest command meanwhile.
 
 use super::facts::{Facts, Grant, ItemNo, OpNo};
 use super::i04_bounded_late::Expiries;
@@ -13,11 +12,11 @@ use std::collections::HashMap;
 
 /// From when an item is certainly free to the answer.
 const WITHIN: Micros = 3_000_000;
-/// Between a deadline and the entry that works it off.
+/// From a deadline to the entry that handles it.
 const WORKED_OFF: Micros = 1_000_000;
-/// A `next` of unknown outcome may have an effect for so long, and its lease last: it gives a second.
+/// A `next` of unknown outcome may take effect for this long, and its lease adds a second.
 const OPEN_FOR: Micros = 60_000_000;
-/// After a fault, until its effects are over.
+/// The time after a fault until its effects are over.
 const CALM_AFTER: Micros = 5_000_000;
 
 #[must_use]
@@ -44,7 +43,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             continue;
         };
         let Some(waiting) = parked.get(set.queue.as_str()) else { continue };
-        // Somebody who was never told of it may have the item.
+        // A worker without an answer may have the item.
         let is_sure = |from: Micros, to: Micros| open.get(set.queue.as_str()).is_none_or(|open| open.is_free(from, to));
         for grant in facts.grants_of[item].iter().map(|at| &facts.grants[*at]) {
             let next = facts.next_grant(grant);
@@ -80,7 +79,7 @@ fn judge(
         let op = facts.op(*no);
         let Some(completed) = op.completed.filter(|_| op.invoked < free) else { continue };
         let is_its = next.is_some_and(|next| next.told_by == Some(*no));
-        // Somebody else may have had it before.
+        // Another worker may have had it before.
         let is_free_until = next.map_or(Micros::MAX, |next| if is_its { Micros::MAX } else { next.lower });
         let late = free.saturating_add(WITHIN);
         if completed <= free.saturating_sub(WORKED_OFF) || is_free_until <= late {
@@ -97,7 +96,7 @@ fn judge(
         }
         if completed > late && completed > late.saturating_add(slowest_command(facts, free, completed)) {
             let what = format!(
-                "{} waited for work of {} from {} on; {} was free by {}, and the answer came at {}",
+                "{} waited for work of {} from {} on; {} was free by {}, but the answer came at {}",
                 op.actor,
                 facts.queue_of(item).map_or("?", |set| set.queue.as_str()),
                 seconds(op.invoked),
@@ -110,7 +109,7 @@ fn judge(
     }
 }
 
-/// What the slowest command took that was under way between two moments and did not wait for anything.
+/// The duration of the slowest command between two moments that did not wait for anything.
 fn slowest_command(facts: &Facts<'_>, from: Micros, to: Micros) -> Micros {
     let took = facts.ops().filter_map(|(_, op)| {
         let waits = match &op.asked {
@@ -134,13 +133,13 @@ mod tests {
         0s      ada next jobs -> disk:1 for=1s";
 
     #[test]
-    fn one_who_is_woken_at_the_end_of_the_delay() {
+    fn a_worker_woken_at_the_end_of_the_delay_is_accepted() {
         let story = format!("{HELD}\n1s..3.5s  bob next jobs wait=20s -> disk:2 for=1s");
         assert_eq!(facts_of("I26", &story), 1);
     }
 
     #[test]
-    fn one_who_is_answered_when_its_time_is_over_is_found() {
+    fn a_worker_answered_only_at_its_time_limit_is_found() {
         broken(&["I26"], &format!("{HELD}\n1s..20s  bob next jobs wait=19s -> disk:2 for=1s"));
         broken(&["I26"], &format!("{HELD}\n1s..20s  bob next jobs wait=19s -> "));
     }
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn another_one_may_have_it_or_a_fault_be_under_way() {
+    fn another_holder_or_an_active_fault_excuses_the_wait() {
         kept(&format!(
             "{HELD}
              1s..20s  bob next jobs wait=19s ->

@@ -1,5 +1,5 @@
-//! I27. A follower sends a call on to the leader once. Where the answers to many calls do not fit into one frame, none of them is
-//! lost and sent on again. Looked at where no fault is under way and the leader stays.
+//! I27. A follower forwards a call to the leader once. If the answers to many calls do not fit into one frame, none of them is lost
+//! and forwarded again. Checked while no fault is active and the leader stays.
 
 use super::facts::Facts;
 use super::slack::Slack;
@@ -22,7 +22,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         verdict.fact();
         if burst.forwarded * 100 > burst.calls * (100 + TWICE) {
             let what = format!(
-                "{} calls that were made at once at {} were sent on to the leader {} times, until {}",
+                "{} calls that were made at once at {} were forwarded to the leader {} times, until {}",
                 burst.calls,
                 seconds(burst.began),
                 burst.forwarded,
@@ -39,13 +39,13 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn calls_that_are_sent_on_once() {
+    fn calls_that_are_forwarded_once_are_accepted() {
         let story = "burst 10s..11s calls=24 forwarded=25\nfault pause 20s..21s\nburst 22s..23s calls=24 forwarded=99";
         assert_eq!(facts_of("I27", story), 1);
     }
 
     #[test]
-    fn calls_that_are_sent_on_again_and_again_are_found() {
+    fn calls_that_are_forwarded_repeatedly_are_found() {
         broken(&["I27"], "burst 10s..11s calls=24 forwarded=72");
     }
 }

@@ -1,5 +1,6 @@
-//! I28. A local read is no older than it says: it shows every revision of the item that was acknowledged before its age. An age does not
-//! count the time in which the node's machine was suspended with all its clocks. And a node that is asked twice does not go back.
+//! I28. A local read is no older than stated: it shows every revision of the item that was acknowledged before its age. An age does
+//! not count the time in which the node's machine was suspended with all its clocks. And a node never goes back from one read to
+//! the next.
 
 use super::facts::{Facts, ItemNo, Number, OpNo, number};
 use super::spans::Spans;
@@ -7,7 +8,7 @@ use super::verdict::{Verdict, seconds};
 use crate::history::{Asked, Micros};
 use std::collections::HashMap;
 
-/// What an age may be off by: a follower hears of a commit with the next message of the leader, at the latest with a heartbeat.
+/// The tolerance of an age: a follower learns of a commit with the leader's next message, at the latest with a heartbeat.
 const TOLERATED: Micros = 300_000;
 
 #[must_use]
@@ -20,7 +21,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// When the machine of each node was suspended.
+/// The times in which the machine of each node was suspended.
 fn suspensions(facts: &Facts<'_>) -> HashMap<u32, Spans> {
     let mut spans: HashMap<u32, Vec<(Micros, Micros)>> = HashMap::new();
     for fault in facts.history.faults.iter().filter(|fault| fault.kind == "suspend") {
@@ -31,7 +32,7 @@ fn suspensions(facts: &Facts<'_>) -> HashMap<u32, Spans> {
     spans.into_iter().map(|(node, spans)| (node, Spans::new(spans))).collect()
 }
 
-/// What a local read showed: until when it was asked, at which entry, and which revision.
+/// What a local read showed: its time, the applied entry, and the revision.
 #[derive(Clone, Copy)]
 struct Looked {
     over: Micros,
@@ -59,7 +60,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, suspended: &HashMap<u32, Spans>, verdic
             (known[at].1, known[at].2) = (known[at - 1].1, known[at - 1].2);
         }
     }
-    // What a caller saw at a node last: with an entry behind it the item is no older.
+    // What a caller last saw at a node: at a later entry the item is no older.
     let mut last: HashMap<(Option<u32>, u32), Looked> = HashMap::new();
     for no in facts.of_item[item].iter().filter(is_local) {
         let op = facts.op(*no);
@@ -78,7 +79,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, suspended: &HashMap<u32, Spans>, verdic
                 verdict.fact();
                 if shown < revision {
                     let what = format!(
-                        "a local read of {} at {} says that it is at most {age} ms old and shows revision {}.{}, \
+                        "a local read of {} at {} reports an age of at most {age} ms and shows revision {}.{}, \
                          though {}.{} was known at {}",
                         facts.items[item],
                         seconds(op.invoked),
@@ -101,7 +102,7 @@ fn ages(facts: &Facts<'_>, item: ItemNo, suspended: &HashMap<u32, Spans>, verdic
             verdict.fact();
             if shown < before.revision {
                 let what = format!(
-                    "a local read of {} at {} shows revision {}.{} at entry {applied}, and the one before {}.{} at {}",
+                    "a local read of {} at {} shows revision {}.{} at entry {applied}, but the read before it {}.{} at {}",
                     facts.items[item],
                     seconds(op.invoked),
                     shown.0,
@@ -122,7 +123,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, kept};
 
     #[test]
-    fn a_local_read_may_be_as_old_as_it_says() {
+    fn a_local_read_may_be_as_old_as_stated() {
         let story = "
             0s  ada update disk value=1 -> rev=0.1
             5s  ada update disk value=2 -> rev=0.2
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_read_that_is_older_is_found() {
+    fn a_local_read_older_than_stated_is_found() {
         broken(
             &["I28"],
             "0s  ada update disk value=1 -> rev=0.1

@@ -1,5 +1,5 @@
-//! I29. While others are hostile no honest holder loses a lease: a holder that asks in time is not told that its lease is gone, and is
-//! answered before it ends.
+//! I29. With hostile callers, no honest holder loses a lease: a renewal that is sent in time is not refused because the lease is
+//! gone, and is answered before the lease ends.
 
 use super::facts::{Facts, token_of};
 use super::verdict::{Verdict, seconds};
@@ -7,7 +7,7 @@ use crate::history::soak::Soak;
 use crate::history::{Answered, Asked, Micros, Operation, Outcome};
 use std::collections::BTreeMap;
 
-/// What a holder hears whose lease is gone.
+/// The codes that a holder gets when its lease is gone.
 const LOST: [&str; 3] = ["lease_lost", "not_holder", "stale_token"];
 
 #[must_use]
@@ -27,10 +27,10 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// One lease through its time, in the order in which its holder asked.
+/// One lease over time, in the order of its holder's requests.
 fn lease(facts: &Facts<'_>, soak: &Soak, token: u64, ops: &[usize], verdict: &mut Verdict) {
     let mut until: Option<Micros> = None;
-    // The first attempt that was made in time and led to nothing.
+    // The first attempt that was made in time without success.
     let mut waits: Option<usize> = None;
     for no in ops {
         let op = facts.op(*no);
@@ -49,7 +49,7 @@ fn lease(facts: &Facts<'_>, soak: &Soak, token: u64, ops: &[usize], verdict: &mu
                 }
                 match prolonged(op, said, token) {
                     Some(lasts) => until = Some(lasts),
-                    // It was given back.
+                    // The lease was released.
                     None => return,
                 }
                 waits = None;
@@ -59,7 +59,7 @@ fn lease(facts: &Facts<'_>, soak: &Soak, token: u64, ops: &[usize], verdict: &mu
                 if op.invoked < ends {
                     let left = seconds(ends - op.invoked);
                     let what = format!(
-                        "{} asked under token {token} with {left} left{}, and was told {code}",
+                        "{} called with token {token} with {left} left{}, and got {code}",
                         op.actor,
                         during(soak, op.invoked)
                     );
@@ -86,14 +86,14 @@ fn overdue(facts: &Facts<'_>, soak: &Soak, token: u64, ends: Micros, first: Opti
     let op = facts.op(first);
     let left = seconds(ends.saturating_sub(op.invoked));
     let what = format!(
-        "{} asked under token {token} with {left} left{}, and nobody had answered when the lease ended",
+        "{} called with token {token} with {left} left{}, and got no answer before the lease ended",
         op.actor,
         during(soak, op.invoked)
     );
     verdict.violate(ends, what, &[first]);
 }
 
-/// Until when a lease lasts by an answer. None: it is over.
+/// The end of a lease according to an answer. `None`: it is over.
 fn prolonged(op: &Operation, said: &Answered, token: u64) -> Option<Micros> {
     let granted = said.grants.iter().find(|grant| grant.token == token).map(|grant| grant.expires_in_ms);
     let lasts_ms = granted.or(said.expires_in_ms)?;
@@ -110,7 +110,7 @@ mod tests {
     use crate::checkers::story::{broken, facts_of, tell};
 
     #[test]
-    fn a_lease_that_is_renewed_and_given_back_is_kept() {
+    fn a_lease_that_is_renewed_and_released_is_kept() {
         let story = "
             phase 0s..20s calm
             0s   ada claim disk -> token=1 for=3s
@@ -123,21 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_asked_in_time_and_lost_its_lease_is_found() {
+    fn a_lease_lost_despite_a_renewal_in_time_is_found() {
         for code in ["lease_lost", "not_holder", "stale_token"] {
             let story = format!(
                 "phase 0s..20s flood
                 0s   ada claim disk -> token=1 for=3s
                 1s   ada renew disk token=1 -> refused {code}"
             );
-            // Others may find it, too.
+            // Other invariants may be violated, too.
             let history = tell(&story);
             assert_eq!(check(&Facts::new(&history)).violated, 1, "{code}");
         }
     }
 
     #[test]
-    fn a_holder_that_asked_too_late_lost_it_by_itself() {
+    fn a_lease_lost_by_a_late_renewal_is_no_violation() {
         let story = "
             phase 0s..20s flood
             0s   ada claim disk -> token=1 for=3s
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_whom_nobody_answers_until_its_lease_is_over_is_found() {
+    fn a_renewal_without_an_answer_until_the_end_is_found() {
         let never = "
             phase 0s..20s flood
             0s   ada claim disk -> token=1 for=3s
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_stopped_when_the_run_ended_lost_nothing() {
+    fn a_holder_that_stopped_at_the_end_of_the_run_lost_nothing() {
         let story = "
             phase 0s..4s flood
             0s   ada claim disk -> token=1 for=5s

@@ -1,6 +1,6 @@
-//! I30. While others are hostile honest callers are answered nearly as soon as before: the 99th percentile of each kind of call is
-//! within a multiple of the undisturbed one. A call counts from when it was due, with all its attempts, and one that was never
-//! answered until it was given up.
+//! I30. With hostile callers, honest callers are answered nearly as fast as without: the 99th percentile of each kind of call is
+//! within a multiple of the undisturbed one. The latency of a call counts from when it was due, with all its attempts; a call
+//! without an answer counts until it was given up.
 
 use super::facts::Facts;
 use super::verdict::{Measured, Verdict};
@@ -8,15 +8,15 @@ use crate::history::soak::{Phase, Soak};
 use crate::history::{Asked, Micros, Operation, Outcome};
 use std::collections::BTreeMap;
 
-/// What an honest fleet does, in the order in which it is shown.
+/// The calls of the honest fleet, in the order in which they are shown.
 pub const CALLS: [&str; 4] = ["renew", "claim", "complete", "create"];
-/// Of fewer undisturbed calls there is no 99th percentile.
+/// With fewer undisturbed calls there is no 99th percentile.
 const ENOUGH: usize = 100;
-/// And of fewer while callers are hostile. These may be few because they are answered late.
+/// The minimum while callers are hostile. There may be few calls because they are answered late.
 const ENOUGH_DISTURBED: usize = 20;
 const JUDGED: usize = 99;
 
-/// Milliseconds of all calls of one kind that were due in one phase, sorted.
+/// The latencies in milliseconds of all calls of one kind that were due in one phase, sorted.
 pub type Latencies = BTreeMap<(usize, &'static str), Vec<f64>>;
 
 #[must_use]
@@ -38,7 +38,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             verdict.fact();
             if took > undisturbed * soak.bounds.latency_times {
                 let what = format!(
-                    "{call}: 99 % are answered within {took:.1} ms while there is {}, and within {undisturbed:.1} ms undisturbed: {:.1} times",
+                    "{call}: the p99 is {took:.1} ms with {}, and {undisturbed:.1} ms undisturbed: {:.1} times",
                     phase.name,
                     took / undisturbed
                 );
@@ -47,22 +47,22 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
         }
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds for people")]
         let millis = measured.into_iter().map(|took| took.round() as i64).collect();
-        verdict.measured.push(Measured { name: format!("{call}, 99 % of each phase"), millis });
+        verdict.measured.push(Measured { name: format!("{call}, p99 of each phase"), millis });
     }
     if soak.bounds.latency_times == 0.0 {
-        verdict.notes.push("Latencies were measured and not judged.".into());
+        verdict.notes.push("Latencies were measured but not checked.".into());
     }
     verdict
 }
 
-/// By the phase in which each call was due.
+/// Grouped by the phase in which each call was due.
 pub fn latencies<'h>(soak: &Soak, operations: impl Iterator<Item = &'h Operation>) -> Latencies {
-    // Attempts at the same call: when it was answered, or given up.
+    // Attempts at the same call: the time of its answer, or when it was given up.
     let mut calls: BTreeMap<(&str, &str, Micros, &'static str), (bool, Micros)> = BTreeMap::new();
     for op in operations {
         let (Some(due), Some(call)) = (op.due, call(&op.asked)) else { continue };
         let is_answered = matches!(op.outcome, Outcome::Ok(_));
-        // One of unknown outcome was followed by another attempt, or was the last.
+        // An attempt of unknown outcome was followed by another attempt, or was the last.
         let ended = op.completed.unwrap_or(op.invoked);
         let key = (op.actor.as_str(), op.session.as_deref().unwrap_or_default(), due, call);
         let known = calls.entry(key).or_insert((is_answered, ended));
@@ -95,7 +95,7 @@ fn call(asked: &Asked) -> Option<&'static str> {
     })
 }
 
-/// None: there were too few.
+/// `None`: there were too few.
 #[must_use]
 pub fn percentile(latencies: &Latencies, of: (usize, &'static str), percent: usize, least: usize) -> Option<f64> {
     let all = latencies.get(&of).filter(|all| all.len() >= least.max(1))?;
@@ -107,7 +107,7 @@ mod tests {
     use crate::checkers::story::{broken, kept};
     use std::fmt::Write as _;
 
-    /// Two phases of ten seconds. In the first each of 200 renewals takes 4 ms; in the second `late` of them take that long.
+    /// Two phases of ten seconds. In the first each of 200 renewals takes 4 ms; in the second `late` of them take `took` ms.
     fn story(late: usize, took: &str) -> String {
         let mut story = String::from(
             "bounds latency=3 memory=100 disk=100 log=100
@@ -131,17 +131,17 @@ mod tests {
     }
 
     #[test]
-    fn three_times_as_late_is_within_the_bound_and_more_is_not() {
+    fn a_p99_of_three_times_is_within_the_bound_and_more_is_not() {
         assert_eq!(of(&kept(&story(200, "12"))).facts, 1);
         // One in a hundred may take longer.
         assert_eq!(of(&kept(&story(2, "900"))).facts, 1);
         let verdicts = broken(&["I30"], &story(200, "13"));
-        assert!(of(&verdicts).violations[0].what.contains("within 13.0 ms while there is views"));
+        assert!(of(&verdicts).violations[0].what.contains("p99 is 13.0 ms with views"));
         broken(&["I30"], &story(4, "900"));
     }
 
     #[test]
-    fn what_is_asked_late_counts_from_when_it_was_due() {
+    fn a_late_call_counts_from_when_it_was_due() {
         let mut late = story(0, "0");
         for nth in 0..8 {
             let _ = writeln!(late, "{}ms ada renew disk token=1 due={}ms -> for=60s", 15_300 + nth, 15_001 + nth);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_at_one_call_are_one_call_and_one_that_is_given_up_took_that_long() {
+    fn attempts_at_one_call_count_as_one_until_it_is_given_up() {
         let mut again = story(0, "0");
         for nth in 0..8 {
             let due = 15_001 + nth;
@@ -162,7 +162,7 @@ mod tests {
         for nth in 0..8 {
             let _ = writeln!(given_up, "15s..19s bob/x{nth} create tape due=15s -> unavailable");
         }
-        // Too few for a percentile of their own.
+        // Too few for their own percentile.
         kept(&given_up);
         let many: String = (0..200).fold(given_up, |mut story, nth| {
             let _ = writeln!(story, "{0}ms bob/y{nth} create disk-{nth} due={0}ms -> ok", nth * 50);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_not_judged_where_that_is_not_asked_for() {
+    fn a_limit_of_zero_disables_the_latency_check() {
         let unjudged = story(200, "900").replace("latency=3", "latency=0");
         assert_eq!(of(&kept(&unjudged)).facts, 0);
     }

@@ -1,4 +1,4 @@
-//! I31. While others are hostile a node takes no more of its machine than was said: memory, disk, and the log's part of it.
+//! I31. With hostile callers, a node stays within the limits for memory, disk, and the disk space of its log.
 
 use super::facts::Facts;
 use super::verdict::{Verdict, seconds};
@@ -10,8 +10,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     let Some(soak) = &facts.history.soak else { return verdict };
     let bounds = soak.bounds;
     let taken = |sample: &Sample| [sample.resident_kib, sample.disk_kib, sample.log_kib].map(|kib| kib / 1024);
-    let bounds =
-        [("memory", bounds.memory_mib), ("the disk", bounds.disk_mib), ("the disk for its log", bounds.log_mib)];
+    let bounds = [("memory", bounds.memory_mib), ("disk", bounds.disk_mib), ("disk for its log", bounds.log_mib)];
     for seat in soak.seats() {
         let all: Vec<&Sample> = soak.samples.iter().filter(|sample| sample.seat == seat).collect();
         for (nth, (what, bound_mib)) in bounds.into_iter().enumerate() {
@@ -20,7 +19,7 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
             let most = all.iter().map(|sample| taken(sample)[nth]).max().unwrap_or(0);
             let phase = soak.phase_at(first.at).map_or("between phases", |phase| &phase.name);
             let words = format!(
-                "node {seat} took more than {bound_mib} MiB of {what} from {} on ({phase}), and {most} MiB at most",
+                "node {seat} used more than {bound_mib} MiB of {what} from {} on ({phase}), {most} MiB at most",
                 seconds(first.at)
             );
             verdict.violate(first.at, words, &[]);
@@ -49,12 +48,12 @@ mod tests {
         node 2 15s memory=90 disk=190 log=49";
 
     #[test]
-    fn what_is_within_the_bounds_is_kept() {
+    fn usage_within_the_limits_is_accepted() {
         assert_eq!(facts_of("I31", STORY), 9);
     }
 
     #[test]
-    fn a_node_that_takes_more_is_found() {
+    fn a_node_above_a_limit_is_found() {
         for more in ["memory=101 disk=60 log=20", "memory=50 disk=201 log=20", "memory=50 disk=60 log=51"] {
             let verdicts = broken(&["I31"], &format!("{STORY}\n        node 2 16s {more}"));
             let verdict = verdicts.iter().find(|verdict| verdict.id == "I31").unwrap();

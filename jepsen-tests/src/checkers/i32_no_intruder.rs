@@ -1,5 +1,5 @@
-//! I32. A certificate of the authority makes nobody a member: a node that asks to join without an operator's word is neither a member nor
-//! told of the cluster.
+//! I32. A certificate of the CA alone does not make a node a member: a node that asks to join without admission by an operator does
+//! not become a member and learns nothing about the cluster.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
@@ -11,8 +11,8 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     for intruder in &soak.intruders {
         verdict.fact();
         let what = match (intruder.was_member, intruder.was_let_in) {
-            (true, _) => "was a member",
-            (false, true) => "was told of the cluster",
+            (true, _) => "became a member",
+            (false, true) => "learned about the cluster",
             (false, false) => continue,
         };
         let what = format!("node {}, with a certificate for {}, {what}", intruder.node, intruder.certificate);
@@ -26,12 +26,12 @@ mod tests {
     use crate::checkers::story::{broken, facts_of};
 
     #[test]
-    fn one_who_is_turned_away_is_no_intruder() {
+    fn a_rejected_node_is_no_violation() {
         assert_eq!(facts_of("I32", "phase 0s..9s flood\nintruder 9000 1s..5s\nintruder 9001 5s..9s"), 2);
     }
 
     #[test]
-    fn one_who_is_let_in_is_found() {
+    fn an_admitted_intruder_is_found() {
         broken(&["I32"], "phase 0s..9s flood\nintruder 9000 1s..5s member");
         broken(&["I32"], "phase 0s..9s flood\nintruder 9000 1s..5s told");
     }

@@ -1,5 +1,5 @@
-//! I33. Whatever hostile callers ask, nodes answer with a success or with a code of the closed list and its status, or close the
-//! connection; never with a failure of their own.
+//! I33. Nodes answer hostile callers with a success or with a code of the closed list and its status, or close the connection;
+//! never with an internal error.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
@@ -22,15 +22,15 @@ pub fn check(facts: &Facts<'_>) -> Verdict {
     verdict
 }
 
-/// What is wrong with an answer: a status and the code of a refusal, or words for what became of a request without one.
+/// What is wrong with an answer: either a status with an optional code, or text for a request without an answer.
 fn wrong(answer: &str) -> Option<&'static str> {
     let (status, code) = answer.split_once(' ').map_or((answer, None), |(status, code)| (status, Some(code)));
     let status: u16 = status.parse().ok()?;
     match code.map(|name| Code::ALL.iter().find(|code| code.name() == name)) {
-        Some(None) => Some("which is no code"),
-        Some(Some(Code::Internal)) => Some("a failure of the node"),
-        Some(Some(code)) if code.status() != status => Some("a code that comes with another status"),
-        // Before a request is understood there is nothing to refuse with a code.
+        Some(None) => Some("an unknown code"),
+        Some(Some(Code::Internal)) => Some("an internal error of the node"),
+        Some(Some(code)) if code.status() != status => Some("a code that belongs to another status"),
+        // Before a request is parsed there is nothing to refuse with a code.
         None if status >= 500 => Some("without a code"),
         Some(Some(_)) | None => None,
     }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_no_document_names_is_found() {
+    fn an_undocumented_answer_is_found() {
         let story = |answer: &str| format!("phase 0s..9s flood\ntally flood flood times=3 answer={answer}");
         assert_eq!(facts_of("I33", &story("403_forbidden")), 3);
         broken(&["I33"], &story("500_internal"));

@@ -1,17 +1,17 @@
-//! The wait lines as the stream tells of them: who joined, who left, who was granted; and where that breaks the order.
+//! Replays the wait lines from the stream: joins, leaves and grants, and where they break the order.
 
 use super::facts::{Facts, HolderNo, ItemNo};
 
-/// What contradicts the order of a line, at that place of the stream.
+/// A violation of a line's order, at that position of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Break {
-    /// Another one stood first.
+    /// Another waiter was first.
     Overtook { first: HolderNo },
-    /// Others waited, and this one was granted without standing in line.
+    /// Others waited, but this holder was granted without being in line.
     PastTheLine { first: HolderNo },
-    /// A newcomer was given another place than the last.
+    /// A new waiter did not get the last place.
     WrongPlace { length: usize },
-    /// Granted from a line in which it did not stand.
+    /// Granted from a line without being in it.
     NotInLine,
 }
 
@@ -19,10 +19,10 @@ pub enum Break {
 #[derive(Debug, Default)]
 pub struct Lines {
     pub breaks: Vec<(usize, Break)>,
-    /// Grants whose line was known.
+    /// The number of grants whose line was known.
     pub grants: u64,
     pub joined: u64,
-    /// Grants from a line: their places in the stream.
+    /// The grants from a line: their positions in the stream.
     pub from_line: Vec<usize>,
 }
 
@@ -100,7 +100,7 @@ fn judge(facts: &Facts<'_>, at: usize, line: &[HolderNo], holder: HolderNo, was_
             _ => Some(Break::NotInLine),
         };
     }
-    // The actor before it may have it back during a lock delay, and a takeover asks nobody.
+    // The last holder may get it back during a lock delay, and a takeover does not use the line.
     let queue = event.event.queue.as_ref().map(|queue| queue.as_str());
     let has_delay = facts.history.about.queues.iter().any(|set| Some(&*set.queue) == queue && set.lock_delay_ms > 0);
     match first {

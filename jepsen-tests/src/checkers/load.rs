@@ -1,6 +1,6 @@
-//! A small cluster of one, simulated: actors that claim, wait, renew, write, read and fall silent; answers that are lost and
-//! repeated; two watchers. It keeps every promise, unless told which one to break. So large histories show that the checkers
-//! accuse nobody who is right, and find who is not.
+//! A simulated cluster: actors that claim, wait, renew, write, read and stop; answers that are lost and retried; two watchers. It
+//! keeps every promise, except the one that it is set to break. Its large histories prove that the checkers report no false
+//! violations, and find real ones.
 
 use crate::dice::Dice;
 use crate::history::{
@@ -10,21 +10,21 @@ use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Which promise the simulated cluster breaks.
+/// The promise that the simulated cluster breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breaks {
     Nothing,
-    /// Old tokens are taken.
+    /// Old tokens are accepted.
     Fencing,
-    /// Leases lapse before their time.
+    /// Leases expire too early.
     EarlyLapse,
     /// Request ids are not remembered.
     Memory,
     /// The last in line is granted first.
     Order,
-    /// Reads show what was some time ago.
+    /// Reads show an old state.
     StaleReads,
-    /// In the middle of the run the last half second is forgotten.
+    /// In the middle of the run the last half second is lost.
     LastEntries,
 }
 
@@ -35,7 +35,7 @@ const ITEMS: usize = 6;
 #[derive(Clone, Default)]
 struct Item {
     lease: Option<(usize, u64, Micros)>,
-    /// The request that waited for this lease and has yet to hear of it.
+    /// The request that waited for this lease and has no answer yet.
     pickup: Option<String>,
     newest: u64,
     assignee: Option<usize>,
@@ -54,11 +54,11 @@ struct Server {
     memory: BTreeMap<String, Outcome>,
 }
 
-/// What an actor knows of itself.
+/// What an actor knows.
 #[derive(Clone, Default)]
 struct Actor {
     held: Option<(usize, u64)>,
-    /// What it held when it fell silent, and may still write with.
+    /// What it held when it stopped, and may still write with.
     late: Option<(usize, u64)>,
     waits: Option<(usize, String)>,
     repeats: Option<(Asked, String)>,
@@ -77,11 +77,11 @@ struct World {
     values: u64,
     watched: [Micros; 2],
     resource: Vec<u64>,
-    /// When the server did something last.
+    /// The time of the server's last action.
     clock: Micros,
 }
 
-/// A run of about so many operations.
+/// A run of about this many operations.
 #[must_use]
 pub fn simulate(seed: u64, operations: usize, breaks: Breaks) -> History {
     let mut world = World {
@@ -370,7 +370,7 @@ impl World {
         }
     }
 
-    /// What the server does with it at that moment.
+    /// Executes the request on the server at that moment.
     fn take(&mut self, actor: usize, sent: Micros, at: Micros, asked: &Asked, id: Option<&str>) -> Outcome {
         self.lapse_due(at);
         let no: usize = asked.item().and_then(|item| item.trim_start_matches("item-").parse().ok()).expect("an item");
@@ -442,7 +442,7 @@ impl World {
             let until = until.max(at + LEASE);
             self.server.items[no].lease = Some((holder, token, until));
             self.wakes.push(Reverse((until, 1, no)));
-            // What was granted from the line is told as a grant to the one who waited.
+            // A grant from the line is the answer to the waiting request.
             let is_fresh = self.server.items[no].pickup.take().is_some();
             if is_fresh {
                 self.server.items[no].assignee = Some(actor);
@@ -520,7 +520,7 @@ impl World {
     }
 }
 
-/// What the actor takes from the answer.
+/// What the actor learns from the answer.
 fn learn(state: &mut Actor, asked: &Asked, outcome: &Outcome, id: Option<&str>) {
     let item = || asked.item().and_then(|item| item.trim_start_matches("item-").parse().ok()).unwrap_or(0);
     match (asked, outcome) {
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_keeps_its_promises_is_never_accused() {
+    fn a_correct_cluster_has_no_violations() {
         for seed in 0..40 {
             let history = simulate(seed, 4_000, Breaks::Nothing);
             for verdict in check(&history) {
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_breaks_one_is_found_out() {
+    fn each_broken_promise_is_found() {
         let cases = [
             (Breaks::Fencing, "I1"),
             (Breaks::EarlyLapse, "I3"),

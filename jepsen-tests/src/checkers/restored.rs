@@ -1,6 +1,5 @@
-//! What a cluster that was made of a backup has to show: what was acknowledged before the backup was asked for, nothing that was asked
-//! for after it had come, nobody's lease, no grant before it is activated, and then tokens above all that there ever were. A part of
-//! I2 and of I5.
+//! What a restored cluster must show: everything that was acknowledged before the backup was requested, nothing that was requested
+//! after it had arrived, no leases, no grant before its activation, and then tokens above all earlier ones. Part of I2 and I5.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
@@ -13,14 +12,14 @@ pub fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
     for code in &restored.before_activation {
         verdict.fact();
         if code != "not_activated" {
-            let what = format!("a restored cluster that was not activated answered: {code}");
+            let what = format!("a restored cluster answered before it was activated: {code}");
             verdict.violate(restored.ended, what, &[]);
         }
     }
     verdict.fact();
     if let Some(newest) = facts.grants.last().filter(|newest| newest.token >= restored.token) {
         let what =
-            format!("a restored cluster granted token {}, and {} was granted before", restored.token, newest.token);
+            format!("a restored cluster granted token {}, but {} was granted earlier", restored.token, newest.token);
         verdict.violate(newest.upper, what, newest.told_by.as_slice());
     }
 }
@@ -28,7 +27,7 @@ pub fn tokens(facts: &Facts<'_>, verdict: &mut Verdict) {
 pub fn contents(facts: &Facts<'_>, verdict: &mut Verdict) {
     let Some(restored) = &facts.history.restored else { return };
     if let Some(why) = &restored.refused {
-        let what = format!("a backup was taken and could not be restored: {why}");
+        let what = format!("could not restore a backup: {why}");
         verdict.violate(restored.ended, what, &[]);
         return;
     }
@@ -45,16 +44,16 @@ pub fn contents(facts: &Facts<'_>, verdict: &mut Verdict) {
                     .filter(|_| !facts.has_event(item, &["purged"]));
                 if let Some(no) = created {
                     verdict.fact();
-                    let what = format!("{name} was created before the backup, and is not in what was restored");
+                    let what = format!("{name} was created before the backup, but does not exist after the restore");
                     verdict.violate(facts.op(no).invoked, what, &[no]);
                 }
             }
         }
     }
-    verdict.notes.push(format!("{} facts about a backup that was restored", verdict.facts - facts_before));
+    verdict.notes.push(format!("{} facts about a restored backup", verdict.facts - facts_before));
 }
 
-/// What was acknowledged before the backup was asked for.
+/// Operations that were acknowledged before the backup was requested.
 fn acknowledged<'f>(facts: &'f Facts<'_>, restored: &'f Restored, item: ItemNo) -> impl Iterator<Item = OpNo> + 'f {
     let is_before = |no: &OpNo| {
         let op = facts.op(*no);
@@ -63,7 +62,7 @@ fn acknowledged<'f>(facts: &'f Facts<'_>, restored: &'f Restored, item: ItemNo) 
     facts.of_item[item].iter().copied().filter(is_before)
 }
 
-/// Who set each value.
+/// The operation that set each value.
 fn setters(facts: &Facts<'_>) -> HashMap<u64, OpNo> {
     let set = |(no, op): (OpNo, &crate::history::Operation)| match op.asked {
         Asked::Update { value, .. } => Some((value, no)),
@@ -91,7 +90,7 @@ fn one(
         verdict.fact();
         if has < revision {
             let what = format!(
-                "{} showed revision {}.{} before the backup, and what was restored is at {}",
+                "{} showed revision {}.{} before the backup, but after the restore it is {}",
                 describe(facts.op(no)),
                 revision.0,
                 revision.1,
@@ -107,7 +106,7 @@ fn one(
         verdict.fact();
         if shown.state != "complete" {
             let what = format!(
-                "{} was acknowledged before the backup, and restored it is {}",
+                "{} was acknowledged before the backup, but after the restore the item is {}",
                 describe(facts.op(no)),
                 shown.state
             );
@@ -122,7 +121,7 @@ fn one(
             op.invoked <= restored.ended && matches!(op.outcome, Outcome::Ok(_) | Outcome::Unknown)
         });
         if !may_be {
-            let what = format!("{name} is restored with {value}, which nobody had set when the backup had come");
+            let what = format!("{name} is restored with {value}, which nobody had set before the backup arrived");
             verdict.violate(restored.ended, what, set_by.as_slice());
         }
     }
@@ -150,22 +149,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_before_is_in_it_and_what_came_meanwhile_may_be() {
+    fn a_backup_has_everything_acknowledged_before_and_may_have_later_writes() {
         for (value, revision) in [(7, "0.3"), (8, "0.4")] {
             let verdicts = kept(&of(&format!(
                 "restored began=5s ended=9s before=not_activated token=3
                  restored item disk rev={revision} value={value}"
             )));
             let nothing_lost = verdicts.iter().find(|verdict| verdict.id == "I5").unwrap();
-            assert!(
-                nothing_lost.notes.contains(&"3 facts about a backup that was restored".to_owned()),
-                "{nothing_lost:?}"
-            );
+            assert!(nothing_lost.notes.contains(&"3 facts about a restored backup".to_owned()), "{nothing_lost:?}");
         }
     }
 
     #[test]
-    fn what_is_missing_or_older_in_it_is_found() {
+    fn missing_or_older_items_in_a_backup_are_found() {
         broken(&["I5"], &of("restored began=5s ended=6s before=not_activated token=3"));
         broken(
             &["I5"],
@@ -175,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_after_it_is_found_in_it() {
+    fn later_writes_in_a_backup_are_found() {
         broken(
             &["I5"],
             &of("restored began=5s ended=6s before=not_activated token=3
@@ -189,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_in_it_is_found() {
+    fn a_lease_in_a_restored_cluster_is_found() {
         broken(
             &["I5"],
             &of("restored began=5s ended=6s before=not_activated token=3
@@ -198,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_before_it_is_activated_and_a_token_that_does_not_rise_are_found() {
+    fn a_grant_before_activation_and_a_lower_token_are_found() {
         let item = "restored item disk rev=0.3 value=7";
         broken(&["I2"], &of(&format!("restored began=5s ended=6s before=granted token=3\n{item}")));
         broken(&["I2"], &of(&format!("restored began=5s ended=6s before=not_activated token=2\n{item}")));

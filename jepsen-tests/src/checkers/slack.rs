@@ -1,18 +1,18 @@
-//! By how much the cluster's time may lag behind: a second per change of leader, the time without a leader, the time in which the leader
-//! stood still or had no quorum, and what clocks lose that run too slowly. What is allowed beside that is said here and nowhere else.
+//! How much the cluster's time may lag behind: a second for each change of leader, the time without a leader, the time in which the
+//! leader was stalled or had no quorum, and the loss of slow clocks. Every allowance is defined here and nowhere else.
 //!
-//! Whether a leader stood still is not told by faults but by what was served: between two commands that were acknowledged within a step of
-//! the leader's clock of each other it did not. Time in which no such pair is known is not held against it.
+//! Served commands, not faults, prove that a leader was not stalled: between two commands that were acknowledged within a step of
+//! the leader's clock it was not. Time without such a pair is allowed as lag.
 
 use super::promise::Promises;
 use super::spans::Spans;
 use crate::history::{Answered, Asked, Fault, History, Micros, Operation};
 
-/// Between a deadline and the entry that works it off.
+/// From a deadline to the entry that handles it.
 const ALWAYS: Micros = 1_000_000;
-/// What a change of leader may cost beside the time without one.
+/// The cost of a change of leader in addition to the time without one.
 const PER_CHANGE: Micros = 1_000_000;
-/// A leader charges no more than this from one look at its clock to the next.
+/// A leader charges at most this much between two looks at its clock.
 const STEP: Micros = 250_000;
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Slack {
         for (at, leader) in leaders.iter().enumerate().filter(|(_, leader)| leader.node.is_none()) {
             standing.push((leader.at, leaders.get(at + 1).map_or(Micros::MAX, |next| next.at)));
         }
-        // What is done to callers alone makes no node late.
+        // A fault of callers only does not make a node late.
         let of_nodes = |fault: &&Fault| !fault.kind.starts_with("callers-") && fault.kind != "backup";
         let span = |fault: &Fault| (fault.began, fault.ended.unwrap_or(Micros::MAX));
         Self {
@@ -44,35 +44,35 @@ impl Slack {
         }
     }
 
-    /// What may come so much later when it was due between those moments.
+    /// How much later something may come that was due between those moments.
     #[must_use]
     pub fn between(&self, from: Micros, to: Micros) -> Micros {
         let changes = PER_CHANGE * self.changes_within(from, to) as Micros;
         ALWAYS + changes + self.standing.within(from, to) + self.promises.slow_by(from, to)
     }
 
-    /// How often leadership changed between those moments.
+    /// The number of leader changes between those moments.
     #[must_use]
     pub fn changes_within(&self, from: Micros, to: Micros) -> usize {
         self.changes.partition_point(|at| *at <= to).saturating_sub(self.changes.partition_point(|at| *at < from))
     }
 
-    /// No fault is under way then.
+    /// No fault is active between those moments.
     #[must_use]
     pub fn is_calm(&self, from: Micros, to: Micros) -> bool {
         self.faulty.is_free(from, to)
     }
 }
 
-/// The times in which nothing is known to have been committed for longer than a step. Each acknowledged command was committed between when
-/// it was asked and when it was answered.
+/// The times in which no commit is known for longer than a step. Each acknowledged command was committed between its request and
+/// its answer.
 fn stalls(history: &History) -> Vec<(Micros, Micros)> {
     let is_command = |op: &&Operation| {
         let is_other = matches!(
             op.asked,
             Asked::Read { .. } | Asked::ReadLocally { .. } | Asked::Line { .. } | Asked::Write { .. }
         );
-        // That there is nothing to hand out may be said without an entry.
+        // The answer that nothing is available may need no entry.
         let is_empty = |answered: &Answered| matches!(op.asked, Asked::Next { .. }) && answered.grants.is_empty();
         !is_other && op.answered().is_some_and(|answered| !is_empty(answered))
     };
@@ -101,14 +101,14 @@ mod tests {
     const S: Micros = 1_000_000;
 
     #[test]
-    fn a_fault_that_stops_nobody_excuses_nothing() {
+    fn a_fault_without_a_stall_allows_no_lag() {
         let slack = Slack::new(&tell("fault kill 1s..5s\nbusy 0s..9s"));
         assert_eq!(slack.between(S, 8 * S), ALWAYS);
         assert!(!slack.is_calm(4 * S, 8 * S) && slack.is_calm(5 * S, 8 * S));
     }
 
     #[test]
-    fn time_in_which_nothing_was_committed_is_excused() {
+    fn time_without_commits_is_allowed_as_lag() {
         let slack = Slack::new(&tell("busy 0s..3s\nbusy 7s..9s"));
         let between = slack.between(S, 8 * S);
         assert!((4 * S + ALWAYS..4 * S + ALWAYS + STEP).contains(&between), "{between}");

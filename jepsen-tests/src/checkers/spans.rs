@@ -1,4 +1,4 @@
-//! Spans of time that do not overlap, with how much of them lies before each.
+//! Spans of time that do not overlap, with the total length before each.
 
 use crate::history::Micros;
 
@@ -38,20 +38,20 @@ impl Spans {
         &self.spans
     }
 
-    /// How much of them lies before a moment.
+    /// The total length of spans before a moment.
     fn until(&self, moment: Micros) -> Micros {
         let behind = self.spans.partition_point(|(from, _)| *from < moment);
         let Some(at) = behind.checked_sub(1) else { return 0 };
         self.before[at].saturating_add(moment.min(self.spans[at].1) - self.spans[at].0)
     }
 
-    /// How much of them lies between two moments.
+    /// The total length of spans between two moments.
     #[must_use]
     pub fn within(&self, from: Micros, to: Micros) -> Micros {
         self.until(to).saturating_sub(self.until(from))
     }
 
-    /// The moment that lies so long before another one on a clock that stands still within the spans.
+    /// The moment that is this long before another one on a clock that stops within the spans.
     #[must_use]
     pub fn ago(&self, moment: Micros, by: Micros) -> Micros {
         let mut then = moment.saturating_sub(by);
@@ -64,7 +64,7 @@ impl Spans {
         }
     }
 
-    /// None of them overlaps the time between two moments.
+    /// No span overlaps the time between two moments.
     #[must_use]
     pub fn is_free(&self, from: Micros, to: Micros) -> bool {
         let over = self.spans.partition_point(|(_, ended)| *ended <= from);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_stands_still_within_them_is_behind() {
+    fn a_clock_that_stops_within_spans_is_behind() {
         let spans = Spans::new(vec![(10, 20), (30, 40)]);
         assert_eq!([spans.ago(9, 4), spans.ago(22, 4), spans.ago(41, 12), spans.ago(35, 5)], [5, 8, 9, 25]);
     }

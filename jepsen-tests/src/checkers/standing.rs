@@ -1,16 +1,16 @@
-//! How an item stands after each of its events: who holds it and whose it is, as far as the stream tells.
+//! The state of an item after each of its events: its holder and its assignee, as far as the stream shows.
 
 use super::facts::{Facts, HolderNo, ItemNo, Number};
 use crate::history::Micros;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing<'h> {
-    /// None: not known.
+    /// `None` if unknown.
     pub holder: Option<Option<HolderNo>>,
     pub assignee: Option<Option<&'h str>>,
-    /// Of the last event that certainly moved it.
+    /// The position of the last event that certainly changed it.
     pub revision: Option<Number>,
-    /// The last lease lapsed, and nobody had the item since.
+    /// The last lease expired, and nobody had the item since.
     pub has_lapsed: bool,
     pub is_terminal: Option<bool>,
 }
@@ -47,7 +47,7 @@ pub fn standings<'h>(facts: &Facts<'h>, item: ItemNo) -> Vec<Standing<'h>> {
             "assigned" => now.assignee = Some(actor),
             "unassigned" => now.assignee = Some(None),
             "reopened" | "retried" => now.is_terminal = Some(false),
-            // A release may keep the assignment, and a revoke may move it; what is said of it after that is not known.
+            // A release may keep the assignment, and a revoke may move it: the assignee is unknown after that.
             "released" | "revoked" => now.assignee = None,
             "handed_on" => now.assignee = Some(None),
             _ => {}
@@ -61,7 +61,7 @@ pub fn standings<'h>(facts: &Facts<'h>, item: ItemNo) -> Vec<Standing<'h>> {
         }
         match event.kind {
             "created" | "updated" => now.revision = Some(event.number),
-            // With a result or an error it has changed, without one it has not.
+            // With a result or an error its content has changed, without one it has not.
             "completed" | "failed" => now.revision = None,
             _ => {}
         }
@@ -70,7 +70,7 @@ pub fn standings<'h>(facts: &Facts<'h>, item: ItemNo) -> Vec<Standing<'h>> {
     all
 }
 
-/// How an item may have stood for one who looked between two moments; empty: that is not known.
+/// The states that a read between two moments may have seen; empty if unknown.
 pub fn possible<'a, 'h>(
     facts: &Facts<'h>,
     item: ItemNo,

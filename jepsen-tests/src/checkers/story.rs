@@ -1,4 +1,4 @@
-//! Histories as short stories, a line each:
+//! Histories as short stories, one line each:
 //!
 //! ```text
 //! 0s      ada claim disk -> token=1 for=30s
@@ -7,7 +7,8 @@
 //! 5s      sees 0.4 granted disk bob token=2 line
 //! ```
 //!
-//! `busy 0s..9s` has the cluster serve somebody all the time. A moment is `5s`, `5.2s` or `500ms`; an operation without an end takes a millisecond, one of unknown outcome has none.
+//! `busy 0s..9s` makes the cluster serve calls all the time. A moment is `5s`, `5.2s` or `500ms`; an operation without an end takes
+//! a millisecond, one of unknown outcome has none.
 
 use super::facts::Facts;
 use super::verdict::Verdict;
@@ -34,7 +35,7 @@ pub fn broken(ids: &[&str], story: &str) -> Vec<Verdict> {
     verdicts
 }
 
-/// How many facts of an invariant a story that keeps them all gave to check.
+/// The number of facts that an invariant checked in a story that keeps them all.
 pub fn facts_of(id: &str, story: &str) -> u64 {
     kept(story).iter().find(|verdict| verdict.id == id).expect("an invariant").facts
 }
@@ -172,7 +173,7 @@ fn tell_line(history: &mut History, words: &[&str], outcome: Option<&str>, line:
     }
 }
 
-/// What a run with hostile callers is measured by.
+/// The measurements of a run with hostile callers.
 fn tell_soak(soak: &mut Soak, words: &[&str], given: &Given<'_>) {
     let number = |name: &str| given.parsed::<u64>(name).unwrap_or(0);
     let span = |span: &str| span.split_once("..").map(|(from, to)| (moment(from), moment(to))).expect("a span");
@@ -393,7 +394,7 @@ fn event(number: &str, kind: &str, rest: &[&str], given: &Given<'_>, line: &str)
     serde_json::from_value(event).unwrap_or_else(|why| panic!("{why}: {line}"))
 }
 
-/// What a line gives by name.
+/// The `name=value` parts of a line.
 struct Given<'w>(HashMap<&'w str, &'w str>);
 
 impl<'w> Given<'w> {

@@ -1,5 +1,5 @@
-//! The events in the cluster's own order, and how that order lies in time: every event was seen by some moment, and none
-//! happened before what caused it was asked. So every moment of a read is a span of places in the stream.
+//! The events in the cluster's own order, and the times of that order: every event was seen by some moment, and none happened
+//! before its cause was requested. So every moment of a read is a range of positions in the stream.
 
 use super::facts::{Facts, HolderNo, ItemNo, Number, number};
 use crate::history::{Asked, History, Micros, Seen, WatcherSet};
@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 #[derive(Debug, Default)]
 pub struct Stream<'h> {
-    /// What watchers of everything saw, each event once, by number.
+    /// The events that watchers of everything saw, each once, by number.
     pub events: Vec<Happened<'h>>,
-    /// Where a part without holes begins, for each event.
+    /// For each event, where its part without gaps begins.
     pub part: Vec<usize>,
-    /// It was not before this that each event happened.
+    /// Each event happened after this moment.
     pub not_before: Vec<Micros>,
-    /// By when which place was known to be reached, both rising.
+    /// The moments by which positions were known to be reached, both increasing.
     known: Vec<(Micros, usize)>,
-    /// The places of each item's events.
+    /// The positions of each item's events.
     pub of_item: Vec<Vec<usize>>,
 }
 
@@ -49,7 +49,7 @@ impl Happened<'_> {
         }
     }
 
-    /// The item is over with it.
+    /// The item is in a terminal state after it.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         let is_final = || self.event.what.as_ref().and_then(|what| what.is_final) == Some(true);
@@ -61,21 +61,21 @@ impl Happened<'_> {
         self.event.what.as_ref().and_then(|what| what.from_line) == Some(true)
     }
 
-    /// The actor that it names beside a holder.
+    /// The actor that it names in addition to a holder.
     #[must_use]
     pub fn actor(&self) -> Option<&str> {
         Some(self.event.what.as_ref()?.actor.as_ref()?.as_str())
     }
 }
 
-/// The watchers that asked for a part: those that are named, and those that were told of one queue only while between their
-/// first and their last event others were told of more.
+/// The watchers of a part: those that are listed, and those that got events of only one queue while others got events of more
+/// between their first and their last event.
 #[must_use]
 pub fn partial(history: &History) -> Vec<WatcherSet> {
     let mut parts = history.about.watchers.clone();
     let named: HashSet<u32> = parts.iter().map(|set| set.watcher).collect();
     let queue_of = |seen: &Seen| seen.event.queue.as_ref().map(|queue| queue.as_str().to_owned());
-    // Of each watcher: its one queue, if it has one, and its first and last event.
+    // For each watcher: its one queue, if it has one, and its first and last event.
     let mut told: BTreeMap<u32, (Option<String>, Number, Number)> = BTreeMap::new();
     let mut all: BTreeMap<Option<String>, BTreeSet<Number>> = BTreeMap::new();
     for seen in history.seen.iter().filter(|seen| !named.contains(&seen.watcher)) {
@@ -140,7 +140,7 @@ impl<'h> Stream<'h> {
         Self { events, part, not_before: Vec::new(), known: Vec::new(), of_item }
     }
 
-    /// Lays the stream in time, when it is known what was asked when.
+    /// Computes the times of the stream, when the times of all requests are known.
     pub fn reckon(&mut self, facts: &Facts<'h>) {
         let mut lower = vec![0; self.events.len()];
         let mut known: Vec<(Micros, usize)> =
@@ -181,31 +181,31 @@ impl<'h> Stream<'h> {
         self.known = known;
     }
 
-    /// Where the event of that number stands.
+    /// The position of the event with that number.
     #[must_use]
     pub fn place(&self, number: Number) -> Option<usize> {
         self.events.binary_search_by_key(&number, |event| event.number).ok()
     }
 
-    /// How many events had certainly happened before that moment.
+    /// The number of events that had certainly happened before that moment.
     #[must_use]
     pub fn reached_before(&self, moment: Micros) -> usize {
         let before = self.known.partition_point(|(known, _)| *known < moment);
         before.checked_sub(1).map_or(0, |at| self.known[at].1 + 1)
     }
 
-    /// How many events may have happened by that moment.
+    /// The number of events that may have happened by that moment.
     #[must_use]
     pub fn reachable_by(&self, moment: Micros) -> usize {
         self.not_before.partition_point(|not_before| *not_before <= moment)
     }
 
-    /// The places of an item's events among which something that happened between two moments happened: the state it
-    /// met is the one before the first of them, or after any of them. None: there may be a hole, or nothing is known.
+    /// The positions of an item's events that an operation between two moments can have seen: the state is the one before the first
+    /// of them, or after any of them. `None`: there may be a gap, or nothing is known.
     #[must_use]
     pub fn around(&self, item: ItemNo, invoked: Micros, completed: Micros) -> Option<Around<'_>> {
         let (from, to) = (self.reached_before(invoked), self.reachable_by(completed));
-        // Behind the last event that was seen, anything may have happened unseen.
+        // After the last event that was seen, there may be unseen ones.
         if from == 0 || to >= self.events.len() || to < from || self.part[from - 1] != self.part[to] {
             return None;
         }
@@ -217,10 +217,10 @@ impl<'h> Stream<'h> {
     }
 }
 
-/// Where a moment lies among the events of one item.
+/// The position of a moment among the events of one item.
 #[derive(Clone, Copy, Debug)]
 pub struct Around<'s> {
-    /// Certainly happened before, without a hole since the first of them.
+    /// Certainly happened before, without a gap since the first of them.
     pub before: &'s [usize],
     /// May have happened before, in this order.
     pub during: &'s [usize],

@@ -1,25 +1,25 @@
-//! What a checker says.
+//! The result of a checker.
 
 use crate::history::Micros;
 use std::time::Duration;
 
-/// So many violations are kept in words; the rest is counted.
+/// At most this many violations are kept as text; the rest is only counted.
 const KEPT: usize = 100;
 
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     pub id: &'static str,
     pub name: &'static str,
-    /// How many facts were compared with the invariant. None: nothing was checked.
+    /// The number of facts that were compared with the invariant. 0: nothing was checked.
     pub facts: u64,
-    /// How many violations there are; `violations` has the first of them.
+    /// The number of violations; `violations` has the first of them.
     pub violated: u64,
     pub violations: Vec<Violation>,
     /// Facts that could not be decided within the time allowed.
     pub undecided: u64,
-    /// Of so many that were searched.
+    /// The number of facts that were searched.
     pub searched: Option<u64>,
-    /// What else a reader should know, in sentences.
+    /// Further information for the reader, in sentences.
     pub notes: Vec<String>,
     pub measured: Vec<Measured>,
     pub took: Duration,
@@ -28,15 +28,15 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub at: Micros,
-    /// What happened, for a person.
+    /// A description of what happened.
     pub what: String,
-    /// The operations involved, by their place in the history.
+    /// The operations involved, by their index in the history.
     pub operations: Vec<usize>,
     /// The events involved, by number.
     pub events: Vec<String>,
 }
 
-/// A quantity that was measured beside the verdict, in milliseconds.
+/// A measured quantity in milliseconds, in addition to the verdict.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     pub name: String,
@@ -49,7 +49,7 @@ impl Verdict {
         self.violated == 0
     }
 
-    /// It says nothing: there was nothing to check.
+    /// Nothing was checked.
     #[must_use]
     pub fn is_vacuous(&self) -> bool {
         self.facts == 0 && self.violated == 0
@@ -72,7 +72,7 @@ impl Verdict {
 }
 
 impl Measured {
-    /// The value below which so many percent of all lie.
+    /// The value of this percentile.
     #[must_use]
     pub fn percentile(&self, percent: usize) -> Option<i64> {
         let mut sorted = self.millis.clone();
@@ -82,7 +82,7 @@ impl Measured {
     }
 }
 
-/// A moment for people.
+/// A moment as text.
 #[must_use]
 pub fn seconds(at: Micros) -> String {
     format!("{}.{:03} s", at / 1_000_000, at / 1_000 % 1_000)

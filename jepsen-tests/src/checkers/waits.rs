@@ -1,5 +1,5 @@
-//! Who certainly stood in a line, and from when to when: one who was told a place and kept asking under the same request id,
-//! soon enough each time that the place cannot have ended between.
+//! Certain waits in a line: a claim that got a place and kept polling under the same request id, each time soon enough that the
+//! place cannot have ended.
 
 use super::facts::{Facts, HolderNo, ItemNo, OpNo};
 use crate::history::{Asked, Micros, Outcome};
@@ -9,13 +9,13 @@ use std::collections::HashMap;
 pub struct Wait {
     pub holder: HolderNo,
     pub request: Option<usize>,
-    /// It stood in line by then.
+    /// It was in line by then.
     pub joined: Micros,
-    /// It stood in line until then at least: its last poll that was told a place began.
+    /// It was in line at least until then, when its last poll with a place as the answer began.
     pub until: Micros,
     pub first: OpNo,
     pub last: OpNo,
-    /// What it was granted in the end.
+    /// The grant that it got at the end.
     pub granted: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Processes beside the node of a seat, in its place: they reach the node without going over the wire, and end with the cluster.
+//! Processes in the namespace of a node: they reach the node without the wire, and end with the cluster.
 
 use super::process::{self, Process};
 use super::{Cluster, Seat};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Hostile callers beside one node. They end with this.
+/// Hostile callers next to one node. Dropping this stops them.
 #[derive(Debug)]
 pub struct Hostile {
     pub seat: Seat,
@@ -23,20 +23,21 @@ impl Hostile {
         self.process.id()
     }
 
-    /// Where it is written what they did so far.
+    /// The file with their tallies so far.
     #[must_use]
     pub fn report(&self) -> &Path {
         &self.report
     }
 
-    /// They have ended by themselves, as they do when their time is over.
+    /// Whether they have ended by themselves, which they do when their time is over.
     pub fn has_ended(&mut self) -> bool {
         self.process.ended().is_some()
     }
 }
 
 impl Cluster {
-    /// Begins to be hostile to the node of a seat, for so long. `name`: of everything that is made there, and of the files.
+    /// Starts hostile callers at the node of a seat, for the given time. `name` is part of the names of everything they create, and
+    /// of their files.
     ///
     /// # Errors
     /// When the process cannot be started.
@@ -46,7 +47,7 @@ impl Cluster {
         let [certificate, key] = self.certificates.stranger();
         let host = self.wire.own_host(seat);
         let key_of =
-            |(actor, ..): &(&str, &str, &str, &str)| Some(((*actor).to_owned(), self.token(actor)?.to_owned()));
+            |(actor, ..): &(&str, &str, &str, &str)| Some(((*actor).to_owned(), self.api_key(actor)?.to_owned()));
         let plan = Plan {
             kinds: kinds.to_vec(),
             edge: SocketAddr::from((host, EDGE_PORT)),

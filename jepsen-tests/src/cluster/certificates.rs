@@ -1,5 +1,5 @@
-//! Who the nodes of a run are to each other: an authority of this run, and a certificate and a key for each seat. Whoever has none
-//! of these is no peer.
+//! Certificates between the nodes of a run: a CA for this run, and a certificate and a key for each seat. A peer must have one of
+//! these.
 
 use super::Seat;
 use rcgen::{
@@ -21,13 +21,13 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// `hosts`: where each seat listens and is reached.
+    /// `hosts`: the addresses of each seat, for itself and for others.
     pub(super) fn make(folder: PathBuf, hosts: &[(Seat, BTreeSet<Ipv4Addr>)]) -> io::Result<Self> {
         fs::create_dir_all(&folder)?;
         let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        // Or it would bear the name of what it signs.
+        // Without its own name it would have the same name as the certificates that it signs.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let authority = CertifiedIssuer::self_signed(params, key).map_err(io::Error::other)?;
@@ -40,7 +40,7 @@ impl Certificates {
             fs::write(folder.join(format!("seat-{seat}.pem")), certificate.pem())?;
             fs::write(folder.join(format!("seat-{seat}.key")), key.serialize_pem())?;
         }
-        // Of the same authority, for a machine that is no node.
+        // From the same CA, for a machine that is not a node.
         let mut params = CertificateParams::new(vec![STRANGER.to_owned()]).map_err(io::Error::other)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.distinguished_name.push(DnType::CommonName, "worker");
@@ -51,7 +51,7 @@ impl Certificates {
         Ok(Self { folder })
     }
 
-    /// A certificate of the authority that no node has, and its key.
+    /// A certificate of the CA that no node has, and its key.
     pub(super) fn stranger(&self) -> [PathBuf; 2] {
         ["stranger.pem", "stranger.key"].map(|name| self.folder.join(name))
     }
@@ -60,14 +60,14 @@ impl Certificates {
         self.folder.join("ca.pem")
     }
 
-    /// What the node of a seat is told for its callers.
+    /// The TLS options of a node for its callers.
     pub(super) fn arguments_for_callers(&self, seat: Seat) -> Vec<String> {
         let files = [("--tls-cert", format!("seat-{seat}.pem")), ("--tls-key", format!("seat-{seat}.key"))];
         let path = |name: String| self.folder.join(name).display().to_string();
         files.into_iter().flat_map(|(flag, name)| [flag.to_owned(), path(name)]).collect()
     }
 
-    /// What the node of a seat is told.
+    /// The TLS options of a node for other nodes.
     pub(super) fn arguments(&self, seat: Seat) -> Vec<String> {
         let files = [
             ("--peer-ca", "ca.pem".to_owned()),

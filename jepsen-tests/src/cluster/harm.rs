@@ -1,4 +1,4 @@
-//! What can be done to the process of a seat: it is killed, loses power, stands still, is told to stop.
+//! Faults of the process on a seat: kill, power loss, pause, and stop.
 
 use super::process;
 use super::{Cluster, LOOK_EVERY, STOP_WITHIN, Seat};
@@ -11,10 +11,10 @@ use std::time::Instant;
 use tokio::time::sleep;
 
 impl Cluster {
-    /// SIGKILL, in the middle of whatever it does. Says whether it was alive.
+    /// Kills with SIGKILL at any moment. Returns whether the process was alive.
     ///
     /// # Errors
-    /// When nobody sits there.
+    /// When the seat has no node.
     pub fn kill(&self, seat: Seat) -> io::Result<bool> {
         let killed = self.with(seat, |node| {
             node.is_paused = false;
@@ -24,10 +24,10 @@ impl Cluster {
         Ok(killed)
     }
 
-    /// Kills these at one moment, and takes from their disks what was not synced.
+    /// Kills these at the same moment, and removes everything that was not synced from their disks.
     ///
     /// # Errors
-    /// When their files cannot be read or cut.
+    /// When their files cannot be read or truncated.
     pub fn power_loss(&self, seats: &[Seat], dice: &mut Dice) -> io::Result<Vec<(Seat, bool, Lost)>> {
         let mut lost = Vec::new();
         let mut killed = Vec::new();
@@ -41,10 +41,10 @@ impl Cluster {
         Ok(lost)
     }
 
-    /// SIGSTOP. Says whether the process has really stopped.
+    /// Pauses with SIGSTOP. Returns whether the process has really stopped.
     ///
     /// # Errors
-    /// When nobody runs there.
+    /// When no process runs there.
     pub async fn pause(&self, seat: Seat) -> io::Result<bool> {
         let pid = self.signal(seat, Signal::SIGSTOP)?;
         self.with(seat, |node| {
@@ -60,10 +60,10 @@ impl Cluster {
         Ok(false)
     }
 
-    /// SIGCONT.
+    /// Resumes with SIGCONT.
     ///
     /// # Errors
-    /// When nobody runs there.
+    /// When no process runs there.
     pub fn resume(&self, seat: Seat) -> io::Result<()> {
         self.signal(seat, Signal::SIGCONT)?;
         self.with(seat, |node| {
@@ -75,17 +75,19 @@ impl Cluster {
     fn signal(&self, seat: Seat, signal: Signal) -> io::Result<u32> {
         self.with(seat, |node| match &node.process {
             Some(process) => process.signal(signal).map(|()| process.id()),
-            None => Err(io::Error::other(format!("nothing runs on seat {seat}"))),
+            None => Err(io::Error::other(format!("no process runs on seat {seat}"))),
         })
     }
 
-    /// SIGTERM, and whether it ended as it should.
+    /// Stops with SIGTERM. Returns whether the node exited as it should.
     ///
     /// # Errors
-    /// When nobody runs there.
+    /// When no process runs there.
     pub async fn stop(&self, seat: Seat) -> io::Result<bool> {
         let process = self.with(seat, |node| Ok(node.process.take()))?;
-        let Some(mut process) = process else { return Err(io::Error::other(format!("nothing runs on seat {seat}"))) };
+        let Some(mut process) = process else {
+            return Err(io::Error::other(format!("no process runs on seat {seat}")));
+        };
         process.signal(Signal::SIGTERM)?;
         let by = Instant::now() + STOP_WITHIN;
         let mut ended = None;
@@ -97,10 +99,10 @@ impl Cluster {
         Ok(ended.is_some_and(|status| status.success()))
     }
 
-    /// Whether it may end by itself from now on: its disk is full, or not what it was.
+    /// Sets whether the node may exit by itself from now on, because its disk is full or damaged.
     ///
     /// # Errors
-    /// When nobody sits there.
+    /// When the seat has no node.
     pub fn may_end(&self, seat: Seat, may: bool) -> io::Result<()> {
         self.with(seat, |node| {
             node.may_end = may;
@@ -108,10 +110,10 @@ impl Cluster {
         })
     }
 
-    /// Its disk does not hold what it held. If it does not start it is replaced when the cluster is healed.
+    /// Marks the disk as damaged. If the node does not start, healing replaces it.
     ///
     /// # Errors
-    /// When nobody sits there.
+    /// When the seat has no node.
     pub fn damaged(&self, seat: Seat) -> io::Result<()> {
         self.with(seat, |node| {
             (node.is_damaged, node.may_end) = (true, true);
@@ -119,13 +121,13 @@ impl Cluster {
         })
     }
 
-    /// How the node of a seat ended by itself, since it was last started.
+    /// How the node of a seat exited by itself since its last start.
     #[must_use]
     pub fn ended(&self, seat: Seat) -> Option<String> {
         self.state().seats.get(&seat).and_then(|node| node.ended.clone())
     }
 
-    /// What a seat's nodes said, in all their lives.
+    /// The log of all nodes of a seat, over all their starts.
     #[must_use]
     pub fn words(&self, seat: Seat) -> String {
         let log = self.state().seats.get(&seat).map(|node| node.log.clone());

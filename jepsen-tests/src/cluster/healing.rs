@@ -1,4 +1,4 @@
-//! Everything is made well again, and it is seen to be.
+//! Undoes all faults, and waits until the cluster is well again.
 
 use super::{Cluster, LOOK_EVERY, Seat, process};
 use client::Health;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 impl Cluster {
-    /// Whether callers should be sent there, by its own word.
+    /// Whether the node says that it is ready for callers.
     pub async fn is_ready(&self, seat: Seat) -> bool {
         let asked = self.ask(seat, |client| async move {
             let node = client.node(client.endpoints()[0].clone());
@@ -20,7 +20,7 @@ impl Cluster {
     /// Waits until every seat's node runs and says that it is ready.
     ///
     /// # Errors
-    /// When that takes too long: who is not, and why.
+    /// When that takes too long: names the nodes that are not ready, and why.
     pub async fn ready(&self, within: Duration) -> io::Result<()> {
         let by = Instant::now() + within;
         let mut left: BTreeSet<Seat> = self.seats().into_iter().collect();
@@ -49,11 +49,11 @@ impl Cluster {
         process::tail(&self.words(seat))
     }
 
-    /// Undoes everything: the wire is whole, disks and clocks are right, who was paused goes on, who was killed is started, who
-    /// cannot start because its disk was damaged is replaced. Waits until all are ready.
+    /// Undoes everything: the wire is complete, disks and clocks are right, paused nodes continue, killed nodes are started, and
+    /// nodes that cannot start because of a damaged disk are replaced. Waits until all are ready.
     ///
     /// # Errors
-    /// When they are not, in time.
+    /// When they are not ready in time.
     pub async fn heal(&self, within: Duration) -> io::Result<()> {
         self.wire.heal();
         self.machines.heal();
@@ -65,7 +65,7 @@ impl Cluster {
             }
         }
         let mut ready = Ok(());
-        // One that ends by itself while it is started is started once more: what ailed it was taken away just now.
+        // A node that exits during its start is started once more: the cause was removed just now.
         for _ in 0..2 {
             for seat in self.seats() {
                 if !self.running().contains(&seat) {
@@ -93,7 +93,7 @@ impl Cluster {
         self.state().seats.iter().filter(|(_, node)| node.is_damaged).map(|(seat, _)| *seat).collect()
     }
 
-    /// Stops all, the leader last, and says who did not end well.
+    /// Stops all nodes, the leader last, and returns those that did not stop cleanly.
     pub async fn shut_down(&self) -> Vec<String> {
         let leader = self.leader();
         let mut seats = self.running();
@@ -102,7 +102,9 @@ impl Cluster {
         for seat in seats {
             match self.stop(seat).await {
                 Ok(true) => {}
-                Ok(false) => wrong.push(format!("seat {seat} did not stop well:\n{}", self.last_words(seat))),
+                Ok(false) => {
+                    wrong.push(format!("the node on seat {seat} did not stop cleanly:\n{}", self.last_words(seat)))
+                }
                 Err(error) => wrong.push(error.to_string()),
             }
         }

@@ -1,4 +1,4 @@
-//! A node that nobody wants: it has a certificate of the cluster's authority and asks to join, under an id that nobody gave it.
+//! An intruder: a node with a certificate of the cluster's CA that tries to join under an id that no operator admitted.
 
 use super::certificates::STRANGER;
 use super::process::{self, Process};
@@ -11,17 +11,17 @@ use std::io;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// On a seat that is kept for a cluster that is restored.
+/// The seat that is reserved for a restored cluster.
 const SEAT: Seat = SEATS;
-/// No node of a run comes so far.
+/// No node of a run gets an id as high as this.
 const FIRST_ID: u64 = 9_000;
 
 impl Cluster {
-    /// Starts one that goes on for so long, ends it, and says what came of it. One that was let in is removed again, so that the next
-    /// does not cost the cluster its majority.
+    /// Runs an intruder for the given time, stops it, and returns what happened. If it became a member it is removed again, so that
+    /// the next one does not cost the cluster its majority.
     ///
     /// # Errors
-    /// When it cannot be started, or not be removed.
+    /// When it cannot be started, or cannot be removed.
     pub async fn intrude(&self, nth: u64, lasts: Duration) -> io::Result<Intruder> {
         let began = self.now();
         let node = FIRST_ID + nth;
@@ -32,7 +32,7 @@ impl Cluster {
         let mut arguments = self.arguments(SEAT, node, &data);
         let seats = self.seats();
         arguments.extend(["--join".into(), self.peer_addresses(&seats).join(",")]);
-        // Every other one bears the name of another machine than its own.
+        // Every second intruder has a certificate for another host than its own.
         let is_stranger = nth % 2 == 1;
         if is_stranger {
             for (flag, file) in ["--peer-cert", "--peer-key"].into_iter().zip(self.certificates.stranger()) {
@@ -40,7 +40,7 @@ impl Cluster {
                 arguments[at] = file.display().to_string();
             }
         }
-        // Nothing that nodes of this cluster are given: it has its certificate and no more.
+        // It gets nothing from the cluster except its certificate.
         let environment = if self.wire.has_packets() { Vec::new() } else { self.under_shim(SEAT, &control, &data) };
         let command = process::command_of_low_priority(&self.options.daemon, &arguments, &environment);
         let at = log.clone();
@@ -53,7 +53,7 @@ impl Cluster {
         }
         let was_let_in = data.join("IDENTITY").exists();
         drop::<Process>(process);
-        // It may have got in just now.
+        // It may have become a member just now.
         was_member |= self.is_member(node).await?;
         if was_member {
             self.remove_absent(node).await?;
@@ -66,7 +66,7 @@ impl Cluster {
         Ok(Intruder { node, certificate, began, ended: self.now(), was_member, was_let_in, said })
     }
 
-    /// As any node says that answers.
+    /// According to any node that answers.
     async fn is_member(&self, node: u64) -> io::Result<bool> {
         let by = Instant::now() + LIMIT;
         while Instant::now() < by {

@@ -1,5 +1,5 @@
-//! Who belongs to the cluster: seats are taken, given up and taken again under new ids, leadership moves, snapshots are taken. Each is
-//! asked for until it is so, because each may be repeated.
+//! Membership changes: nodes are added, removed and added again under new ids, leadership moves, snapshots are taken. Each change
+//! is repeated until it succeeds, because each is safe to repeat.
 
 use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
 use crate::history::{Change, ChangeOf, Micros, SeenMembers};
@@ -13,23 +13,23 @@ use std::io;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// One attempt at a change.
+/// The time for one attempt at a change.
 const ATTEMPT: Duration = Duration::from_secs(12);
-/// How a node is turned away whose secret is out of date.
+/// The error of a node that is rejected because its join secret has expired.
 pub(super) const EXPIRED: &str = "its join secret has expired";
-/// Longer than any run, and than any fault that moves wall clocks ahead, but for the one by years.
+/// Longer than any run, and than any fault that moves wall clocks ahead, except the fault that moves one by years.
 const JOIN_SECRET_FOR_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
-/// A node that is refused says so at once; one that starts is ready by then.
+/// A rejected node exits within this time; a node that starts is ready by then.
 const REFUSED_WITHIN: Duration = Duration::from_secs(30);
 
 impl Cluster {
-    /// Waits until the node of a seat is a voter by its own word.
+    /// Waits until the node of a seat says that it is a voter.
     ///
     /// # Errors
-    /// When it is not, in time, or ended by itself.
+    /// When it does not in time, or exited by itself.
     pub async fn has_vote(&self, seat: Seat, within: Duration) -> io::Result<()> {
         let by = Instant::now() + within;
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         loop {
             let status = self.status(seat).await?;
             if status.is_some_and(|status| status.members.iter().any(|member| member.id == id && member.votes)) {
@@ -40,34 +40,37 @@ impl Cluster {
             }
             self.is_taken(seat).await?;
             if Instant::now() > by {
-                return Err(io::Error::other(format!("seat {seat} has no vote:\n{}", self.last_words(seat))));
+                return Err(io::Error::other(format!(
+                    "the node on seat {seat} got no vote in time:\n{}",
+                    self.last_words(seat)
+                )));
             }
             sleep(LOOK_EVERY).await;
         }
     }
 
-    /// How the cluster is, as the node of a seat sees it: members, roles, hashes. Nothing if it does not answer in time.
+    /// The status of the cluster as the node of a seat sees it: members, roles, hashes. `None` if it does not answer in time.
     ///
     /// # Errors
-    /// When the place is gone.
+    /// When the namespace no longer exists.
     pub async fn status(&self, seat: Seat) -> io::Result<Option<ClusterStatus>> {
         self.ask(seat, |client| async move { client.cluster().within(Duration::from_secs(4)).await.ok() }).await
     }
 
-    /// A new node on a free seat, with a vote.
+    /// Adds a new node with a vote on a free seat.
     ///
     /// # Errors
-    /// When it does not get it in time.
+    /// When it does not get its vote in time.
     pub async fn grow(&self, seat: Seat) -> io::Result<()> {
         self.sit(seat, false)?;
         self.start_seat(seat).await?;
         self.joins(seat, LIMIT).await
     }
 
-    /// A new node on a free seat that follows without a vote. Waits until it serves.
+    /// Adds a new node without a vote on a free seat. Waits until it serves.
     ///
     /// # Errors
-    /// When it does not, in time.
+    /// When it does not serve in time.
     pub async fn grow_learner(&self, seat: Seat) -> io::Result<()> {
         let asked = self.now();
         self.sit(seat, true)?;
@@ -76,7 +79,10 @@ impl Cluster {
         while !self.follows(seat).await? {
             self.is_taken(seat).await?;
             if Instant::now() > by {
-                return Err(io::Error::other(format!("seat {seat} does not follow:\n{}", self.last_words(seat))));
+                return Err(io::Error::other(format!(
+                    "the node on seat {seat} does not follow:\n{}",
+                    self.last_words(seat)
+                )));
             }
             sleep(LOOK_EVERY).await;
         }
@@ -88,10 +94,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether the node of a seat serves and is a member without a vote, both by its own word.
+    /// Whether the node of a seat says that it serves, and that it is a member without a vote.
     ///
     /// # Errors
-    /// When the place is gone.
+    /// When the namespace no longer exists.
     pub async fn follows(&self, seat: Seat) -> io::Result<bool> {
         let id = self.id(seat);
         let status = self.status(seat).await?;
@@ -100,10 +106,10 @@ impl Cluster {
         Ok(is_learner && self.is_ready(seat).await)
     }
 
-    /// Waits until the node of a seat, which was just started, has a vote. What the cluster acknowledges meanwhile is kept.
+    /// Waits until the node of a seat, which was just started, has a vote. Records what the cluster acknowledges meanwhile.
     ///
     /// # Errors
-    /// When it does not get it in time.
+    /// When it does not get its vote in time.
     pub async fn joins(&self, seat: Seat, within: Duration) -> io::Result<()> {
         let asked = self.now();
         let voted = self.has_vote(seat, within).await;
@@ -115,7 +121,7 @@ impl Cluster {
 
     /// Asks the cluster for the vote that the node of a seat says it has: an answer means that the change is committed.
     async fn confirm_vote(&self, seat: Seat) -> io::Result<()> {
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         let asked = self.now();
         let confirmed = self.ask(seat, move |client| async move { client.promote_member(id).within(ATTEMPT).await });
         let confirmed = confirmed.await?.is_ok();
@@ -123,10 +129,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a node again that was turned away because a leader's wall clock was years ahead.
+    /// Restarts a node that was rejected because a leader's wall clock was years ahead.
     ///
     /// # Errors
-    /// When it ended for another reason.
+    /// When it exited for another reason.
     async fn is_taken(&self, seat: Seat) -> io::Result<()> {
         match self.ended(seat) {
             None => Ok(()),
@@ -135,7 +141,7 @@ impl Cluster {
         }
     }
 
-    /// Whoever is started from now on may join, and move.
+    /// Gives every node that starts from now on a secret to join and to move.
     pub(super) async fn make_join_secret(&self, seat: Seat) -> io::Result<()> {
         let new = NewJoinSecret { node: None, valid_for_ms: Some(JOIN_SECRET_FOR_MS) };
         let made = self.ask(seat, move |client| async move { client.join_secret(&new).within(LIMIT).await }).await?;
@@ -147,7 +153,7 @@ impl Cluster {
         self.state().members.changes.push(Change { node, what, asked, answered });
     }
 
-    /// The members, as a leader tells them that committed an entry meanwhile: it knows every change that was answered before.
+    /// Reads the members from a leader that commits an entry during the read: it knows every change that was answered before.
     ///
     /// # Errors
     /// When no leader does so in time.
@@ -166,7 +172,7 @@ impl Cluster {
             }
             sleep(LOOK_EVERY).await;
         }
-        Err(io::Error::other("no leader committed anything in time"))
+        Err(io::Error::other("no leader committed an entry in time"))
     }
 
     async fn status_of_leader(&self) -> io::Result<Option<ClusterStatus>> {
@@ -175,7 +181,7 @@ impl Cluster {
         };
         let asked = self.ask(seat, move |client| async move {
             let before = client.cluster().within(ATTEMPT).await.ok()?;
-            // Nothing is renewed; but it is an entry.
+            // The call renews nothing, but it commits an entry.
             client.renew_all(&RenewAll::default()).within(ATTEMPT).await.ok()?;
             let after = client.cluster().within(ATTEMPT).await.ok()?;
             let is_same = |status: &ClusterStatus| status.leader == Some(id) && status.term == before.term;
@@ -184,11 +190,11 @@ impl Cluster {
         asked.await
     }
 
-    /// Looks at the members. A node that was let in and is none any more takes itself for removed: it is ended, so that healing does not
-    /// wait for it.
+    /// Records the members. Stops each node that was admitted and no longer is a member, because it considers itself removed:
+    /// healing must not wait for it.
     ///
     /// # Errors
-    /// When the members cannot be seen.
+    /// When the members cannot be read.
     pub async fn drop_outsiders(&self) -> io::Result<Vec<Seat>> {
         let seen = self.sight(LIMIT).await?;
         let mut outside = Vec::new();
@@ -203,11 +209,11 @@ impl Cluster {
         Ok(outside)
     }
 
-    /// Removes again who was removed and is a member all the same: without a process it would cost the cluster its majority. That it came
-    /// back was seen.
+    /// Removes again every node that was removed but is still a member: without a process it would cost the cluster its majority.
+    /// The members were already recorded, so the violation is found.
     ///
     /// # Errors
-    /// When the members cannot be seen, or it is not let go.
+    /// When the members cannot be read, or the node cannot be removed.
     pub async fn remove_ghosts(&self) -> io::Result<()> {
         let seen = self.sight(LIMIT).await?;
         let is_removal = |change: &&Change| change.what == ChangeOf::Remove && change.answered.is_some();
@@ -219,7 +225,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Adds a node that would sit on a seat, under an id that was never used, and does not start it. Says its id.
+    /// Adds a node under an id that was never used, and does not start it. Returns its id.
     ///
     /// # Errors
     /// When the cluster does not add it in time.
@@ -254,16 +260,16 @@ impl Cluster {
             }
             sleep(LOOK_EVERY).await;
         }
-        Err(io::Error::other(format!("node {id} cannot be added: {why}")))
+        Err(io::Error::other(format!("could not add node {id}: {why}")))
     }
 
     /// # Errors
-    /// When the others do not let it go in time.
+    /// When the others do not remove it in time.
     pub async fn remove_absent(&self, id: u64) -> io::Result<()> {
         self.remove(id, 0).await
     }
 
-    /// A node that does not run goes on at another address, with its directory.
+    /// Moves a stopped node with its directory to another address.
     ///
     /// # Errors
     /// When it runs, or the other seat is taken.
@@ -273,7 +279,7 @@ impl Cluster {
             return Err(io::Error::other(format!("seat {to} is taken")));
         }
         if state.seats.get(&from).is_none_or(|node| node.process.is_some()) {
-            return Err(io::Error::other(format!("no node that has ended sits on seat {from}")));
+            return Err(io::Error::other(format!("seat {from} has no stopped node")));
         }
         if let Some(mut node) = state.seats.remove(&from) {
             node.log = self.options.folder.join(format!("seat-{to}.log"));
@@ -282,32 +288,32 @@ impl Cluster {
         Ok(())
     }
 
-    /// Removes the node of a seat and frees the seat, while the node runs on: it is ended when the others have let it go.
+    /// Removes the node of a seat and frees the seat, while the node keeps running. It is stopped when the others have removed it.
     ///
     /// # Errors
-    /// When the others do not let it go in time.
+    /// When the others do not remove it in time.
     pub async fn remove_running(&self, seat: Seat) -> io::Result<()> {
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         self.may_end(seat, true)?;
         self.remove(id, seat).await
     }
 
-    /// Ends the node of a seat, which is no member any more, and frees the seat.
+    /// Stops the node of a seat, which is no longer a member, and frees the seat.
     ///
     /// # Errors
-    /// When nobody sits there.
+    /// When the seat has no node.
     pub fn clear(&self, seat: Seat) -> io::Result<()> {
         self.kill(seat)?;
         self.leave(seat);
         Ok(())
     }
 
-    /// Takes the node of a seat out of the cluster and ends it, whether it runs or not. The seat is free then.
+    /// Removes the node of a seat from the cluster and stops it, whether it runs or not. Frees the seat.
     ///
     /// # Errors
-    /// When the others do not let it go in time.
+    /// When the others do not remove it in time.
     pub async fn shrink(&self, seat: Seat) -> io::Result<()> {
-        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("nobody sits on seat {seat}")))?;
+        let id = self.id(seat).ok_or_else(|| io::Error::other(format!("seat {seat} has no node")))?;
         self.may_end(seat, true)?;
         self.remove(id, seat).await?;
         if self.running().contains(&seat) {
@@ -342,7 +348,7 @@ impl Cluster {
             }
             sleep(LOOK_EVERY).await;
         }
-        Err(io::Error::other(format!("node {id} cannot be removed: {why}")))
+        Err(io::Error::other(format!("could not remove node {id}: {why}")))
     }
 
     /// Seats to ask, the leader first.
@@ -353,11 +359,11 @@ impl Cluster {
         others
     }
 
-    /// Kills the node of a seat, takes everything from its disk, and checks that it is not let in again under its id; then
-    /// removes it and lets another one take the seat. Says whether the wiped one was refused.
+    /// Kills the node of a seat, empties its disk, and checks that it is rejected under its old id. Then removes it and puts
+    /// another node on the seat. Returns whether the wiped node was rejected.
     ///
     /// # Errors
-    /// When the cluster does not come out of it whole.
+    /// When the cluster is not complete again afterwards.
     pub async fn replace_wiped(&self, seat: Seat) -> io::Result<bool> {
         self.kill(seat)?;
         let refused = self.is_refused_when_wiped(seat).await?;
@@ -365,10 +371,10 @@ impl Cluster {
         Ok(refused)
     }
 
-    /// Another node, with another id and an empty directory, takes the seat of one that is gone.
+    /// Puts another node, with another id and an empty directory, on the seat of a lost one.
     ///
     /// # Errors
-    /// When the others do not let the old one go, or the new one in.
+    /// When the others do not remove the old node, or do not admit the new one.
     pub async fn replace(&self, seat: Seat) -> io::Result<()> {
         let (id, learns) = self.with(seat, |node| Ok((node.id, node.learns)))?;
         let data = self.data(seat);
@@ -381,7 +387,7 @@ impl Cluster {
         if learns { self.grow_learner(seat).await } else { self.grow(seat).await }
     }
 
-    /// The disk of a seat is empty: started under its old id, its node has to be turned away.
+    /// Empties the disk of a seat: a node that starts there under its old id must be rejected.
     async fn is_refused_when_wiped(&self, seat: Seat) -> io::Result<bool> {
         let (data, path) = self.with(seat, |node| {
             node.may_end = true;
@@ -401,7 +407,7 @@ impl Cluster {
         Ok(ended.is_some_and(|ended| ended.contains("is a member with another directory")))
     }
 
-    /// How the node of a seat ended by itself, if it does so in time.
+    /// How the node of a seat exited by itself, if it does so in time.
     pub async fn ends_within(&self, seat: Seat, within: Duration) -> Option<String> {
         let by = Instant::now() + within;
         while Instant::now() < by {
@@ -413,7 +419,8 @@ impl Cluster {
         None
     }
 
-    /// A node whose disk was damaged has been started: it is ready, or it refused and is replaced. Says whether it refused.
+    /// After the start of a node with a damaged disk: waits until it is ready, or replaces it if it refused to start. Returns
+    /// whether it refused.
     ///
     /// # Errors
     /// When it does neither in time.
@@ -433,7 +440,7 @@ impl Cluster {
             }
             if Instant::now() > by {
                 return Err(io::Error::other(format!(
-                    "seat {seat} neither serves nor refuses:\n{}",
+                    "the node on seat {seat} neither serves nor refuses to start:\n{}",
                     self.last_words(seat)
                 )));
             }
@@ -441,12 +448,12 @@ impl Cluster {
         }
     }
 
-    /// Makes the node of a seat lead. Says whether it was told that it does.
+    /// Transfers leadership to the node of a seat. Returns whether the cluster confirmed it.
     ///
     /// # Errors
-    /// When nobody sits there.
+    /// When the seat has no node.
     pub async fn transfer(&self, to: Seat) -> io::Result<bool> {
-        let id = self.id(to).ok_or_else(|| io::Error::other(format!("nobody sits on seat {to}")))?;
+        let id = self.id(to).ok_or_else(|| io::Error::other(format!("seat {to} has no node")))?;
         let Some(at) = self.leader() else { return Ok(false) };
         let asked = self.ask(at, move |client| async move {
             client.transfer_leader(Some(id)).within(Duration::from_secs(4)).await.is_ok()
@@ -454,14 +461,13 @@ impl Cluster {
         asked.await
     }
 
-    /// Stops the node of a seat and starts it again as a build of later rules, or as one of the same as the others. Waits until it is
-    /// ready.
+    /// Restarts the node of a seat as a build of later rules, or as the same build as the others. Waits until it is ready.
     ///
     /// # Errors
     /// When there is no such build, or it is not ready in time.
     pub async fn change_build(&self, seat: Seat, to_newer: bool) -> io::Result<()> {
         if to_newer && self.options().newer_daemon.is_none() {
-            return Err(io::Error::other("no newer build was given"));
+            return Err(io::Error::other("a newer build is needed: give --newer"));
         }
         self.stop(seat).await?;
         self.with(seat, |node| {
@@ -472,23 +478,25 @@ impl Cluster {
         self.ready(LIMIT).await
     }
 
-    /// Asks the node of a seat for the rules behind those that it works under. Says why they were not raised.
+    /// Asks the node of a seat to raise the rules to the next version. Returns why they were not raised.
     ///
     /// # Errors
     /// When it cannot be asked.
     pub async fn later_rules_refused(&self, seat: Seat) -> io::Result<Option<String>> {
-        let status =
-            self.status(seat).await?.ok_or_else(|| io::Error::other(format!("seat {seat} does not answer")))?;
+        let status = self
+            .status(seat)
+            .await?
+            .ok_or_else(|| io::Error::other(format!("the node on seat {seat} does not answer")))?;
         let asked = self.ask(seat, move |client| async move {
             client.raise_rules(status.rules_version + 1).within(ATTEMPT).await.err().map(|error| error.to_string())
         });
         asked.await
     }
 
-    /// Tells the node of a seat to take nothing new, or to take commands again. Says whether it said that it does.
+    /// Starts or ends draining of the node of a seat. Returns whether the node confirmed it.
     ///
     /// # Errors
-    /// When the place is gone.
+    /// When the namespace no longer exists.
     pub async fn drain(&self, seat: Seat, drains: bool) -> io::Result<bool> {
         let asked = self.ask(seat, move |client| async move {
             let node = client.node(client.endpoints()[0].clone());
@@ -498,10 +506,10 @@ impl Cluster {
         asked.await
     }
 
-    /// Takes a snapshot on a seat. Says which entry is the last in it, if one was taken.
+    /// Takes a snapshot on a seat. Returns the last entry in it, if one was taken.
     ///
     /// # Errors
-    /// When the place is gone.
+    /// When the namespace no longer exists.
     pub async fn snapshot(&self, seat: Seat) -> io::Result<Option<u64>> {
         let asked = self.ask(seat, |client| async move {
             let node = client.node(client.endpoints()[0].clone());

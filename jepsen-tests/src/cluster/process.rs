@@ -1,4 +1,4 @@
-//! One process of a node. It ends with this, and with the harness, however that ends.
+//! The process of a node. It ends when this is dropped, and with the harness, however that ends.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// What of a process's words is shown when it ended by itself.
+/// How much of a process's log is shown when it exited by itself.
 const LAST_LINES: usize = 12;
 
 const NICENESS: &str = "10";
@@ -18,20 +18,20 @@ pub(super) struct Process {
     child: Child,
 }
 
-/// Started by `setpriv`, so that the kernel kills it when the harness is gone; the environment is set behind that, so that the
-/// library is loaded into the node alone.
+/// Started by `setpriv`, so that the kernel kills it when the harness exits. The environment is set after that, so that the library
+/// is loaded only into the node.
 pub(super) fn command(daemon: &Path, arguments: &[String], environment: &[(String, String)]) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "env"]);
     command.args(environment.iter().map(|(name, value)| format!("{name}={value}")));
     command.arg(daemon).args(arguments);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Ctrl-C is for the harness.
+    // Only the harness handles Ctrl-C.
     command.env_clear().env("PATH", path).process_group(0);
     command
 }
 
-/// The same below everything that is measured, and not so far that it is starved.
+/// Like `command`, at a lower priority than everything that is measured, but not so low that it gets no CPU time.
 pub(super) fn command_of_low_priority(
     program: &Path,
     arguments: &[String],
@@ -46,7 +46,7 @@ impl Process {
     pub(super) fn start(mut command: Command, log: &Path) -> io::Result<Self> {
         let log = File::options().create(true).append(true).open(log)?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        let child = child.map_err(|error| io::Error::other(format!("setpriv (util-linux) cannot be run: {error}")))?;
+        let child = child.map_err(|error| io::Error::other(format!("could not run setpriv (util-linux): {error}")))?;
         Ok(Self { child })
     }
 
@@ -63,7 +63,7 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Says whether it was alive.
+    /// Returns whether it was alive.
     pub(super) fn kill(&mut self) -> bool {
         if self.ended().is_some() {
             return false;
@@ -80,12 +80,12 @@ impl Drop for Process {
     }
 }
 
-/// Whether the kernel has really stopped all of it.
+/// Whether the kernel has stopped all of its threads.
 pub(super) fn is_stopped(pid: u32) -> bool {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     tasks.flatten().all(|task| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The state stands behind the name, which may hold anything.
+        // The state comes after the name, which may contain any characters.
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     })
 }

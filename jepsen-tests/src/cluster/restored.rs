@@ -1,5 +1,4 @@
-//! Backups, and the cluster that is made of one beside the cluster it was taken of: a node on a seat that nobody sits on, which
-//! no other node knows.
+//! Backups, and a cluster that is restored from one while the original runs: a node on a free seat that no other node knows.
 
 use super::process::{self, Process};
 use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
@@ -15,23 +14,23 @@ use tokio::time::{sleep, timeout};
 
 /// The only node of the new cluster.
 const NODE: u64 = 1;
-/// It is restored so much later. A wall clock that a fault set a day ahead is behind it then; so has to be the one that `wrong-date` set
-/// years ahead, because it was set right again.
+/// How far the restored node's wall clock is ahead. It must be later than a wall clock that a fault set a day ahead. The backup
+/// must also be accepted after `wrong-date` set a clock years ahead, because that clock was corrected.
 const LATER_MS: i64 = 3 * 24 * 60 * 60 * 1_000;
 
 /// A backup.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// When it was asked for, and when all of it had come.
+    /// When it was requested, and when all of it had arrived.
     pub began: Micros,
     pub ended: Micros,
     file: PathBuf,
 }
 
-/// A cluster made from a backup. It ends with this.
+/// A cluster restored from a backup. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Beside {
-    /// Of its operator.
+    /// The client of its operator.
     pub client: Client,
     log: PathBuf,
     _process: Process,
@@ -39,7 +38,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// What its node said last.
+    /// The last log lines of its node.
     #[must_use]
     pub fn last_words(&self) -> String {
         process::tail(&String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()))
@@ -47,10 +46,10 @@ impl Beside {
 }
 
 impl Cluster {
-    /// Asks a node for a backup, which takes the place of the one before. Says how many bytes it has.
+    /// Gets a backup from a node and replaces the one before. Returns its size in bytes.
     ///
     /// # Errors
-    /// When it was refused or broke off.
+    /// When it was refused or interrupted.
     pub async fn take_backup(&self, seat: Seat) -> io::Result<u64> {
         let file = self.options().folder.join("backup");
         let coming = self.options().folder.join("backup.coming");
@@ -68,10 +67,10 @@ impl Cluster {
         self.state().taken.clone()
     }
 
-    /// Makes a cluster of a backup, and waits until it answers.
+    /// Restores a backup as a cluster, and waits until it answers.
     ///
     /// # Errors
-    /// When the backup is refused, or the node does not come up.
+    /// When the backup is refused, or the node does not start.
     pub async fn restore(&self, taken: &Taken) -> io::Result<Beside> {
         let folder = self.options().folder.join("restored");
         if folder.exists() {

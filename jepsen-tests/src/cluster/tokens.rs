@@ -1,4 +1,4 @@
-//! Who the callers of a run are.
+//! The API keys of a run's callers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,20 +8,20 @@ use std::process::Command;
 const ROLES: &str = "reader,worker,dispatcher,operator";
 
 #[derive(Debug)]
-pub(super) struct Tokens {
+pub(super) struct ApiKeys {
     path: PathBuf,
-    tokens: BTreeMap<String, String>,
+    api_keys: BTreeMap<String, String>,
 }
 
-impl Tokens {
-    /// `operator`, and `actor-0` and so on: each may do everything, everywhere. `others`: actors with a role in a space and its queues.
+impl ApiKeys {
+    /// Creates keys with all rights for `operator` and `actor-0`, `actor-1` …, and keys for `others`: actors with a role in a space and its queues.
     pub(super) fn make(
         daemon: &Path,
         path: &Path,
         actors: u32,
         others: &[(&str, &str, &str, &str)],
     ) -> io::Result<Self> {
-        let mut made = Self { path: path.to_owned(), tokens: BTreeMap::new() };
+        let mut made = Self { path: path.to_owned(), api_keys: BTreeMap::new() };
         let mut file = String::new();
         for actor in (0..actors).map(|nth| format!("actor-{nth}")).chain(["operator".to_owned()]) {
             file += &made.one(daemon, &actor, &["--role", ROLES, "--space", "*", "--cluster", "admin"])?;
@@ -33,16 +33,16 @@ impl Tokens {
         Ok(made)
     }
 
-    /// What belongs into the file of tokens.
+    /// Creates one API key, and returns its entry for the API key file.
     fn one(&mut self, daemon: &Path, actor: &str, rights: &[&str]) -> io::Result<String> {
         let mut command = Command::new(daemon);
-        command.env_clear().args(["token", "--actor", actor]).args(rights);
+        command.env_clear().args(["api-key", "--actor", actor]).args(rights);
         let made = command.output();
         let made = made.map_err(|error| io::Error::other(format!("{}: {error}", daemon.display())))?;
         let said = String::from_utf8_lossy(&made.stderr);
-        let token = said.lines().nth(1).filter(|_| made.status.success());
-        let token = token.ok_or_else(|| io::Error::other(format!("tenured token: {said}")))?;
-        self.tokens.insert(actor.to_owned(), token.trim().to_owned());
+        let api_key = said.lines().nth(1).filter(|_| made.status.success());
+        let api_key = api_key.ok_or_else(|| io::Error::other(format!("tenured api-key failed: {said}")))?;
+        self.api_keys.insert(actor.to_owned(), api_key.trim().to_owned());
         Ok(String::from_utf8_lossy(&made.stdout).into_owned() + "\n")
     }
 
@@ -51,6 +51,6 @@ impl Tokens {
     }
 
     pub(super) fn of(&self, actor: &str) -> Option<&str> {
-        self.tokens.get(actor).map(String::as_str)
+        self.api_keys.get(actor).map(String::as_str)
     }
 }

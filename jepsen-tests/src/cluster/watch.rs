@@ -1,5 +1,5 @@
-//! Looks at the nodes all the time: who leads by their own words, and who ended by itself. Reads their logs, so that neither the
-//! wire nor a clock can hide anything.
+//! Watches the nodes all the time: which one leads, and which one exited by itself. Reads their logs, so neither the wire nor a
+//! clock can hide anything.
 
 use super::members::EXPIRED;
 use super::{Cluster, LOOK_EVERY, Seat, process};
@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::sync::Weak;
 use tokio::time::sleep;
 
-/// What has been read of a log.
+/// The read position in a log.
 #[derive(Default)]
 struct Read {
     upto: u64,
-    /// A line that is not whole yet.
+    /// A line that is not complete yet.
     rest: String,
 }
 
@@ -51,7 +51,7 @@ impl Read {
     }
 }
 
-/// Whether it leads, and in which term, if the line says so.
+/// Whether the node leads, and in which term, if the line contains this.
 fn role(line: &str) -> Option<(bool, u64)> {
     let (_, said) = line.split_once(": role node=")?;
     let field = |name: &str| said.split(' ').find_map(|part| part.strip_prefix(name));
@@ -80,7 +80,7 @@ impl Cluster {
         }
     }
 
-    /// It was killed, stopped or ended.
+    /// The run itself killed, stopped or removed it.
     pub(super) fn not_leading(&self, seat: Seat) {
         self.told(seat, false, 0);
     }
@@ -94,7 +94,7 @@ impl Cluster {
                 node.process = None;
                 let words = std::fs::read(&node.log).unwrap_or_default();
                 let words = process::tail(&String::from_utf8_lossy(&words));
-                let said = format!("node {} on seat {seat} ended by itself, with {status}:\n{words}", node.id);
+                let said = format!("node {} on seat {seat} exited by itself, with {status}:\n{words}", node.id);
                 node.ended = Some(said.clone());
                 let may_end = node.may_end || words.contains(EXPIRED);
                 ended.push((*seat, (!may_end).then_some(said)));

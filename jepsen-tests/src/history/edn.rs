@@ -1,5 +1,5 @@
-//! A history as Jepsen writes it: in EDN, an operation as what was invoked and what came of it, faults and leaders as those of
-//! the nemesis. What is unknown ends with the history. Events that watchers saw have no place in it: they are in the JSON
+//! A history in Jepsen's EDN format: an operation as an invocation and a completion, faults and leaders as operations of the
+//! nemesis. Operations of unknown outcome end with the history. The events that watchers saw are not included: they are in the JSON
 //! lines.
 
 use super::{Fault, History, Leader, Micros, Operation, Outcome};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 /// When it cannot be written.
 pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
     let end = end(history);
-    // By time; at the same moment in the order in which they were invoked, an end behind its beginning.
+    // By time; at the same time in the order of invocation, with completions after invocations.
     let mut moments: Vec<(Micros, Moment<'_>)> = Vec::with_capacity(history.operations.len() * 2);
     for operation in &history.operations {
         moments.push((operation.invoked, Moment::Invoked(operation)));
@@ -95,7 +95,7 @@ impl Moment<'_> {
     }
 }
 
-/// The name of a call, and what was said with it.
+/// The name of a call, and its arguments.
 fn asked(operation: &Operation) -> (String, Map<String, Value>) {
     let (f, mut value) = match serde_json::to_value(&operation.asked) {
         Ok(Value::Object(named)) => match named.into_iter().next() {
@@ -181,7 +181,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_history_reads_as_jepsen_writes_it() {
+    fn a_history_has_jepsens_edn_format() {
         let mut bytes = Vec::new();
         write(&sample(), &mut bytes).unwrap();
         expect![[r#"
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_string_holds_does_not_end_it() {
+    fn strings_are_escaped() {
         let mut text = String::new();
         value_of(&mut text, &json!({"what's this": ["a \"b\" \\ c\n", null, 1.5, false]}));
         assert_eq!(text, r#"{:what-s-this ["a \"b\" \\ c\n" nil 1.5 false]}"#);

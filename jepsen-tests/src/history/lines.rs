@@ -1,4 +1,4 @@
-//! A history as JSON lines: what the run was made of, then a line for each operation, event, fault and leader, then its end.
+//! A history as JSON lines: the settings of the run, then a line for each operation, event, fault and leader, then its end.
 
 use super::soak::Soak;
 use super::{About, Burst, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};
@@ -61,7 +61,7 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
 }
 
 /// # Errors
-/// When a line cannot be read or is not understood; it is named.
+/// When a line cannot be read or is invalid; the error names it.
 pub fn read(from: impl BufRead) -> io::Result<History> {
     let mut history = History::default();
     for (at, line) in from.lines().enumerate() {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_is_a_line_for_each_thing_that_was_seen() {
+    fn a_history_has_one_line_for_each_record() {
         expect![[r#"
             {"about":{"seed":5,"workload":"mutex","nemesis":"","nodes":3,"broken":null,"queues":[]}}
             {"operation":{"process":0,"actor":"actor-0","session":"s1","node":2,"request_id":null,"is_repeat":false,"invoked":10,"completed":20,"asked":{"claim":{"item":"disk","lease_for_ms":2000,"waits":false}},"outcome":{"ok":{"sent":11,"grants":[{"item":"disk","token":7,"expires_in_ms":2000,"renewed":false}]}}}}
@@ -114,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again_whole() {
+    fn a_history_survives_a_round_trip() {
         let text = written(&sample());
         assert_eq!(written(&read(text.as_bytes()).unwrap()), text);
     }
 
     #[test]
-    fn a_line_that_is_cut_off_is_named() {
+    fn a_truncated_line_is_named_in_the_error() {
         let text = written(&sample());
         let error = read(&text.as_bytes()[..text.len() - 3]).unwrap_err().to_string();
         assert!(error.starts_with(&format!("line {}: ", text.lines().count())), "{error}");

@@ -1,5 +1,5 @@
-//! What a run with hostile callers was measured by: its phases, what each node took of the machine, what the hostile callers did, and
-//! the bounds that hold for all of it.
+//! The measurements of a run with hostile callers: its phases, the resources that each node used, what the hostile callers did, and
+//! the limits for all of it.
 
 use super::Micros;
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Soak {
     pub bounds: Bounds,
-    /// One after the other.
+    /// One after another.
     pub phases: Vec<Phase>,
     pub samples: Vec<Sample>,
     pub tallies: Vec<Tally>,
     pub intruders: Vec<Intruder>,
-    /// Why hostile callers were stopped before their time.
+    /// Why hostile callers were stopped early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
 }
 
-/// What must hold.
+/// The limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// The p99 of honest callers in any phase, as a multiple of the first phase's. 0: it is measured and not judged.
+    /// The maximum p99 of honest callers in any phase, as a multiple of the first phase's. 0: it is measured but not checked.
     pub latency_times: f64,
-    /// Resident memory of a node, its data directory, and the part of it that the log takes.
+    /// Resident memory of a node, its data directory, and the log's part of it.
     pub memory_mib: u64,
     pub disk_mib: u64,
     pub log_mib: u64,
@@ -32,21 +32,21 @@ pub struct Bounds {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     pub name: String,
-    /// The kinds of hostile callers at work. None: it is undisturbed.
+    /// The kinds of hostile callers at work. Empty: the phase is undisturbed.
     pub kinds: Vec<String>,
     pub began: Micros,
     pub ended: Micros,
 }
 
-/// What a node took at a moment.
+/// The resources that a node used at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     pub at: Micros,
-    /// The seat; 0 for all hostile callers together, of which only `cpu_ms` and `resident_kib` are known, and for this suite
-    /// [`Sample::SUITE`].
+    /// The seat; 0 for all hostile callers together, for which only `cpu_ms` and `resident_kib` are known, and [`Sample::SUITE`]
+    /// for this suite.
     pub seat: u32,
     pub resident_kib: u64,
-    /// Since its process was started.
+    /// Since the start of its process.
     pub cpu_ms: u64,
     /// A file with several names counts once.
     pub disk_kib: u64,
@@ -65,32 +65,32 @@ pub struct Tally {
     pub phase: String,
     pub kind: String,
     pub seat: u32,
-    /// Requests sent whole, or connections made where nothing is requested.
+    /// Requests that were sent completely, or opened connections for kinds without requests.
     pub asked: u64,
     /// Bytes sent.
     pub sent: u64,
-    /// Answers by status and code (`429 rate_limited`), and what else became of a request: `closed`, `not answered`.
+    /// Answers by status and code (`429 rate_limited`), and other results: `closed`, `not answered`.
     pub answers: BTreeMap<String, u64>,
 }
 
-/// A node that nobody wanted in the cluster: it has a certificate of the cluster's authority, and asks to join.
+/// An intruder: a node with a certificate of the cluster's CA that was not admitted and tries to join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intruder {
     pub node: u64,
-    /// What its certificate says.
+    /// The host in its certificate.
     pub certificate: String,
     pub began: Micros,
     pub ended: Micros,
-    /// The cluster named it as a member.
+    /// The cluster listed it as a member.
     pub was_member: bool,
-    /// It was told which cluster this is: it has a directory of its own.
+    /// It learned which cluster this is: it has created a directory.
     pub was_let_in: bool,
-    /// What it said last.
+    /// Its last log lines.
     pub said: String,
 }
 
 impl Soak {
-    /// The phases in which nobody was hostile, up to the first in which somebody was.
+    /// The phases before the first one with hostile callers.
     #[must_use]
     pub fn undisturbed(&self) -> Option<&Phase> {
         self.phases.first().filter(|phase| phase.kinds.is_empty())
@@ -107,7 +107,7 @@ impl Soak {
         self.samples.iter().filter(move |sample| sample.seat == seat && (from..to).contains(&sample.at))
     }
 
-    /// Seats of nodes that were looked at.
+    /// The seats of sampled nodes.
     #[must_use]
     pub fn seats(&self) -> Vec<u32> {
         let all = self.samples.iter().map(|sample| sample.seat);
@@ -124,7 +124,7 @@ mod tests {
     use crate::history::lines;
 
     #[test]
-    fn what_was_measured_is_read_again_as_it_was_written() {
+    fn measurements_survive_a_round_trip() {
         let history = tell(
             "bounds latency=3 memory=100 disk=100 log=100
             phase 0s..10s views hostile

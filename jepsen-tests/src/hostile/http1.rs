@@ -1,5 +1,5 @@
-//! HTTP/1.1 by hand: a request is bytes that are made once and sent often, and of an answer only the status and the code are looked at.
-//! Callers of a flood should cost less than what they ask for.
+//! A minimal HTTP/1.1 client: the bytes of a request are made once and sent often, and only the status and the code of an answer
+//! are parsed. A flooding caller should cost less than its requests.
 
 use super::{AGAIN, Target};
 use std::io;
@@ -9,13 +9,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// An answer takes no longer, even of a node that has much to do.
+/// The time limit for an answer, even from a busy node.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
-/// The code of a refusal stands within its first bytes.
+/// The code of a refusal is within this many first bytes.
 const KEPT: usize = 2_048;
 const HEAD_MAX: usize = 64 * 1024;
 
-/// A request with a body, or none.
+/// A request with an optional body.
 pub(super) fn request(method: &str, path: &str, key: Option<&str>, session: Option<&str>, body: &str) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: tenure\r\n");
     for (name, value) in [("authorization: Bearer", key), ("tenure-session:", session)] {
@@ -32,18 +32,18 @@ pub(super) fn request(method: &str, path: &str, key: Option<&str>, session: Opti
     request
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// Of a refusal.
+    /// The code of a refusal.
     pub(super) code: Option<String>,
-    /// The beginning of its body.
+    /// The beginning of the body.
     pub(super) body: String,
 }
 
 impl Answer {
-    /// As it is counted.
+    /// The answer as it is counted.
     pub(super) fn name(&self) -> String {
         match &self.code {
             Some(code) => format!("{} {code}", self.status),
@@ -52,12 +52,12 @@ impl Answer {
     }
 }
 
-/// A connection that is made again when it is lost.
+/// A connection that is opened again when it is lost.
 #[derive(Debug)]
 pub(super) struct Caller {
     target: Target,
     stream: Option<TcpStream>,
-    /// Read, and not yet looked at.
+    /// Bytes that were read but not parsed yet.
     buffer: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl Caller {
         Self { target: target.clone(), stream: None, buffer: Vec::new() }
     }
 
-    /// Sends it and counts what comes back. None: nothing came.
+    /// Sends the request and counts the answer. `None`: no answer came.
     pub(super) async fn ask(&mut self, request: &[u8]) -> Option<Answer> {
         let counts = self.target.counts.clone();
         let answered = timeout(ANSWERED_WITHIN, self.try_ask(request)).await;
@@ -91,7 +91,7 @@ impl Caller {
         }
         let Some(stream) = &mut self.stream else { return Err(io::ErrorKind::NotConnected.into()) };
         let sent = stream.write_all(request).await;
-        // It may be refused before all of it is sent, and the answer stands then.
+        // It may be refused before all of it is sent; the answer is then already there.
         let answer = read(stream, &mut self.buffer).await;
         self.target.counts.asked(request.len());
         if sent.is_err() {
@@ -115,7 +115,7 @@ async fn fill(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// One answer; what follows it stays in the buffer.
+/// Reads one answer; the bytes after it stay in the buffer.
 async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Answer> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let ends = loop {
@@ -123,7 +123,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Answer
             break at + 4;
         }
         if buffer.len() > HEAD_MAX {
-            return Err(wrong("a head without an end"));
+            return Err(wrong("the head of the answer does not end"));
         }
         fill(stream, buffer).await?;
     };
@@ -142,7 +142,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Answer
     Ok(Answer { status, code: (status >= 400).then(|| code(&body)).flatten(), body })
 }
 
-/// False: it was the last.
+/// Returns false for the last chunk.
 async fn take_chunk(stream: &mut TcpStream, buffer: &mut Vec<u8>, kept: &mut Vec<u8>) -> io::Result<bool> {
     let ends = loop {
         match find(buffer, b"\r\n") {
@@ -174,7 +174,7 @@ async fn take(stream: &mut TcpStream, buffer: &mut Vec<u8>, length: usize, kept:
     Ok(())
 }
 
-/// The status and the code of an answer, as they are counted, from its first bytes. None: these are no answer.
+/// The status and the code of an answer, as they are counted, from its first bytes. `None`: the bytes are not an answer.
 pub(super) fn glance(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let status = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3))?;
@@ -185,7 +185,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// The code in a problem.
+/// The code in a problem document.
 fn code(body: &str) -> Option<String> {
     let (_, behind) = body.split_once("\"code\":\"")?;
     behind.split_once('"').map(|(code, _)| code.to_owned())
@@ -196,13 +196,13 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// What is read of these bytes, one answer after the other, until the connection ends.
+    /// Parses the answers in these bytes one after another, until the connection ends.
     async fn answers(bytes: &'static [u8]) -> Vec<(u16, Option<String>)> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let telling = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            // In pieces: a boundary may be anywhere.
+            // The bytes arrive in pieces, split at any position.
             for piece in bytes.chunks(7) {
                 stream.write_all(piece).await.unwrap();
                 tokio::task::yield_now().await;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_told_apart_with_and_without_a_length() {
+    async fn answers_are_separated_with_and_without_a_length() {
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"code\":\"none\"}\
             HTTP/1.1 429 Too Many Requests\r\ntransfer-encoding: chunked\r\n\r\n10\r\n{\"code\":\"rate_li\r\n7\r\nmited\"}\r\n0\r\n\r\n\
             HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n";
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_what_it_was_given_and_no_more() {
+    fn a_request_contains_only_what_it_was_given() {
         let bare = String::from_utf8(request("GET", "/v1/items", None, None, "")).unwrap();
         assert_eq!(bare, "GET /v1/items HTTP/1.1\r\nhost: tenure\r\n\r\n");
         let full = String::from_utf8(request("POST", "/v1/items", Some("k"), Some("s"), "{}")).unwrap();

@@ -1,4 +1,4 @@
-//! HTTP/2 by hand, as far as one needs it who asks for much and takes nothing: the window of every answer is a byte.
+//! A minimal HTTP/2 client that requests much and reads nothing: the window of every answer is one byte.
 
 use super::Target;
 use super::http1::connect;
@@ -42,7 +42,7 @@ fn get(stream: u32, path: &str, key: Option<&str>) -> Vec<u8> {
     frame(HEADERS, WHOLE, stream, &head)
 }
 
-/// Asks so often on one connection and takes a byte of each answer, until the node closes it.
+/// Sends this many requests on one connection and reads one byte of each answer, until the node closes it.
 pub(super) async fn ask_and_take_nothing(target: &Target, path: &str, key: Option<&str>, times: u32) -> io::Result<()> {
     let mut stream = connect(target.plan.edge).await?;
     let window = [&INITIAL_WINDOW_SIZE.to_be_bytes()[..], &1_u32.to_be_bytes()].concat();
@@ -61,7 +61,7 @@ pub(super) async fn ask_and_take_nothing(target: &Target, path: &str, key: Optio
         payload.resize(usize::try_from(length).unwrap_or(0), 0);
         stream.read_exact(&mut payload).await?;
         match head[3] {
-            // Its body, and with it the code, is what nobody takes.
+            // The body, and with it the code, is not read.
             HEADERS => target.counts.heard(format!("head of {}", status(&payload))),
             RST_STREAM => target.counts.heard("reset"),
             GOAWAY => target.counts.heard("sent away"),
@@ -70,20 +70,20 @@ pub(super) async fn ask_and_take_nothing(target: &Target, path: &str, key: Optio
     }
 }
 
-/// The status of an answer is its first field: one of the table, or a literal with the name of one of these.
+/// The status of an answer is its first field: one of the static table, or a literal with the name of one of these.
 fn status(head: &[u8]) -> String {
     let known = ["200", "204", "206", "304", "400", "404", "500"];
     match head {
         [first @ 0x88..=0x8e, ..] => known[usize::from(first - 0x88)].to_owned(),
-        // Huffman or plain, of three digits.
+        // Three digits, Huffman-coded or plain.
         [0x08 | 0x48, 0x82 | 0x83, code @ ..] => huffman(code),
         [0x08 | 0x48, 3, code @ ..] => String::from_utf8_lossy(code.get(..3).unwrap_or(code)).into_owned(),
-        // One of a table that grows with the connection: the same as an answer before had.
+        // From the dynamic table: the same status as an earlier answer.
         _ => "one before".to_owned(),
     }
 }
 
-/// Three digits: 0, 1 and 2 are of five bits, the others of six.
+/// Three digits: 0, 1 and 2 have five bits, the others six.
 fn huffman(bytes: &[u8]) -> String {
     let bits: u32 = bytes.iter().take(3).fold(0, |bits, byte| bits << 8 | u32::from(*byte));
     let bits = bits << (8 * 3_usize.saturating_sub(bytes.len().min(3)));
@@ -111,15 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_read_of_the_table_plain_and_packed() {
+    fn a_status_is_read_from_the_table_plain_and_huffman_coded() {
         assert_eq!(status(&[0x88, 0, 0]), "200");
         assert_eq!(status(&[0x08, 3, b'4', b'2', b'9', 0]), "429");
-        // 5 (0x1b, six bits), 0 and 3 (0x19): 011011 00000 011001, filled up with ones.
+        // 5 (0x1b, six bits), 0 and 3 (0x19): 011011 00000 011001, padded with ones.
         assert_eq!(status(&[0x48, 0x83, 0b0110_1100, 0b0000_1100, 0b1111_1111]), "503");
     }
 
     #[test]
-    fn a_frame_is_its_length_its_kind_and_its_stream() {
+    fn a_frame_has_its_length_its_kind_and_its_stream() {
         assert_eq!(frame(SETTINGS, 0, 3, &[7]), [0, 0, 1, 4, 0, 0, 0, 0, 3, 7]);
     }
 }

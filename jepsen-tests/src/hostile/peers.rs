@@ -1,5 +1,5 @@
-//! The port that nodes keep for each other: more silent connections than it takes, and one who has a certificate of the authority and
-//! nothing to say that a node would.
+//! The peer port: more silent connections than it accepts, and a caller with a certificate of the CA that sends nothing a node
+//! would send.
 
 use super::http1::connect;
 use super::silence::end;
@@ -17,12 +17,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// As many as a node takes at a time.
+/// As many as a node accepts at a time.
 const SILENT: usize = 640;
-/// Connections with a certificate a second.
+/// Connections per second with a certificate.
 const CERTIFIED: f64 = 10.0;
 const GARBAGE: usize = 4_096;
-/// A node closes what says no hello within 5 s.
+/// A node closes a connection without a hello within 5 s.
 const CLOSED_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn start(target: &Target, tasks: &mut Tasks) -> io::Result<()> {
@@ -54,7 +54,7 @@ pub(super) fn start(target: &Target, tasks: &mut Tasks) -> io::Result<()> {
                 let heard = match timeout(CLOSED_WITHIN, talk(&tls, &target, nth % 2 == 0)).await {
                     Ok(Ok(0)) => "with a certificate: closed",
                     Ok(Ok(_)) => "with a certificate: answered",
-                    Ok(Err(_)) => "with a certificate: not let in",
+                    Ok(Err(_)) => "with a certificate: rejected",
                     Err(_) => "with a certificate: not closed",
                 };
                 target.counts.heard(heard);
@@ -64,7 +64,7 @@ pub(super) fn start(target: &Target, tasks: &mut Tasks) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that came back.
+/// The number of bytes that came back.
 async fn talk(tls: &TlsConnector, target: &Target, says_something: bool) -> io::Result<usize> {
     let stream = connect(target.plan.peer).await?;
     let name = ServerName::from(target.plan.peer.ip());

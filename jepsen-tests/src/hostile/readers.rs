@@ -1,4 +1,4 @@
-//! Readers: searches and walks, event streams from the beginning, and answers that are asked for and not taken.
+//! Readers: searches and list walks, event streams from the beginning, and answers that are not read.
 
 use super::http1::{Caller, connect, glance, request};
 use super::http2::ask_and_take_nothing;
@@ -9,21 +9,21 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{sleep, timeout};
 
-/// Three nodes are asked for a hundred and fifty views at a time.
+/// Three nodes get 150 views at a time.
 const VIEWERS: usize = 50;
-/// Items below one, whose claims are counted.
+/// Child items of the root, whose claims are counted.
 const CHILDREN: u64 = 1_000;
 const STREAMS: usize = 400;
-/// Of a stream.
+/// Bytes to read of a stream.
 const TAKEN: usize = 256 * 1024;
 const OPEN_FOR: Duration = Duration::from_secs(10);
 const LISTERS: usize = 12;
 const LISTS: u32 = 100;
 const STRANGERS: usize = 20;
-/// Of a connection that has shown no credential.
+/// The limit of a connection without an API key.
 const DOCUMENTS: u32 = 32;
 
-/// As many at a time, each again as soon as it is answered.
+/// This many at a time, each repeated as soon as it is answered.
 pub(super) fn views(target: &Target, tasks: &mut Tasks) {
     let root = target.named("root");
     let paths = [
@@ -40,7 +40,7 @@ pub(super) fn views(target: &Target, tasks: &mut Tasks) {
             loop {
                 let answer = caller.ask(&asked).await;
                 if answer.is_some_and(|answer| answer.status >= 400) {
-                    // A refusal costs next to nothing: no caller should be busy with these alone.
+                    // A refusal costs almost nothing: pause, so that no caller spends its time on refusals only.
                     sleep(Duration::from_millis(10)).await;
                 }
             }
@@ -48,7 +48,7 @@ pub(super) fn views(target: &Target, tasks: &mut Tasks) {
     }
 }
 
-/// Something to walk over.
+/// Creates items to walk over.
 async fn grow(target: Target, root: String) {
     let (mut caller, key) = (Caller::new(&target), target.key(DISPATCHER));
     let new = format!(r#"{{"id":"{root}","queue":"hostile-tree"}}"#);
@@ -65,7 +65,7 @@ pub(super) fn streams(target: &Target, tasks: &mut Tasks) {
     for nth in 0..STREAMS {
         let target = target.clone();
         tasks.spawn(async move {
-            // Not all at once.
+            // Not all at the same time.
             sleep(OPEN_FOR * u32::try_from(nth).unwrap_or(0) / u32::try_from(STREAMS).unwrap_or(1)).await;
             loop {
                 if stream(&target).await.is_err() {
@@ -77,7 +77,7 @@ pub(super) fn streams(target: &Target, tasks: &mut Tasks) {
     }
 }
 
-/// From the beginning, some of it, and then silence.
+/// Reads some of the stream from its beginning, and then stops reading.
 async fn stream(target: &Target) -> io::Result<()> {
     let asked = request("GET", "/v1/events/stream?after=0.0", target.key(READER), None, "");
     let mut stream = connect(target.plan.edge).await?;
@@ -107,7 +107,7 @@ async fn stream(target: &Target) -> io::Result<()> {
     timeout(OPEN_FOR, reading).await.unwrap_or(Ok(()))
 }
 
-/// Long lists by a reader, and the node's own documents by strangers.
+/// Long lists by a reader, and the node's own documents by callers without an API key.
 pub(super) fn slow(target: &Target, tasks: &mut Tasks) {
     for nth in 0..LISTERS + STRANGERS {
         let target = target.clone();

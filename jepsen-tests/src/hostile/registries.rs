@@ -1,19 +1,19 @@
-//! All that a cluster keeps by a name that callers choose: queues, workers, places in a line, requests. Each is filled as fast as its
-//! caller is let.
+//! Everything that a cluster stores under names that callers choose: queues, workers, places in a line, request ids. Each is filled
+//! as fast as the caller may.
 
 use super::http1::{Caller, request};
 use super::writes::held;
 use super::{DISPATCHER, HOLDER, Target, Tasks, WORKER, pace};
 use std::fmt::Write as _;
 
-/// Batches a second, each of items in as many new queues.
+/// Batches per second, each with items in as many new queues.
 const QUEUES: f64 = 5.0;
 const QUEUES_AT_ONCE: u64 = 100;
 const WORKERS: f64 = 100.0;
 const PLACES: f64 = 100.0;
-/// A line that was as long as it may be is begun anew behind another item.
+/// When a line has its maximum length, the caller starts a new line at another item.
 const PLACES_OF_ITEM: u64 = 2_000;
-/// Each under an id of its own, which is remembered.
+/// Each under its own request id, which is remembered.
 const REQUESTS: f64 = 200.0;
 
 pub(super) fn start(target: &Target, tasks: &mut Tasks) {
@@ -72,12 +72,12 @@ async fn places(target: Target) {
     }
 }
 
-/// A release of what one does not hold is a command like any other.
+/// A release of an item that the caller does not hold is a command like any other.
 async fn requests(target: Target) {
     let (mut caller, item) = (Caller::new(&target), target.named("request"));
     let new = format!(r#"{{"id":"{item}","queue":"hostile-requests"}}"#);
     caller.ask(&request("POST", "/v1/items", target.key(DISPATCHER), None, &new)).await;
-    // Without an id of its caller each is given one.
+    // Without a request id from the caller, each request gets one.
     let release = request("POST", &format!("/v1/items/{item}/release"), target.key(WORKER), None, "{}");
     let mut pace = pace(REQUESTS);
     loop {

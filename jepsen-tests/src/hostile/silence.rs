@@ -1,4 +1,4 @@
-//! Connections that say nothing, or a byte at a time.
+//! Connections that send nothing, or one byte at a time.
 
 use super::http1::{connect, glance, request};
 use super::{AGAIN, Target, Tasks, WORKER};
@@ -10,9 +10,9 @@ use tokio::time::sleep;
 
 const IDLE: usize = 1_000;
 const WRITERS: usize = 150;
-/// From one byte to the next.
+/// The time between two bytes.
 const BYTE: Duration = Duration::from_secs(2);
-/// Connections are not all made in one moment.
+/// Connections are opened one after another, not at once.
 const APART: Duration = Duration::from_millis(3);
 
 pub(super) fn idle(target: &Target, tasks: &mut Tasks) {
@@ -34,14 +34,14 @@ pub(super) fn idle(target: &Target, tasks: &mut Tasks) {
     }
 }
 
-/// Until the node closes it.
+/// Waits until the node closes it.
 pub(super) async fn end(mut stream: TcpStream, target: &Target) {
     let mut buffer = [0; 512];
     let read = stream.read(&mut buffer).await.unwrap_or(0);
     target.counts.heard(glance(&buffer[..read]).unwrap_or_else(|| "closed".to_owned()));
 }
 
-/// Half of them never come to the end of a head, half of them never to that of a body.
+/// Half of them never finish a head, and half of them never finish a body.
 pub(super) fn slow_writers(target: &Target, tasks: &mut Tasks) {
     for nth in 0..WRITERS {
         let target = target.clone();

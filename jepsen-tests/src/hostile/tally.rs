@@ -1,4 +1,4 @@
-//! What the hostile callers of one kind did so far.
+//! The tallies of one kind of hostile callers.
 
 use super::Kind;
 use crate::history::soak::Tally;
@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Clones share what they count.
+/// Clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts(Arc<Mutex<Tally>>);
 
@@ -17,25 +17,25 @@ impl Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request was sent, or a connection made.
+    /// Counts a sent request, or an opened connection.
     pub(super) fn asked(&self, bytes: usize) {
         let mut tally = self.lock();
         tally.asked += 1;
         tally.sent += bytes as u64;
     }
 
-    /// More of one that was begun.
+    /// Counts more bytes of a request that was begun.
     pub(super) fn sent(&self, bytes: usize) {
         self.lock().sent += bytes as u64;
     }
 
-    /// What became of one.
+    /// Counts an answer or another result.
     pub(super) fn heard(&self, what: impl Into<String>) {
         *self.lock().answers.entry(what.into()).or_default() += 1;
     }
 }
 
-/// Whoever reads it never reads half of it.
+/// Writes the file atomically: a reader never sees half of it.
 pub(super) fn write(counts: &BTreeMap<Kind, Counts>, path: &Path) -> io::Result<()> {
     let all: Vec<Tally> =
         counts.iter().map(|(kind, counts)| Tally { kind: kind.name().to_owned(), ..counts.lock().clone() }).collect();

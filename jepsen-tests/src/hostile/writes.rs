@@ -1,32 +1,32 @@
-//! Commands: floods and batches that their callers have no right to, and the largest that they have a right to.
+//! Commands: floods and batches without the right to them, and the largest that are allowed.
 
 use super::http1::{Caller, request};
 use super::{DISPATCHER, NOBODY, Target, Tasks, WORKER, pace};
 use std::fmt::Write as _;
 
 const FLOODERS: usize = 16;
-/// Commands a second, of all flooders beside a node.
+/// Commands per second, of all flooders next to a node.
 const FLOOD: f64 = 1_500.0;
-/// What a batch may have.
+/// The maximum number of entries in a batch.
 const ENTRIES: usize = 1_000;
 /// With the rest of an entry, a thousand of them are a little less than 8 MiB.
 const REFUSED_BODY: usize = 8_200;
-/// Batches a second.
+/// Batches per second.
 const REFUSED: f64 = 1.0;
-/// The largest body that an item may have, less what JSON and names take.
+/// The largest body that an item may have, less the size of JSON and names.
 const BODY: usize = 64 * 1024;
-/// A hundred and more do not fit into a request.
+/// More than a hundred do not fit into a request.
 const CREATED_AT_ONCE: u64 = 100;
-/// Batches a second: 3 MiB.
+/// Batches per second: 3 MiB.
 const CREATED: f64 = 0.5;
 const WRITERS: usize = 4;
-/// Activities a second, of all writers.
+/// Activities per second, of all writers.
 const ACTIVITIES: f64 = 48.0;
 const RENEWERS: usize = 8;
-/// Heartbeats a second, of all renewers.
+/// Heartbeats per second, of all renewers.
 const RENEWALS: f64 = 40.0;
 
-/// Every kind of command on one item, by one who may do none of it.
+/// Every kind of command on one item, by a caller without any right to it.
 pub(super) fn flood(target: &Target, tasks: &mut Tasks) {
     let key = target.key(NOBODY);
     let item = "/v1/items/honest-named-0-0";
@@ -56,7 +56,7 @@ pub(super) fn flood(target: &Target, tasks: &mut Tasks) {
     }
 }
 
-/// Of items and of claims, by one who has no role and by one who has none in that queue.
+/// Batches of items and of claims, by a caller without a role and by one without a role in that queue.
 pub(super) fn refused_batches(target: &Target, tasks: &mut Tasks) {
     let items = batch("items", |nth| {
         format!(r#"{{"id":"hostile-{nth}","queue":"honest-named","body":{{"data":"{}"}}}}"#, "d".repeat(REFUSED_BODY))
@@ -89,7 +89,7 @@ fn batch(of: &str, entry: impl Fn(usize) -> String) -> String {
     body + "]}"
 }
 
-/// New items with the largest bodies, by one who may create them.
+/// New items with the largest bodies, by a caller that may create them.
 pub(super) fn created_batches(target: &Target, tasks: &mut Tasks) {
     let (mut caller, key) = (Caller::new(target), target.key(DISPATCHER).map(str::to_owned));
     let (name, data) = (target.named("body"), "d".repeat(BODY - 512));
@@ -111,7 +111,7 @@ pub(super) fn created_batches(target: &Target, tasks: &mut Tasks) {
     });
 }
 
-/// Of holders of one lease each.
+/// By holders of one lease each.
 pub(super) fn activities(target: &Target, tasks: &mut Tasks) {
     for nth in 0..WRITERS {
         let (mut caller, target) = (Caller::new(target), target.clone());
@@ -129,7 +129,7 @@ pub(super) fn activities(target: &Target, tasks: &mut Tasks) {
                 loop {
                     pace.tick().await;
                     match caller.ask(&asked).await {
-                        // The lease is over, or the item is as large as it may be.
+                        // The lease is over, or the item has its maximum size.
                         Some(answer) if [404, 409, 428].contains(&answer.status) => break,
                         _ => {}
                     }
@@ -139,7 +139,7 @@ pub(super) fn activities(target: &Target, tasks: &mut Tasks) {
     }
 }
 
-/// The token of a new item that is claimed.
+/// The fencing token of a new item that is claimed.
 pub(super) async fn held(caller: &mut Caller, target: &Target, holder: &str, item: &str, session: &str) -> Option<u64> {
     let new = format!(r#"{{"id":"{item}","queue":"hostile-held"}}"#);
     caller.ask(&request("POST", "/v1/items", target.key(DISPATCHER), None, &new)).await?;
@@ -155,7 +155,7 @@ pub(super) async fn held(caller: &mut Caller, target: &Target, holder: &str, ite
     behind.split(|other: char| !other.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// By one who has no role and by one who holds nothing.
+/// By a caller without a role and by one that holds nothing.
 pub(super) fn renew_all(target: &Target, tasks: &mut Tasks) {
     let body = batch("expected", |nth| format!(r#"{{"item":"honest-named-{nth}-0","token":{}}}"#, nth + 1));
     for nth in 0..RENEWERS {

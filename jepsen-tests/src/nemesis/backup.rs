@@ -1,4 +1,4 @@
-//! A backup is taken while callers write. What is in it is looked at when the run has ended, in a cluster that is made of it.
+//! Takes a backup while callers write. After the run it is restored as a cluster and checked.
 
 use super::{Doing, Done, Nemesis};
 use crate::cluster::{Cluster, LIMIT};
@@ -19,7 +19,7 @@ impl Nemesis for Backup {
             let seat = *dice.pick(&cluster.running());
             let bytes = cluster.take_backup(seat).await?;
             self.is_whole = bytes > 0;
-            Ok(Done { what: format!("node {seat} gave a backup of {bytes} bytes"), seats: vec![seat] })
+            Ok(Done { what: format!("node {seat} returned a backup of {bytes} bytes"), seats: vec![seat] })
         })
     }
 

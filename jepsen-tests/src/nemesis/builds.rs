@@ -1,4 +1,5 @@
-//! A newer build beside the others, as in an upgrade that takes its time. It goes by the rules that the others know until all know more.
+//! A newer build together with older ones, as in a slow upgrade. It must apply the older rules until all builds know the newer
+//! ones.
 
 use super::{Doing, Done, Nemesis, follower};
 use crate::cluster::{Cluster, LIMIT, Seat};
@@ -20,14 +21,14 @@ impl Nemesis for Newer {
             let seat = follower(cluster, dice).await?;
             self.seat = Some(seat);
             cluster.change_build(seat, true).await?;
-            // Both ways round: entries of a newer leader, and of an older one.
+            // Both directions are tested: entries of a newer leader, and of an older one.
             let leads = dice.chance(50) && cluster.transfer(seat).await?;
             let refused = cluster.later_rules_refused(seat).await?;
             self.refused = refused.as_ref().is_some_and(|why| why.contains("knows up to"));
             let what = format!(
-                "node {seat} is of a newer build{}; later rules were {}",
+                "node {seat} runs a newer build{}; later rules were {}",
                 if leads { " and leads" } else { "" },
-                refused.map_or_else(|| "RAISED beside older builds".into(), |why| format!("refused: {why}"))
+                refused.map_or_else(|| "RAISED although older builds run".into(), |why| format!("refused: {why}"))
             );
             Ok(Done { what, seats: vec![seat] })
         })

@@ -1,5 +1,4 @@
-//! Callers' clocks that are wrong: they jump, stand still, or run at another rate within what a holder allows for. Nothing is done to
-//! nodes.
+//! Wrong clocks of callers: they jump, stop, or run at another rate within what a holder allows for. Nodes are not affected.
 
 use super::{Doing, Done, Nemesis};
 use crate::callers::{Machine, RATE_MOST};
@@ -20,7 +19,7 @@ pub(super) fn clocks(what: What) -> Box<dyn Nemesis> {
 
 struct Clocks {
     what: What,
-    /// With how many wrong readings there had been.
+    /// The number of wrong readings before.
     machines: Vec<(Arc<Machine>, u64)>,
 }
 
@@ -29,7 +28,7 @@ impl Nemesis for Clocks {
         Box::pin(async move {
             let mut told = Vec::new();
             for machine in cluster.machines().all() {
-                // Back mostly: ahead costs a holder its lease, and nobody anything else.
+                // Usually back: a jump ahead only costs the holder its lease.
                 let by_ms = (500 + dice.below(4_500)).cast_signed() * if dice.chance(70) { -1 } else { 1 };
                 let most = RATE_MOST.unsigned_abs();
                 let ppm = (500 + dice.below(most - 499)).cast_signed() * if dice.chance(60) { -1 } else { 1 };
@@ -48,8 +47,8 @@ impl Nemesis for Clocks {
             }
             let what = match self.what {
                 What::Jump => format!("the clocks of the callers' machines jump by {told:?} ms"),
-                What::Stall => "the clocks of the callers' machines stand still".to_owned(),
-                What::Rate => format!("the clocks of the callers' machines are faster by {told:?} millionths"),
+                What::Stall => "the clocks of the callers' machines stop".to_owned(),
+                What::Rate => format!("the clocks of the callers' machines run faster by {told:?} ppm"),
             };
             Ok(Done { what, seats: Vec::new() })
         })

@@ -1,4 +1,4 @@
-//! Clocks that are wrong: the wall clock of some nodes jumps, flickers or stands still; the steady one goes too fast or too slow.
+//! Wrong clocks of nodes: the wall clock jumps, jumps back and forth, or stops; the monotonic clock runs too fast or too slow.
 
 use super::{Doing, Done, Nemesis, leader, somebody};
 use crate::cluster::{Cluster, Seat};
@@ -26,12 +26,12 @@ pub(super) fn wall(what: Wall) -> Box<dyn Nemesis> {
 
 struct WallClock {
     what: Wall,
-    /// With how many wrong readings there had been.
+    /// The number of wrong readings before.
     seats: Vec<(Seat, Arc<Control>, u64)>,
     strobing: Option<JoinHandle<()>>,
 }
 
-/// One node, the leader mostly, or all of them.
+/// One node, usually the leader, or all nodes.
 async fn some(cluster: &Cluster, dice: &mut Dice) -> io::Result<Vec<Seat>> {
     if dice.chance(30) { Ok(cluster.running()) } else { Ok(vec![somebody(cluster, dice).await?]) }
 }
@@ -65,7 +65,7 @@ impl Nemesis for WallClock {
             }
             let what = match self.what {
                 Wall::Bump => format!("the wall clock of {nodes} jumps by {jumps:?} ms"),
-                Wall::Freeze => format!("the wall clock of {nodes} stands still"),
+                Wall::Freeze => format!("the wall clock of {nodes} stops"),
                 Wall::Strobe => {
                     format!("the wall clock of {nodes} jumps by {jumps:?} ms and back every {STROBE_EVERY:?}")
                 }
@@ -105,7 +105,7 @@ async fn strobe(controls: Vec<Arc<Control>>, jumps: Vec<i64>) {
     }
 }
 
-/// The leader's wall clock is years ahead for a moment, as that of a machine whose battery is empty before it asks for the time.
+/// The leader's wall clock is years ahead for a moment, like a machine with an empty clock battery before it gets the time.
 pub(super) fn wrong_date() -> Box<dyn Nemesis> {
     Box::new(WrongDate { seen: false })
 }
@@ -129,7 +129,7 @@ impl Nemesis for WrongDate {
             sleep(WRONG_FOR).await;
             control.shift_wall(0)?;
             self.seen = control.seen()?.wall_reads_shifted > before;
-            let what = format!("the wall clock of node {seat}, which leads, was {years} years ahead for {WRONG_FOR:?}");
+            let what = format!("the wall clock of node {seat}, the leader, was {years} years ahead for {WRONG_FOR:?}");
             Ok(Done { what, seats: vec![seat] })
         })
     }
@@ -144,7 +144,7 @@ pub(super) fn drift() -> Box<dyn Nemesis> {
 }
 
 struct Drift {
-    /// With how far off it was.
+    /// The nodes, with their measured drift before the fault.
     seats: Vec<(Arc<Control>, i64)>,
 }
 
@@ -161,10 +161,10 @@ impl Nemesis for Drift {
                 }
                 let before = control.seen()?.drift;
                 control.drift(ppm)?;
-                told.push(format!("node {seat} by {ppm} millionths"));
+                told.push(format!("node {seat} by {ppm} ppm"));
                 self.seats.push((control, before));
             }
-            Ok(Done { what: format!("the steady clocks drift: {}", told.join(", ")), seats })
+            Ok(Done { what: format!("the monotonic clocks drift: {}", told.join(", ")), seats })
         })
     }
 

@@ -1,6 +1,7 @@
-//! Damage to the disk of one node, a minority: what it does not notice it must mend, and what it cannot mend it must refuse.
+//! Damage to the disk of one node, a minority. A node must refuse to start if it cannot repair the damage; damage that it does not
+//! notice must be harmless.
 //!
-//! Never beside another fault: a node that forgot what it had acknowledged is safe only while the others remember.
+//! Never together with another fault: a node that lost acknowledged data is safe only while the others have it.
 
 use super::{Doing, Done, Nemesis, follower};
 use crate::cluster::{Cluster, LIMIT, Seat};
@@ -14,11 +15,11 @@ const FLIP_EVERY: usize = 8 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// A write that was cut short behind everything that was acknowledged.
+    /// An incomplete write after everything that was acknowledged.
     Torn,
     /// One bit in the middle of the log.
     Flip,
-    /// The end of the log is gone, acknowledged entries with it.
+    /// The end of the log is cut off, with acknowledged entries.
     Truncate,
     /// A bit in every piece of a table of the state.
     FlipTable,
@@ -39,9 +40,9 @@ impl Nemesis for Damage {
         Box::pin(async move {
             cluster.ready(LIMIT).await?;
             let seat = follower(cluster, dice).await?;
-            let data = cluster.data(seat).ok_or_else(|| io::Error::other("it has no directory"))?;
+            let data = cluster.data(seat).ok_or_else(|| io::Error::other("the node has no data directory"))?;
             if self.what == What::FlipTable {
-                // Or there may be no table yet.
+                // Otherwise there may be no table yet.
                 cluster.snapshot(seat).await?;
             }
             cluster.kill(seat)?;
@@ -59,19 +60,19 @@ impl Nemesis for Damage {
             let below = |dice: &mut Dice, limit: usize| usize::try_from(dice.below(limit as u64)).unwrap_or(0);
             let what = match self.what {
                 What::Torn => {
-                    // A record that says that it is longer than what is left of it.
+                    // A record with a length greater than the rest of the file.
                     let torn = 8 + below(dice, 200);
                     bytes.extend([0x5a, 0x11, 0xc3, 0x70, 0xff, 0x03, 1]);
                     bytes.extend((0..torn).map(|_| dice.roll().to_le_bytes()[0]));
-                    format!("{torn} bytes of a record that was never finished at the end of {name}")
+                    format!("{torn} bytes of an incomplete record are added at the end of {name}")
                 }
                 What::Flip => {
                     let at = below(dice, length / 2) + length / 8;
                     bytes[at] ^= 1 << dice.below(8);
-                    format!("a bit of byte {at} of {length} in {name} is flipped")
+                    format!("one bit of byte {at} of {length} in {name} is flipped")
                 }
                 What::FlipTable => {
-                    // One alone may lie where nobody looks for long.
+                    // A single flipped bit may be in a place that is not read for a long time.
                     let pieces: Vec<usize> = (0..length).step_by(FLIP_EVERY).collect();
                     for piece in &pieces {
                         let at = piece + below(dice, FLIP_EVERY.min(length - piece));
@@ -82,7 +83,7 @@ impl Nemesis for Damage {
                 What::Truncate => {
                     let keep = length - 1 - below(dice, length / 3);
                     bytes.truncate(keep);
-                    format!("the last {} of {length} bytes of {name} are gone", length - keep)
+                    format!("the last {} of {length} bytes of {name} are cut off", length - keep)
                 }
             };
             fs::write(&wal, bytes)?;
@@ -101,11 +102,11 @@ impl Nemesis for Damage {
             let refused = cluster.mend(seat).await?;
             let said = cluster.words(seat).get(self.words..).unwrap_or_default().to_owned();
             match self.what {
-                // It must say what to do, and only because of this.
+                // It must say what to do, and refuse for no other reason.
                 What::Flip => Ok(refused && said.contains("is damaged")),
                 What::Torn => Ok(!refused),
                 What::FlipTable => {
-                    // What it has not met yet it may meet at any time.
+                    // A node that has not read the damaged part yet may find it at any time.
                     if !refused {
                         cluster.replace(seat).await?;
                     }
@@ -131,7 +132,7 @@ fn largest_table(data: &Path) -> io::Result<PathBuf> {
             }
         }
     }
-    largest.map(|(_, path)| path).ok_or_else(|| io::Error::other("there is no table"))
+    largest.map(|(_, path)| path).ok_or_else(|| io::Error::other("the node has no table file"))
 }
 
 fn newest_wal(folder: &Path) -> io::Result<PathBuf> {

@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, Seat};
 use crate::dice::Dice;
 use std::time::Duration;
 
-/// A full disk is seen at the next write: how long the end of the fault waits for the node to have met it.
+/// A node sees a full disk only at its next write: the end of the fault waits this long for it.
 const MET_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(super) fn full() -> Box<dyn Nemesis> {
 
 struct Disk {
     what: What,
-    /// With how much had been seen of it before.
+    /// The counters before the fault.
     seats: Vec<(Seat, u64)>,
 }
 
@@ -66,8 +66,8 @@ impl Nemesis for Disk {
             }
             let nodes = super::process::named(&seats);
             let what = match self.what {
-                What::Slow => format!("every fsync of {nodes} takes {delay:?} more"),
-                What::Stuck => format!("no fsync of {nodes} ends"),
+                What::Slow => format!("every fsync of {nodes} takes {delay:?} longer"),
+                What::Stuck => format!("no fsync of {nodes} returns"),
                 What::Full => format!("the disk of {nodes} is full"),
             };
             Ok(Done { what, seats })
@@ -80,7 +80,7 @@ impl Nemesis for Disk {
             for (seat, before) in self.seats.clone() {
                 let control = cluster.control(seat)?;
                 if matches!(self.what, What::Full) {
-                    // It says so and ends: only then it has met the full disk as a whole.
+                    // The node says so and exits: only then it has really met the full disk.
                     let ended = cluster.ends_within(seat, MET_WITHIN).await;
                     held &= ended.is_some() || !cluster.running().contains(&seat);
                 }

@@ -1,5 +1,5 @@
-//! Who belongs to the cluster changes while it works: it grows and shrinks, a wiped node comes back as another one, and a node dies
-//! while it is given a snapshot. Some of these changes are asked for at the same time, and other faults may be done meanwhile.
+//! Membership changes during work: the cluster grows and shrinks, a wiped node is replaced, and a node dies while it receives a
+//! snapshot. Some changes are requested at the same time, and other faults may run meanwhile.
 
 use super::{Doing, Done, Nemesis, follower, leader};
 use crate::cluster::{Cluster, LIMIT, Seat};
@@ -11,10 +11,10 @@ use tokio::time::{sleep, timeout};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
-/// After which a node that moved has told the leader.
+/// After this time a node that moved has told the leader.
 const MOVED_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// Three become five and three again; five become three and five again.
+/// Three nodes become five and three again, or five become three and five again.
 pub(super) fn grow_shrink() -> Box<dyn Nemesis> {
     Box::new(GrowShrink { back: Vec::new(), grew: false, done: 0 })
 }
@@ -38,7 +38,7 @@ impl Nemesis for GrowShrink {
                     self.done += 1;
                 }
             } else {
-                // The leader may be among them: it hands over first.
+                // The leader may be among them: it hands leadership over first.
                 dice.shuffle(&mut seats);
                 self.back = seats[..2].to_vec();
                 for seat in &self.back {
@@ -65,7 +65,7 @@ impl Nemesis for GrowShrink {
     }
 }
 
-/// Several nodes are started at once to join; in the end they are removed at once.
+/// Several nodes start and join at once; at the end they are removed at once.
 pub(super) fn join_together() -> Box<dyn Nemesis> {
     Box::new(JoinTogether { seats: Vec::new(), joined: 0 })
 }
@@ -80,7 +80,7 @@ impl Nemesis for JoinTogether {
         Box::pin(async move {
             let count = 2 + usize::try_from(dice.below(3)).unwrap_or(0);
             self.seats = cluster.free_seats().into_iter().take(count).collect();
-            // Each change takes longer then, and more of them meet.
+            // Slow disks make each change take longer, so that more of them overlap.
             let slow = slow_disks(cluster, dice)?;
             let joined = join_all(self.seats.iter().map(|seat| cluster.grow(*seat))).await;
             fast_disks(cluster);
@@ -109,7 +109,7 @@ impl Nemesis for JoinTogether {
     }
 }
 
-/// One node joins while another one is removed; in the end it is the other way round.
+/// One node joins while another one is removed; at the end the other way round.
 pub(super) fn join_and_remove() -> Box<dyn Nemesis> {
     Box::new(JoinAndRemove { joins: None, goes: None, done: false })
 }
@@ -126,7 +126,7 @@ impl Nemesis for JoinAndRemove {
             let seats = cluster.seats();
             let free = cluster.free_seats();
             let joins = *free.first().ok_or_else(|| io::Error::other("every seat is taken"))?;
-            // The leader may be the one: it hands over first.
+            // It may be the leader: it hands leadership over first.
             let goes = *dice.pick(&seats);
             (self.joins, self.goes) = (Some(joins), Some(goes));
             let old = cluster.id(goes).unwrap_or(0);
@@ -168,7 +168,7 @@ impl Nemesis for JoinAndRemove {
     }
 }
 
-/// A node comes back at another address while it is removed. It stays out; in the end a new one takes its seat.
+/// A node returns at another address while it is being removed. It stays out; at the end a new node takes its seat.
 pub(super) fn move_and_remove() -> Box<dyn Nemesis> {
     Box::new(MoveAndRemove { seat: None, done: false })
 }
@@ -188,7 +188,7 @@ impl Nemesis for MoveAndRemove {
             cluster.kill(from)?;
             cluster.move_node(from, to)?;
             self.seat = Some(from);
-            // The removal takes a while, and the node comes in the middle of it.
+            // The removal takes a while, and the node starts in the middle of it.
             let slow = Duration::from_millis(150 + dice.below(200));
             for seat in cluster.running() {
                 cluster.control(seat)?.slow_syncs(slow)?;
@@ -198,7 +198,7 @@ impl Nemesis for MoveAndRemove {
             sleep(Duration::from_millis(dice.below(250))).await;
             let removed = cluster.remove_running(to).await;
             self.done = removed.is_ok();
-            // It asks to be let in every second or so.
+            // It asks to be admitted about every second.
             sleep(MOVED_WITHIN).await;
             fast_disks(cluster);
             if self.done {
@@ -207,7 +207,7 @@ impl Nemesis for MoveAndRemove {
                 cluster.remove_ghosts().await?;
             }
             let what = format!(
-                "node {id} goes from seat {from} to seat {to} while it is removed, {slow:?} for each fsync{}",
+                "node {id} moves from seat {from} to seat {to} while it is removed, {slow:?} for each fsync{}",
                 first_error(&[removed])
             );
             Ok(Done { what, seats: vec![from, to] })
@@ -225,7 +225,7 @@ impl Nemesis for MoveAndRemove {
     }
 }
 
-/// A node follows without a vote, serves callers, and is removed in the end. It may be started again meanwhile.
+/// A node follows without a vote, serves callers, and is removed at the end. It may be restarted meanwhile.
 pub(super) fn learner() -> Box<dyn Nemesis> {
     Box::new(Learner { seat: None })
 }
@@ -265,7 +265,7 @@ impl Nemesis for Learner {
     }
 }
 
-/// An operator adds a node that does not come, and removes it again.
+/// An operator adds a node that never starts, and removes it again.
 pub(super) fn absent_learner() -> Box<dyn Nemesis> {
     Box::new(AbsentLearner { id: None })
 }
@@ -282,7 +282,7 @@ impl Nemesis for AbsentLearner {
             let id = cluster.add_absent(seat).await?;
             self.id = Some(id);
             cluster.sight(LIMIT).await?;
-            Ok(Done { what: format!("node {id} is added and does not come"), seats: Vec::new() })
+            Ok(Done { what: format!("node {id} is added but never starts"), seats: Vec::new() })
         })
     }
 
@@ -296,7 +296,7 @@ impl Nemesis for AbsentLearner {
     }
 }
 
-/// Every node that runs takes longer for a sync, half of the time.
+/// Half of the time every sync of all running nodes is slowed down.
 fn slow_disks(cluster: &Cluster, dice: &mut Dice) -> io::Result<Duration> {
     let by = if dice.chance(70) { Duration::from_millis(20 + dice.below(180)) } else { Duration::ZERO };
     for seat in cluster.running() {
@@ -316,7 +316,7 @@ fn first_error(done: &[io::Result<()>]) -> String {
     wrong.map_or_else(String::new, |error| format!("; {}", error.to_string().lines().next().unwrap_or_default()))
 }
 
-/// A node loses its disk, is turned away under its id, and comes back under another.
+/// A node loses its disk, is rejected under its old id, and is replaced under another one.
 pub(super) fn replace_wiped() -> Box<dyn Nemesis> {
     Box::new(ReplaceWiped { seat: None, refused: false })
 }
@@ -339,7 +339,8 @@ impl Nemesis for ReplaceWiped {
             let old = cluster.id(seat).unwrap_or(0);
             self.refused = cluster.replace_wiped(seat).await?;
             let new = cluster.id(seat).unwrap_or(0);
-            let refused = if self.refused { "was refused under its id" } else { "WAS NOT REFUSED under its id" };
+            let refused =
+                if self.refused { "was rejected under its old id" } else { "WAS NOT REJECTED under its old id" };
             let what = format!("seat {seat}: node {old} lost its disk, {refused}, and was replaced by node {new}");
             Ok(Done { what, seats: vec![seat] })
         })
@@ -355,7 +356,7 @@ impl Nemesis for ReplaceWiped {
     }
 }
 
-/// A node misses more than the others' logs keep, and is killed around the moment when a snapshot replaces its state.
+/// A node misses more entries than the others' logs keep, and is killed around the moment when a snapshot replaces its state.
 pub(super) fn snapshot_crash() -> Box<dyn Nemesis> {
     Box::new(SnapshotCrash { seat: None, crashed: false })
 }
@@ -373,7 +374,8 @@ impl Nemesis for SnapshotCrash {
             self.seat = Some(seat);
             let leader = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
             cluster.kill(seat)?;
-            // Callers write meanwhile. What the leader keeps behind its snapshot must not reach back to what the node has.
+            // Callers write meanwhile. The entries that the leader keeps before its snapshot must not reach back to what the node
+            // has.
             let kept = cluster.options().entries_kept.unwrap_or(1_000);
             let every = cluster.options().snapshot_every.unwrap_or(1_000);
             let began = Instant::now();
@@ -400,7 +402,7 @@ impl Nemesis for SnapshotCrash {
                 sleep(LOOK_EVERY).await;
             }
             let what = format!(
-                "node {seat} missed {} entries and was {} while it got a snapshot",
+                "node {seat} missed {} entries and was {} while it received a snapshot",
                 last - first,
                 if self.crashed { "killed" } else { "NOT killed" }
             );
@@ -420,7 +422,7 @@ impl Nemesis for SnapshotCrash {
     }
 }
 
-/// A node misses more than the others' logs keep, and is asked for snapshots of its own while it is given theirs, over and over.
+/// A node misses more entries than the others' logs keep, and is repeatedly asked for its own snapshots while it receives theirs.
 pub(super) fn snapshot_overlap() -> Box<dyn Nemesis> {
     Box::new(SnapshotOverlap { seat: None, installed: 0, built: 0 })
 }
@@ -431,9 +433,9 @@ struct SnapshotOverlap {
     built: usize,
 }
 
-/// Installs of one such fault.
+/// Installs during one such fault.
 const OVERLAPS: usize = 3;
-/// A node that lets nothing be installed while it takes a snapshot goes on after this time.
+/// A node that installs nothing while it takes a snapshot continues after this time.
 const OVERLAPS_WITHIN: Duration = Duration::from_secs(5);
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(15);
 const ASKED_WITHIN: Duration = Duration::from_millis(100);
@@ -458,7 +460,7 @@ impl Nemesis for SnapshotOverlap {
                 let words = cluster.words(seat).len();
                 let has_come =
                     || cluster.words(seat).get(words..).is_some_and(|said| said.contains("a snapshot was installed"));
-                // Its own snapshot is not finished before the other one is installed, or for a while.
+                // Its own snapshot does not finish before the other one is installed, or before this time.
                 let control = cluster.control(seat)?;
                 let waiting = control.seen()?.syncs_delayed;
                 control.hold_making(true)?;
@@ -488,14 +490,14 @@ impl Nemesis for SnapshotOverlap {
                 }
                 self.built += usize::from(control.seen()?.syncs_delayed > waiting);
                 self.installed += usize::from(is_installed);
-                // What it makes of that shows when it has caught up, or when it starts again.
+                // The result is visible when it has caught up, or when it restarts.
                 sleep(Duration::from_secs(1)).await;
                 if cluster.ended(seat).is_some() {
                     break;
                 }
             }
             let what = format!(
-                "node {seat} was given {} snapshots and took {} of its own meanwhile",
+                "node {seat} received {} snapshots and took {} of its own meanwhile",
                 self.installed, self.built
             );
             Ok(Done { what, seats: vec![seat] })

@@ -1,4 +1,4 @@
-//! Partitions: which directions between whom are cut.
+//! Partitions: which directions between which nodes are cut.
 
 use super::{Doing, Done, Nemesis, follower, leader};
 use crate::cluster::{Cluster, Seat};
@@ -9,22 +9,22 @@ use std::io;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
-    /// The leader reaches no node and none reaches it; callers do.
+    /// The leader and the other nodes cannot reach each other; callers reach all.
     IsolateLeader,
     IsolateFollower,
-    /// A minority and a majority, callers on either side.
+    /// A minority and a majority, with callers on either side.
     Halves,
-    /// Everybody sees a majority, and no two the same one.
+    /// Every node sees a majority, and no two the same one.
     Ring,
     /// Two groups, and one node that sees both.
     Bridge,
-    /// Nobody hears the leader.
+    /// No node receives packets from the leader.
     LeaderMute,
-    /// The leader hears nobody.
+    /// The leader receives packets from no node.
     LeaderDeaf,
     /// No node reaches another one; callers reach all.
     All,
-    /// Callers reach some nodes, or none; nodes reach each other.
+    /// Callers reach only some nodes, or none; nodes reach each other.
     Callers,
 }
 
@@ -64,32 +64,32 @@ impl Nemesis for Partition {
                     let (few, many) = seats.split_at((seats.len() - 1) / 2);
                     (format!("{few:?} | {many:?}"), apart(few, many))
                 }
-                Shape::Ring => (format!("a ring {seats:?}: each reaches its neighbours alone"), ring(&seats)),
+                Shape::Ring => (format!("a ring {seats:?}: each node reaches only its neighbours"), ring(&seats)),
                 Shape::Bridge => {
                     let (one, rest) = seats.split_at(seats.len() / 2);
                     let (bridge, other) = (rest[0], &rest[1..]);
-                    (format!("{one:?} | {other:?}, and node {bridge} reaches both"), apart(one, other))
+                    (format!("{one:?} | {other:?}, but node {bridge} reaches both"), apart(one, other))
                 }
                 Shape::All => {
                     let pairs = seats.iter().flat_map(|from| seats.iter().map(move |to| (*from, *to)));
-                    ("every node is alone".to_owned(), pairs.filter(|(from, to)| from != to).collect())
+                    ("every node is isolated".to_owned(), pairs.filter(|(from, to)| from != to).collect())
                 }
                 Shape::LeaderMute => {
                     let alone = leader_or(leader(cluster).await)?;
                     let cut = without(&seats, alone).into_iter().map(|other| (alone, other)).collect();
-                    (format!("no node hears node {alone}, which leads"), cut)
+                    (format!("no node receives packets from node {alone}, the leader"), cut)
                 }
                 Shape::LeaderDeaf => {
                     let alone = leader_or(leader(cluster).await)?;
                     let cut = without(&seats, alone).into_iter().map(|other| (other, alone)).collect();
-                    (format!("node {alone}, which leads, hears no node"), cut)
+                    (format!("node {alone}, the leader, receives packets from no node"), cut)
                 }
                 Shape::Callers => {
-                    // Mostly some are left to them.
+                    // Usually some nodes stay reachable.
                     let most = if dice.chance(25) { seats.len() } else { seats.len() - 1 };
                     let count = 1 + usize::try_from(dice.below(most.max(1) as u64)).unwrap_or(0);
                     let from = &seats[..count];
-                    (format!("callers do not reach {from:?}"), apart(&[CALLERS], from))
+                    (format!("callers cannot reach {from:?}"), apart(&[CALLERS], from))
                 }
             };
             self.cut = cut;
@@ -119,12 +119,12 @@ fn without(seats: &[Seat], one: Seat) -> Vec<Seat> {
     seats.iter().copied().filter(|seat| *seat != one).collect()
 }
 
-/// Every direction between the two.
+/// Every direction between the two groups.
 fn apart(one: &[Port], other: &[Port]) -> Vec<(Port, Port)> {
     one.iter().flat_map(|a| other.iter().flat_map(move |b| [(*a, *b), (*b, *a)])).collect()
 }
 
-/// Three have only one neighbour to speak to, or the ring would be whole: each is heard by the next one alone.
+/// With three nodes the ring would be complete, so each direction is cut once: each node is heard only by the next one.
 fn ring(seats: &[Seat]) -> Vec<(Port, Port)> {
     let count = seats.len();
     let mut cut = Vec::new();
@@ -146,7 +146,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn in_a_ring_of_five_everybody_sees_a_majority_and_no_two_the_same() {
+    fn in_a_ring_of_five_every_node_sees_a_different_majority() {
         let seats = [1, 2, 3, 4, 5];
         let cut: BTreeSet<_> = ring(&seats).into_iter().collect();
         let sees = |seat: Seat| -> BTreeSet<Seat> {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_ring_of_three_each_is_heard_by_one_other() {
+    fn in_a_ring_of_three_each_node_is_heard_by_one_other() {
         let cut = ring(&[1, 2, 3]);
         assert_eq!(cut.len(), 3);
         assert!(!cut.contains(&(1, 2)) && cut.contains(&(2, 1)), "{cut:?}");

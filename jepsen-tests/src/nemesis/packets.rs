@@ -1,4 +1,4 @@
-//! Links that are slow, lossy, and in the wrong order, for a while: between all nodes, and sometimes to their callers.
+//! Links that are slow, lossy, or reorder packets, for a while: between all nodes, and sometimes also to their callers.
 
 use super::{Doing, Done, Nemesis};
 use crate::cluster::Cluster;
@@ -49,9 +49,9 @@ impl Nemesis for Packets {
             let (trouble, how) = match self.what {
                 What::Delay => {
                     let trouble = Trouble { delay, jitter: delay / 2, ..Trouble::NONE };
-                    (trouble, format!("packets are {delay:?} late and up to half as much more"))
+                    (trouble, format!("packets are delayed by {delay:?} to 1.5 times as much"))
                 }
-                // Above that TCP gets nothing through at all.
+                // Above this loss TCP makes no progress at all.
                 What::Loss => {
                     (Trouble { loss: percent.min(20), ..Trouble::NONE }, format!("{} % are lost", percent.min(20)))
                 }

@@ -1,4 +1,4 @@
-//! Processes that die, lose power, stand still, or pass leadership around.
+//! Processes that are killed, lose power, pause, or hand leadership over.
 
 use super::{Doing, Done, Nemesis, follower, leader, somebody};
 use crate::cluster::{Cluster, Seat};
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 pub(super) enum Whom {
     Leader,
     Follower,
-    /// All but the leader.
+    /// All except the leader.
     Followers,
     Any,
     All,
@@ -78,7 +78,7 @@ impl Nemesis for Kill {
     }
 }
 
-/// Unless it runs, or was removed meanwhile.
+/// Starts the node, unless it runs or was removed meanwhile.
 pub(super) async fn start_again(cluster: &Cluster, seat: Seat) -> io::Result<()> {
     let is_down = || cluster.seats().contains(&seat) && !cluster.running().contains(&seat);
     if is_down()
@@ -94,7 +94,7 @@ fn describe(seat: Seat, lost: &Lost) -> String {
     let torn = if lost.torn { ", torn" } else { "" };
     let Lost { bytes, cut, emptied, removed, undone, .. } = lost;
     format!(
-        "node {seat} ({bytes} bytes not synced: {cut} files cut{torn}, {emptied} emptied, {removed} removed; {undone} changes of names \
+        "node {seat} ({bytes} bytes not synced: {cut} files cut{torn}, {emptied} emptied, {removed} removed; {undone} name changes \
          undone)"
     )
 }
@@ -104,12 +104,12 @@ pub(super) fn named(seats: &[Seat]) -> String {
     names.join(", ")
 }
 
-/// Stands still for so long at least.
+/// Pauses the process for at least this time.
 pub(super) fn pause(lasts: Duration) -> Box<dyn Nemesis> {
     Box::new(Pause { lasts, stops_clock: false, paused: None })
 }
 
-/// The machine is suspended: its steady clocks stand still, too, and go on from there.
+/// The machine is suspended: its monotonic clocks stop, too, and continue from there.
 pub(super) fn suspend(lasts: Duration) -> Box<dyn Nemesis> {
     Box::new(Pause { lasts, stops_clock: true, paused: None })
 }
@@ -128,7 +128,7 @@ impl Nemesis for Pause {
             let has_stopped = cluster.pause(seat).await?;
             self.paused = Some((seat, began, has_stopped));
             let how = if self.stops_clock { "suspension" } else { "SIGSTOP" };
-            Ok(Done { what: format!("{how} of node {seat} for {:?} at least", self.lasts), seats: vec![seat] })
+            Ok(Done { what: format!("{how} of node {seat} for at least {:?}", self.lasts), seats: vec![seat] })
         })
     }
 
@@ -148,7 +148,7 @@ impl Nemesis for Pause {
     }
 }
 
-/// Leadership moves at least five times within this.
+/// Leadership moves at least five times within this time.
 pub(super) fn transfers(within: Duration) -> Box<dyn Nemesis> {
     Box::new(Transfers { within, moved: 0 })
 }
@@ -173,7 +173,7 @@ impl Nemesis for Transfers {
                 let to = *dice.pick(&others);
                 if cluster.transfer(to).await? {
                     self.moved += 1;
-                    // The watcher reads of it a moment later.
+                    // The watcher reads about it a moment later.
                     for _ in 0..20 {
                         if cluster.leader() != Some(from) {
                             break;
@@ -192,7 +192,7 @@ impl Nemesis for Transfers {
     }
 }
 
-/// A node takes no commands and does not lead, for a while.
+/// A node drains for a while: it accepts no commands and does not lead.
 pub(super) fn drain() -> Box<dyn Nemesis> {
     Box::new(Drain { seat: None })
 }
@@ -207,11 +207,7 @@ impl Nemesis for Drain {
             let seat = somebody(cluster, dice).await?;
             let drained = cluster.drain(seat, true).await?;
             self.seat = drained.then_some(seat);
-            let what = if drained {
-                "takes nothing new"
-            } else {
-                "was asked to take nothing new, and did not say that it does"
-            };
+            let what = if drained { "is draining" } else { "was asked to drain, but did not confirm it" };
             Ok(Done { what: format!("node {seat} {what}"), seats: vec![seat] })
         })
     }

@@ -1,4 +1,4 @@
-//! Which faults come when, for how long, and at the same time as which others: all from a seed.
+//! Chooses the faults, their start, their duration and their combinations, all from a seed.
 
 use super::{ALL, Active, Family, Kind, find};
 use crate::cluster::{Cluster, LIMIT};
@@ -12,25 +12,25 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// What a run's nemesis is to do.
+/// The settings of a run's nemesis.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The names of the faults; every one that the machine allows unless said.
+    /// The names of the faults [default: every fault that the machine allows].
     pub names: Vec<String>,
     pub seed: u64,
-    /// How long leases of the workload are: pauses are shorter and longer than that.
+    /// The workload's lease duration: pauses are shorter and longer than this.
     pub lease: Duration,
-    /// How long a fault lasts.
+    /// The duration of a fault.
     pub lasts: (Duration, Duration),
-    /// How long nothing is done between two.
+    /// The pause between two faults.
     pub rests: (Duration, Duration),
-    /// Several at once, some of them for long.
+    /// Run several at once, and some of them for long.
     pub mixed: bool,
-    /// How long faults go on: one takes no more than a part of it.
+    /// The duration of the run: one fault lasts at most a part of it.
     pub goes_on_for: Duration,
 }
 
-/// What there is to do faults with.
+/// The abilities of this machine and the available builds.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
     pub packets: bool,
@@ -62,10 +62,10 @@ impl Plan {
         }
     }
 
-    /// The faults it names.
+    /// The selected kinds of faults.
     ///
     /// # Errors
-    /// When there is none of such a name, or this machine cannot do one that was asked for.
+    /// When a name is unknown, or this machine cannot do a fault that was requested.
     pub fn kinds(&self, means: Means) -> io::Result<Vec<&'static Kind>> {
         if self.names.is_empty() {
             return Ok(ALL.iter().filter(|kind| means.allow(kind)).collect());
@@ -73,7 +73,7 @@ impl Plan {
         let named = self.names.iter().map(|name| {
             let kind = find(name).ok_or_else(|| {
                 let all: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
-                io::Error::other(format!("there is no fault {name:?}: say one of {}", all.join(", ")))
+                io::Error::other(format!("unknown fault {name:?}: use one of {}", all.join(", ")))
             })?;
             if kind.needs_newer && !means.newer_build {
                 return Err(io::Error::other(format!("{name} needs --newer, a daemon with the feature sabotage")));
@@ -87,28 +87,28 @@ impl Plan {
     }
 }
 
-/// Limits of nodes that some faults outlast: an answer is waited for 10 s, a place in a line lives for 30 s, and a request is remembered for
-/// 120 s. With how many of a hundred long faults outlast it.
+/// Limits of nodes that some faults outlast: a call is answered within 10 s, a place in a line lives for 30 s, and a request is
+/// remembered for 120 s. With the share of long faults, of a hundred, that outlast each.
 const LONG: [(u64, u64, u64); 3] = [(11, 20, 60), (31, 45, 30), (121, 150, 10)];
 /// Rounds of a hundred with a long fault.
 const LONG_ROUNDS: u64 = 15;
-/// One fault lasts no longer than this part of the run.
+/// One fault lasts at most this part of the run.
 const SHARE: u32 = 4;
-/// Rounds of a hundred with so many faults at once.
+/// Rounds of a hundred with this many faults at once.
 const AT_ONCE: [(u64, usize); 4] = [(30, 1), (35, 2), (25, 3), (10, 4)];
-/// A mixed run is left alone for a while before its first fault and after this many rounds: some promises can only be checked then.
+/// A mixed run has no faults for a while before its first fault and after this many rounds: some promises can only be checked then.
 const CALM_EVERY: usize = 12;
-/// How long it is left alone at most, and which part of the run at most.
+/// The maximum time without faults, and the maximum part of the run.
 const CALM: Duration = Duration::from_secs(20);
 const CALM_SHARE: u32 = 8;
-/// The later ones of a round begin within this time.
+/// The later faults of a round begin within this time.
 const STAGGERED: Duration = Duration::from_secs(2);
 
-/// Does faults until it is told to stop, each of them once before any comes again, and tells of each as it ends. Undoes the last ones
-/// before it returns; whatever else is wrong then, [`Cluster::heal`] mends.
+/// Runs faults until it is stopped, each of them once before any is repeated, and reports each when it ends. Undoes the last ones
+/// before it returns; [`Cluster::heal`] repairs everything else.
 ///
 /// # Errors
-/// When the plan makes no sense.
+/// When the plan is invalid.
 pub async fn run(
     cluster: Arc<Cluster>,
     plan: Plan,
@@ -122,7 +122,7 @@ pub async fn run(
     let mut rounds = 0_usize;
     loop {
         if plan.mixed && rounds.is_multiple_of(CALM_EVERY) {
-            // Where it cannot be healed, the next fault is done all the same, and the end of the run tells.
+            // If healing fails, the next fault runs all the same, and the end of the run reports it.
             let _ = cluster.heal(LIMIT).await;
             rest(CALM.min(plan.goes_on_for / CALM_SHARE), &stop).await;
         }
@@ -133,7 +133,7 @@ pub async fn run(
         }
         let Some(first) = take(&mut left, &kinds, &mut dice, |_| true) else { return Ok(faults) };
         if first.family == Family::Members && !first.mixes {
-            // It counts on the others: all of them have to be there.
+            // It relies on the others: all nodes must be well.
             if let Err(error) = cluster.heal(LIMIT).await {
                 faults.push(not_done(&cluster, first, &error));
                 continue;
@@ -167,7 +167,7 @@ impl One {
 }
 
 impl Plan {
-    /// What is done together with the first.
+    /// The faults that run together with the first.
     fn round(
         &self,
         first: &'static Kind,
@@ -197,7 +197,7 @@ impl Plan {
         together.into_iter().enumerate().map(one).collect()
     }
 
-    /// How long a long fault lasts; nothing where the run is too short for any.
+    /// The duration of a long fault; `None` if the run is too short for any.
     fn long(&self, dice: &mut Dice) -> Option<(Duration, Duration)> {
         let (least, most) = by_chance(dice, LONG.map(|(least, most, chance)| (chance, (least, most))));
         let span = |(least, most)| (Duration::from_secs(least), Duration::from_secs(most));
@@ -206,7 +206,7 @@ impl Plan {
     }
 }
 
-/// Of different families; or of one that is done to nodes, each to another one.
+/// Of different families, or of one family whose faults affect nodes, each on another node.
 fn may_be_together(one: &Kind, other: &Kind) -> bool {
     one.family != other.family || (one.is_of_nodes() && one.is_single && other.is_single && one.name != other.name)
 }
@@ -227,7 +227,7 @@ fn within(dice: &mut Dice, (least, most): (Duration, Duration)) -> Duration {
     least + Duration::from_millis(dice.below(span + 1))
 }
 
-/// Until then, or until it is told to stop.
+/// Waits until then, or until it is stopped.
 async fn rest(span: Duration, stop: &CancellationToken) {
     tokio::select! {
         () = sleep(span) => {}
@@ -235,7 +235,7 @@ async fn rest(span: Duration, stop: &CancellationToken) {
     }
 }
 
-/// The next one that fits, of those that were not done in this round.
+/// The next suitable fault of those that were not done in this round.
 fn take(
     left: &mut Vec<&'static Kind>,
     all: &[&'static Kind],
@@ -251,7 +251,7 @@ fn take(
 }
 
 fn not_done(cluster: &Cluster, kind: &Kind, error: &io::Error) -> Fault {
-    let (what, began) = (format!("could not be done: {error}"), cluster.now());
+    let (what, began) = (format!("failed to start: {error}"), cluster.now());
     Fault {
         kind: kind.name.to_owned(),
         what,
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_to_be_mixed_in_is_of_another_family_or_none() {
+    fn the_next_mixed_fault_is_of_another_family_or_there_is_none() {
         let all = [find("kill-all").unwrap(), find("pause-long").unwrap()];
         let (mut left, mut dice) = (Vec::new(), Dice::new(3));
         assert!(take(&mut left, &all, &mut dice, |kind| kind.family != Family::Process).is_none());
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_nobody_knows_is_named_and_so_is_one_that_cannot_be_done_here() {
+    fn unknown_and_impossible_faults_are_named_in_the_error() {
         let mut plan = Plan::new(1, Duration::from_secs(1));
         let (all, without) = (Means { packets: true, newer_build: true }, Means { packets: false, newer_build: false });
         assert_eq!(plan.kinds(all).unwrap().len(), ALL.len());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_round_are_of_different_families_or_done_to_different_nodes() {
+    fn faults_of_a_round_differ_in_family_or_nodes() {
         let all: Vec<&'static Kind> = ALL.iter().collect();
         let mut plan = Plan::new(1, Duration::from_secs(1));
         plan.mixed = true;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_has_faults_that_outlast_every_limit_and_a_short_one_has_none_that_take_all_of_it() {
+    fn long_runs_have_faults_beyond_every_limit_and_short_runs_only_short_faults() {
         let all: Vec<&'static Kind> = ALL.iter().collect();
         let longest = |minutes: u64| {
             let mut plan = Plan::new(1, Duration::from_secs(1));
@@ -341,9 +341,9 @@ mod tests {
         assert!((121..=150).contains(&longest(30)), "{}", longest(30));
     }
 
-    /// Whoever starts a run does so in a task of its own.
+    /// A run starts it in its own task.
     #[test]
-    fn a_run_can_be_a_task() {
+    fn a_run_can_be_spawned() {
         fn is_send<T: Send>(_: impl FnOnce(Arc<Cluster>) -> T) {}
         is_send(|cluster| run(cluster, Plan::new(1, Duration::ZERO), CancellationToken::new(), |_| {}));
     }

@@ -1,4 +1,4 @@
-//! Charts as SVG, drawn in one width so that moments stand below one another.
+//! Charts as SVG, all of the same width so that times align vertically.
 
 use super::series::{OUTCOMES, Series};
 use super::words::{count, millis};
@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 1_000.0;
-/// Left of every plot, for the figures of its axis.
-/// The longest name of a fault fits.
+/// Space to the left of every plot for the axis labels; fits the longest name of a fault.
 const LEFT: f64 = 104.0;
 const RIGHT: f64 = 12.0;
 const LANE: f64 = 18.0;
@@ -23,7 +22,7 @@ fn open(svg: &mut String, height: f64, label: &str) {
     let _ = write!(svg, r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">"#);
 }
 
-/// Where the faults and hostile callers were, behind everything else.
+/// Draws the times of faults and hostile callers as the background.
 fn bands(svg: &mut String, series: &Series, history: &History, height: f64) {
     let hostile = history.soak.iter().flat_map(|soak| &soak.phases).filter(|phase| !phase.kinds.is_empty());
     for phase in hostile {
@@ -57,7 +56,7 @@ fn line_y(svg: &mut String, y: f64, label: &str) {
     );
 }
 
-/// Seconds below a plot.
+/// The seconds below a plot.
 fn seconds_axis(svg: &mut String, series: &Series, y: f64) {
     let whole = series.end / 1_000_000;
     let step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1_800]
@@ -73,7 +72,7 @@ fn seconds_axis(svg: &mut String, series: &Series, y: f64) {
     }
 }
 
-/// A round number that is not below.
+/// The next round number that is not smaller.
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 fn round_above(number: u64) -> f64 {
     let mut base = 1_u64;
@@ -84,7 +83,7 @@ fn round_above(number: u64) -> f64 {
     (base * factor) as f64
 }
 
-/// Operations a second by outcome, stacked, with the faults behind.
+/// Operations per second by outcome, stacked, with the faults as the background.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub fn outcomes(series: &Series, history: &History) -> String {
@@ -94,7 +93,7 @@ pub fn outcomes(series: &Series, history: &History) -> String {
     let top = round_above(highest);
     let y = |value: f64| HEIGHT - value / top * (HEIGHT - 12.0);
     let mut svg = String::new();
-    open(&mut svg, HEIGHT + 20.0, "Operations a second by outcome");
+    open(&mut svg, HEIGHT + 20.0, "Operations per second by outcome");
     bands(&mut svg, series, history, HEIGHT);
     for part in [0.0, 0.5, 1.0] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a figure on an axis")]
@@ -130,7 +129,7 @@ pub fn outcomes(series: &Series, history: &History) -> String {
     svg
 }
 
-/// A lane for who led, and one for each kind of fault.
+/// A lane for the leader, and one for each kind of fault.
 #[must_use]
 pub fn lanes(series: &Series, history: &History) -> String {
     let mut kinds: BTreeMap<&str, Vec<&crate::history::Fault>> = BTreeMap::new();
@@ -149,7 +148,7 @@ pub fn lanes(series: &Series, history: &History) -> String {
         let (from, to) = (x(series, leader.at), x(series, until));
         let (class, words) = match leader.node {
             Some(node) => (format!("node{}", (node.max(1) - 1) % 5 + 1), format!("node {node}, term {}", leader.term)),
-            None => ("nobody".into(), "nobody".into()),
+            None => ("nobody".into(), "no leader".into()),
         };
         let _ = write!(
             svg,
@@ -168,7 +167,7 @@ pub fn lanes(series: &Series, history: &History) -> String {
         for fault in faults {
             let (from, to) = (x(series, fault.began), x(series, fault.ended.unwrap_or(series.end)));
             let class = if fault.took_hold { "fault" } else { "missed" };
-            let missed = if fault.took_hold { "" } else { " (did not take hold)" };
+            let missed = if fault.took_hold { "" } else { " (took no effect)" };
             let _ = write!(
                 svg,
                 r#"<rect class="{class}" x="{from:.1}" y="{:.1}" width="{:.1}" height="{:.1}"><title>{}{missed}</title></rect>"#,
@@ -195,7 +194,7 @@ fn lane_label(svg: &mut String, y: f64, label: &str) {
     );
 }
 
-/// Half and ninety-nine percent of what succeeded, on a scale of tens.
+/// The p50 and p99 latency of successful operations, on a logarithmic scale.
 #[must_use]
 pub fn latency(series: &Series, history: &History) -> String {
     const HEIGHT: f64 = 170.0;
@@ -203,7 +202,7 @@ pub fn latency(series: &Series, history: &History) -> String {
     let (low, high) = (-1.0_f64, most.log10().ceil().max(1.0));
     let y = |value: f64| HEIGHT - (value.max(0.1).log10() - low) / (high - low) * (HEIGHT - 10.0);
     let mut svg = String::new();
-    open(&mut svg, HEIGHT + 20.0, "Latency through the faults");
+    open(&mut svg, HEIGHT + 20.0, "Latency during the faults");
     bands(&mut svg, series, history, HEIGHT);
     let mut ten = low;
     while ten <= high {
@@ -228,10 +227,8 @@ pub fn latency(series: &Series, history: &History) -> String {
     }
     for (at, both) in series.latency.iter().enumerate() {
         let (left, right) = (x(series, at as u64 * series.part), x(series, (at as u64 + 1) * series.part));
-        let words = both.map_or_else(
-            || "nobody was served".into(),
-            |[half, most]| format!("half {half:.1} ms, ninety-nine percent {most:.1} ms"),
-        );
+        let words = both
+            .map_or_else(|| "no successful calls".into(), |[half, most]| format!("p50 {half:.1} ms, p99 {most:.1} ms"));
         let _ = write!(
             svg,
             r#"<rect class="hover" x="{left:.1}" y="0" width="{:.1}" height="{HEIGHT}"><title>{} s: {words}</title></rect>"#,
@@ -244,7 +241,7 @@ pub fn latency(series: &Series, history: &History) -> String {
     svg
 }
 
-/// How often which of these milliseconds were measured.
+/// A histogram of measured milliseconds.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub fn distribution(values: &[i64]) -> String {
@@ -260,7 +257,7 @@ pub fn distribution(values: &[i64]) -> String {
     }
     let highest = bars.iter().copied().max().unwrap_or(1);
     let top = round_above(highest);
-    // At least a few, so that one value is no wall.
+    // At least a few buckets, so that a single value does not fill the chart.
     let each = (WIDTH - LEFT - RIGHT) / bars.len().max(12) as f64;
     let mut svg = String::new();
     open(&mut svg, HEIGHT + 20.0, "Distribution");
@@ -293,7 +290,7 @@ pub fn distribution(values: &[i64]) -> String {
     svg
 }
 
-/// Text as it may stand in a page.
+/// Escapes text for the page.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! The page: everything about a run in one file that needs no other.
+//! The report of a run as one self-contained HTML page.
 
 use super::chart::{self, escape};
 use super::series::{OUTCOMES, Series};
@@ -7,7 +7,7 @@ use super::{Amounts, Report};
 use crate::checkers::verdict::{Verdict, seconds};
 use std::fmt::Write as _;
 
-/// So many violations of an invariant are open to the eye.
+/// The number of violations of an invariant that are shown without a click.
 const FIRST: usize = 4;
 
 const STYLE: &str = include_str!("page.css");
@@ -33,17 +33,17 @@ pub fn page(report: &Report<'_, '_>) -> String {
     }
     html.push_str("<h2>Promises</h2>");
     promises(&mut html, report);
-    html.push_str("<h2>Through the run</h2><figure><figcaption>Operations a second <span class=\"key\">");
+    html.push_str("<h2>Timeline</h2><figure><figcaption>Operations per second <span class=\"key\">");
     for name in OUTCOMES {
         let _ = write!(html, "<i class=\"{name}\"></i>{name} ");
     }
     html.push_str("<i class=\"band\"></i>fault</span></figcaption>");
     html.push_str(&chart::outcomes(&series, history));
-    html.push_str("</figure><figure><figcaption>Who led, and the faults</figcaption>");
+    html.push_str("</figure><figure><figcaption>Leaders and faults</figcaption>");
     html.push_str(&chart::lanes(&series, history));
     html.push_str(
-        "</figure><figure><figcaption>Latency of what succeeded <span class=\"key\"><i class=\"half\"></i>half \
-         <i class=\"most\"></i>99 %</span></figcaption>",
+        "</figure><figure><figcaption>Latency of successful operations <span class=\"key\"><i class=\"half\"></i>p50 \
+         <i class=\"most\"></i>p99</span></figcaption>",
     );
     html.push_str(&chart::latency(&series, history));
     html.push_str("</figure>");
@@ -62,7 +62,9 @@ fn summary(html: &mut String, report: &Report<'_, '_>, series: &Series) {
     let (class, words) = match report.amounts() {
         Amounts::Kept => ("kept", "Every promise was kept".to_owned()),
         Amounts::Broken => ("broken", format!("Broken: {}", broken.join(", "))),
-        Amounts::Worthless => ("worthless", format!("Nothing was broken, but {missing} things never happened")),
+        Amounts::Worthless => {
+            ("worthless", format!("No promise was broken, but {missing} required things did not happen"))
+        }
     };
     let _ = write!(
         html,
@@ -73,7 +75,7 @@ fn summary(html: &mut String, report: &Report<'_, '_>, series: &Series) {
     let mut entry = |name: &str, value: String| _ = write!(html, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     entry("Seed", about.seed.to_string());
     entry("Nodes", about.nodes.to_string());
-    entry("Lasted", seconds(series.end));
+    entry("Duration", seconds(series.end));
     about.broken.iter().for_each(|broken| entry("Broken on purpose", escape(broken)));
     entry("Operations", count(series.all()));
     for (name, times) in OUTCOMES.iter().zip(series.totals) {
@@ -81,15 +83,15 @@ fn summary(html: &mut String, report: &Report<'_, '_>, series: &Series) {
     }
     entry("Events seen", count(history.seen.len() as u64));
     let leaders = history.leaders.iter().filter(|leader| leader.node.is_some()).count();
-    entry("Leaderships", count(leaders as u64));
+    entry("Leader changes", count(leaders as u64));
     entry("Faults", count(history.faults.len() as u64));
     if let Some(end) = &history.end {
         let served = end.served.map_or_else(|| "never".into(), |served| seconds(served.saturating_sub(end.healed)));
-        entry("Served after healing", served);
+        entry("Time to serve after healing", served);
     }
-    let _ = write!(html, "</dl><p class=\"again\">Again with <code>{}</code></p>", escape(&report.replay));
+    let _ = write!(html, "</dl><p class=\"again\">Repeat with <code>{}</code></p>", escape(&report.replay));
     for death in history.end.iter().flat_map(|end| &end.deaths) {
-        let _ = write!(html, "<p class=\"death\">A node ended by itself: {}</p>", escape(death));
+        let _ = write!(html, "<p class=\"death\">Unexpected failure: {}</p>", escape(death));
     }
 }
 
@@ -127,11 +129,7 @@ fn promise(html: &mut String, report: &Report<'_, '_>, verdict: &Verdict) {
     let _ = write!(html, "<p class=\"note\">Checked in {} ms</p>", verdict.took.as_millis());
     for (at, violation) in verdict.violations.iter().enumerate() {
         if at == FIRST {
-            let _ = write!(
-                html,
-                "<details class=\"rest\"><summary>{} more of them</summary>",
-                verdict.violations.len() - at
-            );
+            let _ = write!(html, "<details class=\"rest\"><summary>{} more</summary>", verdict.violations.len() - at);
         }
         let _ = write!(
             html,
@@ -172,7 +170,7 @@ fn distributions(html: &mut String, report: &Report<'_, '_>) {
         let at = |percent| all.percentile(percent).map_or_else(String::new, millis);
         let _ = write!(
             html,
-            "<figure><figcaption>{id}: {} <span class=\"key\">{} times · half {} · 99 % {} · most {}</span></figcaption>{}</figure>",
+            "<figure><figcaption>{id}: {} <span class=\"key\">{} times · p50 {} · p99 {} · max {}</span></figcaption>{}</figure>",
             escape(&all.name),
             count(all.millis.len() as u64),
             at(50),
@@ -184,11 +182,11 @@ fn distributions(html: &mut String, report: &Report<'_, '_>) {
 }
 
 fn coverage(html: &mut String, report: &Report<'_, '_>) {
-    html.push_str("<h2>What happened, and had to</h2><table>");
+    html.push_str("<h2>Coverage</h2><table>");
     for covered in &report.coverage {
         let (class, word) = match (covered.is_missing(), covered.least > 0) {
             (true, _) => ("broken", "missing"),
-            (false, true) => ("kept", "needed"),
+            (false, true) => ("kept", "required"),
             (false, false) => ("nothing", ""),
         };
         let _ = write!(

@@ -1,8 +1,8 @@
-//! The run in even parts of time: how many operations ended how, and how long those that succeeded took.
+//! Divides the run into equal parts of time, with the number of operations by outcome and the latency of successful ones.
 
 use crate::history::{Asked, History, Micros, Outcome};
 
-/// So many parts at most.
+/// The maximum number of parts.
 const PARTS: u64 = 360;
 
 /// How an operation ended.
@@ -10,13 +10,13 @@ pub const OUTCOMES: [&str; 4] = ["ok", "refused", "unavailable", "unknown"];
 
 #[derive(Debug, Default)]
 pub struct Series {
-    /// When the last thing of the run happened.
+    /// The time of the last operation, fault or leader change.
     pub end: Micros,
-    /// How long a part is.
+    /// The length of a part.
     pub part: Micros,
     /// Operations that ended in each part, by outcome.
     pub counts: Vec<[u64; 4]>,
-    /// Milliseconds of half and of ninety-nine percent of those that succeeded in each part; none: nobody did.
+    /// The p50 and p99 latency in milliseconds of the operations that succeeded in each part; `None` if none succeeded.
     pub latency: Vec<Option<[f64; 2]>>,
     pub totals: [u64; 4],
 }
@@ -42,7 +42,7 @@ impl Series {
             };
             series.counts[at][outcome] += 1;
             series.totals[outcome] += 1;
-            // One that waits is answered when its time has come, and the guarded resource is no node.
+            // A claim that waits is answered when its turn comes, and the guarded resource is not a node.
             let is_asked =
                 !matches!(op.asked, Asked::Claim { waits: true, .. } | Asked::Write { .. } | Asked::Change { .. });
             if let (0, true, Some(completed)) = (outcome, is_asked, op.completed) {

@@ -1,5 +1,5 @@
-//! A run with hostile callers as a table: phase by phase how soon honest callers were answered and what nodes took, and what each kind of
-//! hostile callers was answered.
+//! A run with hostile callers as a table: for each phase the latency of honest callers and the resources that nodes used, and the answers
+//! that each kind of hostile callers got.
 
 use super::words::count;
 use crate::checkers::i30_bounded_latency::{CALLS, latencies, percentile};
@@ -7,13 +7,13 @@ use crate::history::History;
 use crate::history::soak::{Phase, Sample, Soak};
 use std::collections::BTreeMap;
 
-/// Nothing for other runs.
+/// Empty for other runs.
 #[must_use]
 pub fn lines(history: &History) -> Vec<String> {
     let Some(soak) = &history.soak else { return Vec::new() };
     let latencies = latencies(soak, history.operations.iter());
     let mut lines = Vec::new();
-    let calls: Vec<String> = CALLS.iter().map(|call| format!("{:>21}", format!("{call}: half/99 %/most"))).collect();
+    let calls: Vec<String> = CALLS.iter().map(|call| format!("{:>21}", format!("{call}: p50/p99/max"))).collect();
     lines.push(format!(
         "{:<18} {:>5} {} {:>9} {:>9} {:>9} {:>22}",
         "phase",
@@ -22,7 +22,7 @@ pub fn lines(history: &History) -> Vec<String> {
         "memory",
         "disk",
         "log",
-        "cores: nodes/hostile/us"
+        "CPU: nodes/hostile/us"
     ));
     for (nth, phase) in soak.phases.iter().enumerate() {
         let cell = |call: &&'static str| {
@@ -54,7 +54,7 @@ pub fn lines(history: &History) -> Vec<String> {
     lines
 }
 
-/// What it used of the processors, on average.
+/// The average number of processor cores that it used.
 fn cores(soak: &Soak, seat: u32, phase: &Phase) -> f64 {
     let mut all = soak.samples_of(seat, phase);
     let (Some(first), Some(last)) = (all.next(), all.last()) else { return 0.0 };
@@ -64,7 +64,7 @@ fn cores(soak: &Soak, seat: u32, phase: &Phase) -> f64 {
     share
 }
 
-/// Of all phases and nodes together.
+/// The answers to each kind of hostile callers, over all phases and nodes.
 fn hostile(soak: &Soak) -> Vec<String> {
     let mut kinds: BTreeMap<&str, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
     for tally in &soak.tallies {
@@ -92,7 +92,7 @@ fn hostile(soak: &Soak) -> Vec<String> {
         let members = soak.intruders.iter().filter(|one| one.was_member).count();
         let told = soak.intruders.iter().filter(|one| one.was_let_in).count();
         lines.push(format!(
-            "hostile  {:<16} {:>10} times: {members} were members, {told} were told of the cluster",
+            "hostile  {:<16} {:>10} times: {members} became members, {told} learned about the cluster",
             "intruders",
             soak.intruders.len()
         ));
@@ -107,7 +107,7 @@ mod tests {
     use crate::checkers::story::tell;
 
     #[test]
-    fn a_run_is_told_phase_by_phase() {
+    fn a_run_is_shown_phase_by_phase() {
         let history = tell(
             "bounds latency=3 memory=100 disk=100 log=100
             phase 0s..10s undisturbed
@@ -123,6 +123,6 @@ mod tests {
         assert!(lines[1].starts_with("undisturbed") && lines[1].contains("4.0/4.0/4 "), "{lines:#?}");
         assert!(lines[2].contains("520.0/520.0/520") && lines[2].contains("70 MiB    80 MiB    30 MiB"), "{lines:#?}");
         assert!(lines[3].contains("views") && lines[3].contains("429 rate_limited: 1,200"), "{lines:#?}");
-        assert!(lines[4].contains("1 were members"), "{lines:#?}");
+        assert!(lines[4].contains("1 became members"), "{lines:#?}");
     }
 }

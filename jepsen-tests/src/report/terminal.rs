@@ -7,7 +7,7 @@ use crate::checkers::verdict::{Verdict, seconds};
 use crate::history::Micros;
 use std::fmt::Write as _;
 
-/// So many violations of an invariant are said in a terminal; the page has more.
+/// The number of violations of an invariant that are shown in a terminal; the page shows more.
 const SHOWN: usize = 3;
 
 #[must_use]
@@ -20,14 +20,14 @@ pub fn lines(report: &Report<'_, '_>) -> Vec<String> {
         }
     }
     for covered in report.coverage.iter().filter(|covered| covered.is_missing()) {
-        lines.push(format!("missing  {}: never, and this run had to have it", covered.what));
+        lines.push(format!("missing  {}: {}, required: {}", covered.what, covered.times, covered.least));
     }
     lines.push(match report.amounts() {
         Amounts::Kept => "every promise was kept".into(),
-        Amounts::Broken => format!("a promise was broken; again with: {}", report.replay),
+        Amounts::Broken => format!("a promise was broken; repeat with: {}", report.replay),
         Amounts::Worthless => {
             let missing = report.coverage.iter().filter(|covered: &&Covered| covered.is_missing()).count();
-            format!("no promise was broken, but the run is worthless: {missing} things never happened")
+            format!("no promise was broken, but the run is inconclusive: {missing} required things did not happen")
         }
     });
     lines
@@ -46,23 +46,23 @@ pub fn line(verdict: &Verdict) -> String {
         let _ = write!(text, ", {} violations", count(verdict.violated));
     }
     if verdict.undecided > 0 {
-        let _ = write!(text, ", {} not decided", count(verdict.undecided));
+        let _ = write!(text, ", {} undecided", count(verdict.undecided));
     }
     for measured in &verdict.measured {
         if let (Some(half), Some(most)) = (measured.percentile(50), measured.percentile(100)) {
-            let _ = write!(text, "; {}: half {}, most {}", measured.name, millis(half), millis(most));
+            let _ = write!(text, "; {}: p50 {}, max {}", measured.name, millis(half), millis(most));
         }
     }
     text
 }
 
-/// How far a run is, in one line.
+/// The progress of a run, in one line.
 #[must_use]
 pub fn progress(now: Micros, of: Micros, outcomes: [u64; 4], fault: Option<&str>, leader: Option<u32>) -> String {
     let [ok, refused, unavailable, unknown] = outcomes;
     let all = ok + refused + unavailable + unknown;
     let per_second = all * 1_000_000 / now.max(1);
-    let leader = leader.map_or_else(|| "nobody leads".into(), |node| format!("node {node} leads"));
+    let leader = leader.map_or_else(|| "no leader".into(), |node| format!("node {node} leads"));
     format!(
         "{:>4}/{} s  {} operations ({}/s): {} ok, {} refused, {} unavailable, {} unknown  {leader}  {}",
         now / 1_000_000,
@@ -73,6 +73,6 @@ pub fn progress(now: Micros, of: Micros, outcomes: [u64; 4], fault: Option<&str>
         count(refused),
         count(unavailable),
         count(unknown),
-        fault.unwrap_or("calm"),
+        fault.unwrap_or("no fault"),
     )
 }

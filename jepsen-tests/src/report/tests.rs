@@ -1,4 +1,4 @@
-//! The page and the lines of a run that was kept and of one that was broken.
+//! The page and the lines of a run that kept every promise and of a run that broke one.
 
 use super::*;
 use crate::checkers::load::{Breaks, simulate};
@@ -10,7 +10,7 @@ fn with_report(breaks: Breaks, look: impl FnOnce(&Report<'_, '_>)) {
 }
 
 #[test]
-fn the_page_of_a_kept_run_stands_alone() {
+fn the_page_of_a_kept_run_loads_no_other_file() {
     with_report(Breaks::Nothing, |report| {
         let html = report.html();
         assert_eq!(report.amounts(), Amounts::Kept, "{:#?}", report.lines());
@@ -23,7 +23,7 @@ fn the_page_of_a_kept_run_stands_alone() {
 }
 
 #[test]
-fn a_broken_promise_is_told_with_its_operations() {
+fn a_broken_promise_is_shown_with_its_operations() {
     with_report(Breaks::EarlyLapse, |report| {
         let html = report.html();
         assert_eq!(report.amounts(), Amounts::Broken);
@@ -35,7 +35,7 @@ fn a_broken_promise_is_told_with_its_operations() {
 }
 
 #[test]
-fn what_a_run_says_of_itself_cannot_be_taken_for_markup() {
+fn texts_of_a_run_are_escaped_in_the_page() {
     let mut history = simulate(1, 200, Breaks::Nothing);
     history.about.workload = "<script>".into();
     let facts = Facts::new(&history);

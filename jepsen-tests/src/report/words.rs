@@ -1,4 +1,4 @@
-//! Operations and numbers as a person reads them.
+//! Human-readable operations and numbers.
 
 use crate::checkers::facts::Facts;
 use crate::history::{Asked, Micros, Operation, Outcome};
@@ -34,7 +34,7 @@ pub fn moment(at: Micros) -> String {
     format!("{}.{:06}", at / 1_000_000, at % 1_000_000)
 }
 
-/// An operation of a history with its moments, what was asked and what was answered.
+/// An operation of a history with its times, its request and its answer.
 #[must_use]
 pub fn operation(facts: &Facts<'_>, no: usize) -> String {
     let op = facts.op(no);

@@ -1,9 +1,9 @@
-//! A power loss: what the disk of a killed node would show if its machine had gone dark with it.
+//! A power loss: changes the disk of a killed node to what it would be if its machine had lost power at that moment.
 //!
-//! Bytes behind the last sync of a file are gone, and a file that was never synced is empty, or not there if its folder was not
-//! synced since it was made. What was done to names (renames, deletions, links) and not followed by a sync of their folder stands, or
-//! is undone, all of it or the last of it: file systems keep those in order. Sometimes the tail of a write-ahead file survives
-//! in part, torn where the disk stopped.
+//! Bytes after the last sync of a file are lost. A file that was never synced is empty, or missing if its folder was not synced
+//! since the file was created. Name changes (renames, deletions, links) that were not followed by a sync of their folder are kept,
+//! or undone, all of them or only the last: file systems keep their order. Sometimes the tail of a write-ahead file survives in
+//! part, cut at an arbitrary byte.
 
 use super::{Control, Synced};
 use crate::dice::Dice;
@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// What a power loss took.
+/// What a power loss removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     pub bytes: u64,
@@ -32,10 +32,10 @@ struct Found {
     synced: Option<Synced>,
 }
 
-/// Takes from a node's directory what it had not synced. It must not run.
+/// Removes everything unsynced from the directory of a node, which must not run.
 ///
 /// # Errors
-/// When files cannot be read or cut.
+/// When files cannot be read or truncated.
 pub fn lose(control: &Control, data: &Path, dice: &mut Dice) -> io::Result<Lost> {
     let synced = control.synced()?;
     let mut lost = Lost { undone: undo_names(control, dice)?, ..Lost::default() };
@@ -43,7 +43,7 @@ pub fn lose(control: &Control, data: &Path, dice: &mut Dice) -> io::Result<Lost>
     let mut found = Vec::new();
     walk(data, &mut |path, about| {
         let key = key(about);
-        // A file with two names is cut once.
+        // A file with two names is truncated once.
         if done.insert(key) {
             found.push(Found { path: path.to_owned(), about: about.clone(), synced: synced.get(&key).copied() });
         }
@@ -53,7 +53,7 @@ pub fn lose(control: &Control, data: &Path, dice: &mut Dice) -> io::Result<Lost>
         file.path.extension().is_some_and(|extension| extension == "log")
             && file.synced.is_some_and(|synced| file.about.len() > synced.size)
     };
-    // With two of them the later one may survive where the earlier did not: rare, and no crash of ours tells it from damage.
+    // With two such files the later one could survive although the earlier did not: this is rare, and cannot be told from damage.
     let may_tear = found.iter().filter(is_unsynced_wal).count() == 1 && dice.chance(40);
     for file in &found {
         let size = file.about.len();
@@ -82,17 +82,17 @@ pub fn lose(control: &Control, data: &Path, dice: &mut Dice) -> io::Result<Lost>
     Ok(lost)
 }
 
-/// Something that was done to a name.
+/// A name change.
 struct Named {
     number: u64,
     what: String,
     from: PathBuf,
     to: PathBuf,
-    /// What the name stood for.
+    /// What the name referred to.
     grave: PathBuf,
 }
 
-/// Undoes the last of what was done to names, and says how much.
+/// Undoes the last name changes, and returns how many.
 fn undo_names(control: &Control, dice: &mut Dice) -> io::Result<usize> {
     let mut all = named(&control.graves())?;
     all.sort_by_key(|named| named.number);
@@ -118,7 +118,7 @@ fn named(graves: &Path) -> io::Result<Vec<Named>> {
             continue;
         };
         let text = fs::read_to_string(&path)?;
-        // It was killed while it wrote this: what it did stands.
+        // The process was killed while it wrote this record: the change is kept.
         if let [what, from, to, ""] = text.split('\n').collect::<Vec<_>>()[..] {
             let (what, from, to) = (what.to_owned(), from.into(), to.into());
             all.push(Named { number, what, from, to, grave: path.with_extension("file") });
@@ -128,7 +128,7 @@ fn named(graves: &Path) -> io::Result<Vec<Named>> {
 }
 
 impl Named {
-    /// False: its folder is gone, or its name is another's by now.
+    /// Returns false if its folder is gone, or another file has its name by now.
     fn undo(&self) -> io::Result<bool> {
         let is_free = |path: &Path| !path.exists() && path.parent().is_some_and(Path::exists);
         match self.what.as_str() {
@@ -147,7 +147,7 @@ impl Named {
     }
 }
 
-/// Of these, the files that are still there.
+/// The files of these that still exist.
 pub(super) fn live_among(data: &Path, synced: &HashMap<u64, Synced>) -> io::Result<HashMap<u64, Synced>> {
     let mut live = HashMap::new();
     let mut take = |about: &Metadata| {
@@ -165,7 +165,7 @@ pub(super) fn live_among(data: &Path, synced: &HashMap<u64, Synced>) -> io::Resu
     Ok(live)
 }
 
-/// As the library computes it.
+/// The same computation as in the library.
 fn key(about: &Metadata) -> u64 {
     (about.ino().wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ born(about)) | 1
 }
@@ -175,7 +175,7 @@ fn born(about: &Metadata) -> u64 {
     since.map_or(0, |since| since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
 }
 
-/// Whether its folder was synced after it was made.
+/// Whether its folder was synced after it was created.
 fn name_is_safe(path: &Path, about: &Metadata, synced: &HashMap<u64, Synced>) -> io::Result<bool> {
     let Some(folder) = path.parent() else { return Ok(true) };
     let folder = synced.get(&key(&fs::metadata(folder)?));

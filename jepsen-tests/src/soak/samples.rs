@@ -1,4 +1,4 @@
-//! What nodes, hostile callers and this suite take of the machine, looked at every second.
+//! Samples the resources of nodes, hostile callers and this suite every second.
 
 use super::{FREE_MIN_MIB, seats};
 use crate::cluster::Cluster;
@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const EVERY: Duration = Duration::from_secs(1);
 /// The folder of a node's log in its data directory.
 const LOG: &str = "log";
-/// Of `/proc`: a hundred in a second, on every machine that Linux runs on today.
+/// The clock ticks per second in `/proc`: 100 on every machine that Linux runs on today.
 const TICK_MS: u64 = 10;
 const BLOCK: u64 = 512;
 
@@ -31,9 +31,9 @@ pub(super) struct Sampler {
 #[derive(Debug, Default)]
 struct Shared {
     samples: Vec<Sample>,
-    /// Processes of hostile callers that run now, with what each had used when it was last looked at.
+    /// The running processes of hostile callers, with the CPU time that each had used at the last sample.
     hostile: BTreeMap<u32, u64>,
-    /// What those that ended had used.
+    /// The CPU time of those that ended.
     hostile_cpu_ms: u64,
     free_mib: Option<u64>,
 }
@@ -50,7 +50,7 @@ impl Sampler {
         let looking = tokio::spawn(async move {
             while !stopped.is_cancelled() {
                 let (cluster, all) = (cluster.clone(), all.clone());
-                // Who looks at many files waits for the disk.
+                // Listing many files may wait for the disk.
                 let _ = spawn_blocking(move || look(&cluster, &all)).await;
                 tokio::select! {
                     () = sleep(EVERY) => {}
@@ -61,7 +61,7 @@ impl Sampler {
         Self { shared, looking, stop: stop.drop_guard() }
     }
 
-    /// These processes are the hostile callers from now on.
+    /// Sets the processes that are the hostile callers from now on.
     pub(super) fn hostile(&self, pids: Vec<u32>) {
         let mut shared = lock(&self.shared);
         shared.hostile_cpu_ms += shared.hostile.values().sum::<u64>();
@@ -72,11 +72,11 @@ impl Sampler {
     pub(super) fn is_too_much(&self, bounds: Bounds) -> Option<String> {
         let shared = lock(&self.shared);
         if let Some(free) = shared.free_mib.filter(|free| *free < FREE_MIN_MIB) {
-            return Some(format!("only {free} MiB are left on the disk"));
+            return Some(format!("only {free} MiB are free on the disk"));
         }
         let last = shared.samples.iter().rev().take(8);
         let beyond = last.filter(|sample| sample.disk_kib / 1024 > bounds.disk_mib * 2);
-        beyond.map(|sample| format!("node {} takes {} MiB of the disk", sample.seat, sample.disk_kib / 1024)).next()
+        beyond.map(|sample| format!("node {} uses {} MiB of the disk", sample.seat, sample.disk_kib / 1024)).next()
     }
 
     pub(super) async fn stop(self) -> Vec<Sample> {
@@ -113,7 +113,7 @@ fn look(cluster: &Cluster, shared: &Mutex<Shared>) {
     shared.samples.extend(samples);
 }
 
-/// All files, and those of the log. One that ends or is renamed meanwhile may be missed.
+/// The size of all files, and of the log's files. A file that is removed or renamed meanwhile may be missed.
 fn disk(data: &Path) -> (u64, u64) {
     let mut seen = BTreeSet::new();
     let log = kib(&data.join(LOG), &mut seen);
@@ -138,7 +138,7 @@ fn resident_kib(pid: u32) -> Option<u64> {
 
 fn cpu_ms(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the process may hold anything.
+    // The name of the process may contain any characters.
     let (_, behind) = stat.rsplit_once(") ")?;
     let mut fields = behind.split(' ').skip(11);
     let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;

@@ -1,4 +1,4 @@
-//! One direction between two ends: what is wrong with it, what becomes of the next packet, and what became of those before.
+//! One direction between two ends: its trouble, what happens to the next packet, and the counts of earlier ones.
 
 use super::Port;
 use crate::dice::Dice;
@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How much later a packet comes that others are to overtake.
+/// The extra delay of a packet that others should overtake.
 const OVERTAKEN_BY: Duration = Duration::from_millis(8);
 
-/// What is wrong with a link. Nothing, unless said.
+/// The trouble of a link; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// By so many faults: whole again when all of them are over.
+    /// The number of faults that cut it: it works again when all of them are over.
     pub cuts: u32,
     pub delay: Duration,
-    /// Up to so much more, for each packet anew.
+    /// A random extra delay up to this, for each packet.
     pub jitter: Duration,
-    /// Of a hundred packets.
+    /// In percent of the packets.
     pub loss: u8,
     pub duplicate: u8,
     pub reorder: u8,
@@ -36,7 +36,7 @@ impl Trouble {
     }
 }
 
-/// What became of the packets of a link; of the pieces of a stream, where there is a proxy.
+/// Counts of the packets of a link, or of the pieces of a stream with the proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub forwarded: u64,
@@ -58,7 +58,7 @@ impl Counts {
         }
     }
 
-    /// What came since.
+    /// The counts since an earlier moment.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -71,12 +71,12 @@ impl Counts {
     }
 }
 
-/// What is to be done with a packet.
+/// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Now,
     Drop,
-    /// After so long, and perhaps a second time.
+    /// Deliver it after this delay, and perhaps a second time.
     Later {
         after: Duration,
         twice: bool,
@@ -85,7 +85,7 @@ pub(super) enum Verdict {
 
 #[derive(Debug)]
 struct Link {
-    /// Asked first, so that a link with nothing wrong costs nothing.
+    /// Checked first, so that a link without trouble costs nothing.
     has_trouble: AtomicBool,
     wrong: Mutex<(Trouble, Dice)>,
     forwarded: AtomicU64,
@@ -162,7 +162,7 @@ impl Links {
         }
     }
 
-    /// Counts it, too.
+    /// Also counts the packet.
     pub(super) fn verdict(&self, from: Port, to: Port) -> Verdict {
         let link = self.link(from, to);
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +193,7 @@ impl Links {
         if after.is_zero() && !twice { Verdict::Now } else { Verdict::Later { after, twice } }
     }
 
-    /// One that was to be sent later found no room.
+    /// A delayed packet found no room in the queue.
     pub(super) fn overflowed(&self, from: Port, to: Port) {
         self.link(from, to).dropped.fetch_add(1, Ordering::Relaxed);
     }
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clean_link_passes_everything_and_a_cut_one_nothing_in_its_direction_alone() {
+    fn a_clean_link_delivers_everything_and_a_cut_link_blocks_only_its_direction() {
         let links = Links::new(3, 1);
         links.set(1, 2, Trouble::CUT);
         assert_eq!((links.verdict(1, 2), links.verdict(2, 1)), (Verdict::Drop, Verdict::Now));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_hundred_packets_about_as_many_are_lost_as_was_said() {
+    fn the_share_of_lost_packets_matches_the_setting() {
         let links = Links::new(2, 7);
         links.set(0, 1, Trouble { loss: 20, ..Trouble::NONE });
         for _ in 0..1_000 {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_packet_is_as_late_as_was_said_and_may_come_twice() {
+    fn a_delayed_packet_has_the_given_delay_and_may_come_twice() {
         let links = Links::new(2, 7);
         let delay = Duration::from_millis(30);
         links.set(0, 1, Trouble { delay, jitter: Duration::from_millis(10), duplicate: 100, ..Trouble::NONE });

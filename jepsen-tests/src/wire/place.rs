@@ -1,5 +1,5 @@
-//! Where a node lives: a thread in a network namespace of its own. What it starts is in that namespace, too, and ends with it;
-//! what is asked from there reaches the node whatever happens to the wire.
+//! The place of a node: a thread in its own network namespace. Processes that it starts are in that namespace, too, and end with
+//! it; calls from there reach the node whatever happens to the wire.
 
 use super::{Port, raise_loopback};
 use nix::sched::{CloneFlags, unshare};
@@ -16,7 +16,7 @@ use tokio::task::LocalSet;
 
 type Job = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
-/// That a place is to have a namespace of its own.
+/// The place gets its own namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Isolated;
 
@@ -24,7 +24,7 @@ pub struct Place {
     port: Port,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
-    /// Told to the thread when its end would otherwise leave a reader of packets waiting.
+    /// Tells the thread when its end would otherwise leave a reader of packets waiting.
     poke: Mutex<Option<Ipv4Addr>>,
 }
 
@@ -64,16 +64,16 @@ impl Place {
         Ok(Self { port, jobs: Some(jobs), thread: Some(thread), poke: Mutex::new(None) })
     }
 
-    /// A packet is sent from this address when the place is given up: who reads its device hears of it.
+    /// When the place is dropped, a packet is sent from this address, so that the reader of its device notices.
     pub(super) fn poking(self, from: Ipv4Addr) -> Self {
         *self.poke.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
         self
     }
 
-    /// Runs something there.
+    /// Runs a future there.
     ///
     /// # Errors
-    /// When the place is gone.
+    /// When the place no longer exists.
     pub async fn run<T, W>(&self, what: impl FnOnce() -> W + Send + 'static) -> io::Result<T>
     where
         T: Send + 'static,
@@ -82,11 +82,11 @@ impl Place {
         let (tell, told) = oneshot::channel();
         let job: Job = Box::new(move || {
             Box::pin(async move {
-                // Who asked may have given up.
+                // The caller may no longer wait.
                 let _ = tell.send(what().await);
             })
         });
-        let gone = || io::Error::other("the place is gone");
+        let gone = || io::Error::other("the namespace no longer exists");
         self.jobs.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())
     }
@@ -101,10 +101,10 @@ impl Drop for Place {
                 let [a, b, c, _] = from.octets();
                 let sent = UdpSocket::bind((from, 0))
                     .and_then(|socket| socket.send_to(&[0], (Ipv4Addr::new(a, b, c, 254), 9)));
-                // Without it a thread is left, and nothing else.
+                // If this fails, a thread is left, and nothing else.
                 drop(sent);
             };
-            // At once: what it would only begin is dropped when the queue is closed.
+            // Stops at once: queued work is dropped when the queue is closed.
             let _ = jobs.try_send(Box::new(move || {
                 poke();
                 Box::pin(async {})

@@ -1,8 +1,8 @@
-//! The wire where there are no namespaces: in front of every node stands a proxy of its connections. Who connects is told by the
-//! address that it connects from, which the nodes' library sets.
+//! The wire without namespaces: a TCP proxy in front of every node. It identifies the sender by the source address of the
+//! connection, which the shim sets.
 //!
-//! A stream has no packets to lose: what a link loses comes late, as TCP would send it again; what a cut link is given is held
-//! until the link is whole.
+//! A stream has no packets to lose: lost data arrives late, as if TCP had sent it again; data for a cut link is held until the link
+//! works again.
 
 use super::link::{Links, Verdict};
 use super::{CALLERS, EDGE_PORT, PEER_PORT, Port, SEATS};
@@ -16,9 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-/// Above the hosts of the nodes themselves.
+/// Above the host numbers of the nodes themselves.
 pub(super) const SHOWN_FROM: u8 = 100;
-/// What TCP waits at least before it sends again.
+/// The minimum time before TCP retransmits.
 const SENT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -72,7 +72,7 @@ async fn accept(listener: TcpListener, network: [u8; 3], seat: Port, target: Soc
                 Ok((stream, from)) => {
                     streams.spawn(join(stream, who(network, from.ip()), seat, target, links.clone()));
                 }
-                // Out of descriptors, most likely: others have to end first.
+                // Probably out of file descriptors: others must end first.
                 Err(_) => sleep(LOOK_EVERY).await,
             },
         }
@@ -90,7 +90,7 @@ fn who(network: [u8; 3], from: IpAddr) -> Port {
 
 async fn join(stream: TcpStream, from: Port, to: Port, target: SocketAddr, links: Arc<Links>) {
     while links.trouble(from, to).is_cut() || links.trouble(to, from).is_cut() {
-        // No handshake passes.
+        // A cut link lets no handshake pass.
         links.verdict(from, to);
         sleep(LOOK_EVERY).await;
     }
@@ -98,7 +98,7 @@ async fn join(stream: TcpStream, from: Port, to: Port, target: SocketAddr, links
     let _ = (stream.set_nodelay(true), onward.set_nodelay(true));
     let (in_read, in_write) = stream.into_split();
     let (out_read, out_write) = onward.into_split();
-    // When one direction has ended the other is of no use to anybody here.
+    // When one direction has ended, the other has no use here.
     tokio::select! {
         () = copy(in_read, out_write, from, to, &links) => {}
         () = copy(out_read, in_write, to, from, &links) => {}

@@ -1,7 +1,7 @@
-//! The switch: reads the packets of every device and writes each to the device of the one it is for, as its link says.
+//! The switch: reads the packets of every device and writes each to the device of its destination, as the link decides.
 //!
-//! A thread for each device; a packet of a link with nothing wrong is written by the thread that read it. What is to come later
-//! waits in one queue, which has a bound.
+//! One thread for each device; a packet of a link without trouble is written by the thread that read it. Delayed packets wait in
+//! one bounded queue.
 
 use super::link::{Links, Verdict};
 use super::{NETWORK, Port, SEATS, port_at};
@@ -15,13 +15,13 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// Larger than usual: a snapshot is then some packets, not very many.
+/// Larger than usual, so that a snapshot needs fewer packets.
 const MTU: u16 = 9_000;
-/// Packets that wait at most: about 100 MB of the largest.
+/// The maximum number of waiting packets: about 100 MB of the largest.
 const LATE_MAX: usize = 12_000;
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The device of a place. To be called there.
+/// The device of a place. Must be called in its namespace.
 pub(super) fn device(port: Port, host: Ipv4Addr) -> io::Result<SyncDevice> {
     DeviceBuilder::new().name(format!("wire{port}")).mtu(MTU).ipv4(host, 24, None::<Ipv4Addr>).build_sync()
 }
@@ -32,15 +32,15 @@ pub(super) struct Switch {
     threads: Threads,
 }
 
-/// Those who read and write packets. They hear that the switch is gone with the packet that each place sends at its end, so this goes
-/// behind the places, and waits until they have let go of the devices.
+/// The threads that read and write packets. They notice the end of the switch by the packet that each place sends at its end, so
+/// this is dropped after the places, and waits until the threads have released the devices.
 #[derive(Debug, Default)]
 pub(super) struct Threads(Vec<JoinHandle<()>>);
 
 impl Drop for Threads {
     fn drop(&mut self) {
         let by = Instant::now() + GONE_WITHIN;
-        // One that is left all the same holds nothing but its device.
+        // A thread that is left all the same holds only its device.
         while self.0.iter().any(|thread| !thread.is_finished()) && Instant::now() < by {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -67,7 +67,7 @@ struct Late {
     number: u64,
 }
 
-/// Ordered by when it is due, then by when it came.
+/// Ordered by when it is due, then by when it arrived.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Packet {
     due: Instant,
@@ -102,7 +102,7 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // Under the lock: who looks before it waits must not miss it.
+        // Under the lock, so that a thread that checks before it waits cannot miss it.
         let late = self.shared.late.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.stopped.store(true, Ordering::Release);
         drop(late);
@@ -118,7 +118,7 @@ impl Shared {
             match device.recv(&mut buffer) {
                 Ok(length) => self.switch(from, &buffer[..length]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Its namespace is going.
+                // Its namespace is being removed.
                 Err(_) => return,
             }
         }
@@ -172,7 +172,7 @@ impl Shared {
 
     fn write(&self, to: Port, packet: &[u8]) {
         if let Some(device) = self.devices[to as usize].get() {
-            // A queue that is full loses packets, as any network does.
+            // A full queue loses packets, as in any network.
             let _ = device.send(packet);
         }
     }

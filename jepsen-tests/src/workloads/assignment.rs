@@ -1,5 +1,5 @@
-//! Whose an item is: it stays so through a lapse and ends with a release. Operators assign and unassign meanwhile, and
-//! everybody looks.
+//! Assignments: an item stays assigned when its lease expires, and a release ends the assignment. Operators assign and unassign
+//! meanwhile, and all callers read.
 
 use super::Ground;
 use crate::caller::{Caller, No};

@@ -1,4 +1,4 @@
-//! Many claims in one call: each entry is answered by itself, or all are granted or none.
+//! Many claims in one call: each entry is answered on its own, or all are granted or none.
 
 use super::Ground;
 use crate::caller::{Caller, Held};

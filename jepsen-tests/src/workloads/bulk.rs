@@ -1,5 +1,5 @@
-//! Large answers: many workers ask one follower at the same moment for a hundred items of 11 KB each. What the leader answers to all of them
-//! does not fit into one frame between nodes.
+//! Large answers: many workers ask one follower at the same moment for a hundred items of 11 KB each. The leader's answers to all
+//! of them do not fit into one frame between nodes.
 
 use super::Ground;
 use crate::caller::Caller;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// What one `next` hands out at most.
+/// The maximum number of items that one `next` grants.
 const AT_ONCE: u32 = 100;
 const LEASE_MS: u64 = 1_000;
-/// From one burst to the next: the leases of the one before have lapsed.
+/// The time between bursts: the leases of the last one have expired.
 const BETWEEN: Duration = Duration::from_millis(3_500);
 const PATIENCE: Duration = Duration::from_secs(12);
-/// In one request.
+/// The number of items in one request.
 const MADE_AT_ONCE: usize = 25;
 const DEPENDENCIES: usize = 64;
 
@@ -37,7 +37,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     Ok(())
 }
 
-/// All ask at once, and let what they got lapse.
+/// All ask at once, and let their leases expire.
 async fn burst(world: &Arc<World>, callers: Vec<Caller>, queue: &str, is_alone: bool) -> Vec<Caller> {
     let Some(node) = follower(&callers[0], world).await else {
         callers[0].rest(BETWEEN).await;
@@ -58,7 +58,7 @@ async fn burst(world: &Arc<World>, callers: Vec<Caller>, queue: &str, is_alone: 
     }
     let callers: Vec<Caller> = asking.join_all().await;
     let ended = world.clock.now();
-    // In a mixed run others ask that node, too.
+    // In a mixed run others call that node, too.
     if let (Some(before), Some(after), true) = (before, forwarded(client.as_ref()).await, is_alone) {
         world.had_burst(Burst { began, ended, calls, forwarded: after.saturating_sub(before) });
     }
@@ -68,14 +68,14 @@ async fn burst(world: &Arc<World>, callers: Vec<Caller>, queue: &str, is_alone: 
     callers
 }
 
-/// A node that does not lead, from 0.
+/// A follower, from 0.
 async fn follower(caller: &Caller, world: &World) -> Option<usize> {
     let status = caller.client().cluster().within(Duration::from_secs(2)).await.ok()?;
     let leader = status.members.iter().find(|member| Some(member.id) == status.leader)?;
     world.nodes().into_iter().find(|node| !world.is_at(*node, &leader.api_address))
 }
 
-/// Commands that the node sent on to the leader so far.
+/// The number of commands that the node has forwarded to the leader.
 async fn forwarded(client: Option<&Client>) -> Option<u64> {
     let client = client?;
     let node = client.node(client.endpoints()[0].clone());

@@ -1,4 +1,4 @@
-//! Items that wait for others, and items that need a worker that can do something: `next` hands out only what may be handed out.
+//! Items with dependencies, and items that need a worker's capability: `next` grants only ready items.
 
 use super::Ground;
 use crate::caller::calls::new_item;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SKILLS: [&str; 3] = ["saw", "drill", "paint"];
-/// The newest items of a caller, which later ones wait for.
+/// The newest items of a caller, on which later ones depend.
 const KEPT: usize = 6;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
@@ -34,7 +34,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
 
 struct Worker {
     skills: Vec<String>,
-    /// The cluster acknowledged what it can do.
+    /// The cluster acknowledged its capabilities.
     is_known: bool,
     newest: VecDeque<ItemId>,
 }

@@ -1,5 +1,5 @@
-//! Items are created, handed out by `next`, written to the guarded resource and completed; some fail, some lapse, some are
-//! completed too late. One queue has caps. At the end everything is drained.
+//! Items are created, granted by `next`, written to the guarded resource and completed; some fail, some leases expire, some items
+//! are completed too late. One queue has caps. At the end everything is drained.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};
@@ -7,13 +7,13 @@ use api::queue::{Backoff, PolicyChange};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What all workers of a queue share.
+/// Shared by all workers of a queue.
 #[derive(Debug)]
 struct Belt {
     queue: String,
     created: AtomicU64,
     ended: AtomicU64,
-    /// Items that wait to be handed out, at most.
+    /// The maximum number of items that wait in the queue.
     backlog: u64,
 }
 
@@ -79,7 +79,7 @@ async fn turn(caller: &mut Caller, belt: &Belt) {
     }
 }
 
-/// Claims one of the newest, past the others: the caps hold here, too.
+/// Claims one of the newest items by name, ahead of the others: the caps apply here, too.
 async fn by_name(caller: &mut Caller, belt: &Belt) {
     let (ended, created) = (belt.ended.load(Ordering::Relaxed), belt.created.load(Ordering::Relaxed));
     let nth = created.saturating_sub(1 + caller.dice.below(created.saturating_sub(ended).clamp(1, 20)));
@@ -88,7 +88,7 @@ async fn by_name(caller: &mut Caller, belt: &Belt) {
     }
 }
 
-/// False: it died with all that it has.
+/// Returns false if the worker died with everything it held.
 async fn work(caller: &mut Caller, belt: &Belt, mut held: Held) -> bool {
     let fate = caller.dice.below(100);
     if fate < 3 {
@@ -122,7 +122,7 @@ async fn work(caller: &mut Caller, belt: &Belt, mut held: Held) -> bool {
     true
 }
 
-/// Hands out, writes and completes until nothing is left. How much was completed.
+/// Claims, writes and completes until nothing is left. Returns the number of completed items.
 pub(super) async fn drain(caller: &mut Caller, queue: &str) -> u64 {
     let mut completed = 0;
     loop {

@@ -1,5 +1,5 @@
-//! Writers, and watchers that break off and go on by position at another node: of everything or of one queue, as a stream or
-//! page by page.
+//! Writers, and watchers that disconnect and resume by position at another node: of everything or of one queue, as a stream or page
+//! by page.
 
 use super::Ground;
 use crate::caller::{Caller, No};
@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// A stay at one node.
+/// The time at one node.
 const STAY_MS: (u64, u64) = (500, 6_000);
 const PAGE: usize = 1_000;
-/// Between pages that had nothing.
+/// The pause after an empty page.
 const LULL: Duration = Duration::from_millis(50);
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// Pages from each node that a watcher reads at most when the run is over.
+/// The maximum number of pages that a watcher reads from each node when the run is over.
 const CATCH_UP: usize = 1_000;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
@@ -82,7 +82,7 @@ async fn turn(caller: &mut Caller, items: &[String]) {
     caller.rest_ms(1, 10).await;
 }
 
-/// Sees every event of a queue, or of all, once.
+/// Reads every event of a queue, or of all queues, once.
 struct Watcher {
     world: Arc<World>,
     clients: Vec<Client>,
@@ -113,7 +113,7 @@ impl Watcher {
         self.catch_up().await;
     }
 
-    /// What happened until all callers had ended.
+    /// The events until all callers had ended.
     async fn catch_up(&mut self) {
         for _ in 0..CATCH_UP {
             for node in self.world.nodes() {
@@ -131,7 +131,7 @@ impl Watcher {
         EventsQuery { after: self.position, queue: self.queue.clone(), ..EventsQuery::default() }
     }
 
-    /// False: no more is kept of what it sees.
+    /// Returns false if no more events are kept.
     async fn watch(&mut self, until: Instant) -> bool {
         let client = &self.clients[self.node];
         let begun = timeout_at(Instant::now() + ATTEMPT, client.watch(&self.query())).await;
@@ -167,7 +167,7 @@ impl Watcher {
         true
     }
 
-    /// Whether it was the end. Nothing: nobody answered.
+    /// Returns whether it was the end. `None`: there was no answer.
     async fn page(&mut self) -> Option<bool> {
         let call = self.clients[self.node].events(&self.query(), Some(PAGE));
         let page = call.within(ATTEMPT).attempt_within(ATTEMPT).await.ok()?;

@@ -1,17 +1,17 @@
-//! Holders that go silent, and contenders that ask again and again, so that both bounds can be measured: how early another one
-//! gets the item, and how late. Beside them some thousand leases that lapse at once, and as many that a heartbeat keeps.
+//! Holders that stop renewing, and contenders that keep trying, so that both bounds can be measured: how early another one gets the
+//! item, and how late. In addition some thousand leases that expire at once, and as many that a heartbeat keeps.
 
 use super::Ground;
 use crate::caller::{Caller, Held};
 use api::queue::PolicyChange;
 use std::time::Duration;
 
-/// What one `next` hands out at most.
+/// The maximum number of items that one `next` grants.
 const AT_ONCE: u32 = 100;
-/// The leases that lapse at once, for each caller of the workload.
+/// The leases that expire at once, for each caller of the workload.
 const MASS: u32 = 96;
 const MASS_MAX: u32 = 4_000;
-/// How long a mass of leases is kept by a heartbeat.
+/// How long a heartbeat keeps a mass of leases.
 const BEATS: u64 = 4;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
@@ -36,7 +36,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     ground.set_queue(&queue, PolicyChange::default(), false).await?;
     let mass = (MASS * ground.size.callers).min(MASS_MAX);
     ground.make_items(&queue, mass).await?;
-    // One that goes silent with all it has, one whose heart beats on.
+    // One holder stops with all its leases, another one continues its heartbeat.
     for beats in [0, BEATS] {
         let (mut caller, queue) = (ground.caller()?, queue.clone());
         ground.spawn(async move {
@@ -48,7 +48,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks until it is granted, holds on for a while, and goes silent.
+/// Claims until it is granted, holds the lease for a while, and stops renewing.
 async fn contend(caller: &mut Caller, item: &str, lease_ms: u64) {
     let lease = 1_000 + caller.dice.below(lease_ms);
     let mut held = loop {
@@ -69,7 +69,7 @@ async fn contend(caller: &mut Caller, item: &str, lease_ms: u64) {
         }
     }
     if caller.dice.chance(50) {
-        // It sleeps through its lease, and asks for more of it when it wakes up.
+        // It sleeps until its lease is over, and tries to extend it when it wakes up.
         caller.sleep_past(&held, 400).await;
         let _ = caller.renew(&mut held).await;
     } else {

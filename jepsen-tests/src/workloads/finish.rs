@@ -1,4 +1,4 @@
-//! The end of a run: service is seen to be back, callers stop, queues are drained, leases lapse; then everything is read.
+//! The end of a run: checks that the cluster serves again, stops callers, drains queues, lets leases expire; then reads everything.
 
 use super::{Running, dispatch};
 use crate::caller::{Caller, calls};
@@ -18,41 +18,41 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Where service is looked for.
+/// The queue for checking the service.
 const PROBE: &str = "probe";
-/// How long service is looked for before it is given up.
+/// How long to wait for the service before giving up.
 const SERVED_WITHIN: Duration = Duration::from_secs(90);
 const DRAINED_WITHIN: Duration = Duration::from_secs(120);
-/// More than any lease or place in a line is left.
+/// Longer than any lease or place in a line lasts.
 const LAPSED_WITHIN: Duration = Duration::from_secs(60);
 const HASHED_WITHIN: Duration = Duration::from_secs(60);
-/// One try of anything.
+/// The time for one attempt.
 const TRY: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(100);
 const DRAINERS: usize = 4;
 const READERS: usize = 32;
 const PAGE: usize = 1_000;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Finished {
-    /// What the nemesis knows (faults, leaders, deaths of nodes) is not in it. Without an end when there is trouble.
+    /// Without the nemesis's data (faults, leaders, exits of nodes). Without an end if there was trouble.
     pub history: History,
-    /// When service was seen to be back.
+    /// When the cluster was seen to serve again.
     pub served: Option<Micros>,
-    /// Why the cluster could not be looked at.
+    /// Why the final state could not be read.
     pub trouble: Option<String>,
 }
 
 impl Running {
-    /// Says when the cluster was healed; ends the run, looks at everything, and gives what was seen of it.
+    /// Ends the run after `healed`, reads the final state, and returns the history.
     pub async fn finish(self, healed: Micros, say: impl Fn(&str)) -> Finished {
         let world = self.world.clone();
         let served = match timeout(SERVED_WITHIN, served(&world, self.seed)).await {
             Ok(served) => served.ok(),
             Err(_) => None,
         };
-        say(if served.is_some() { "service is back" } else { "service is not back" });
+        say(if served.is_some() { "the cluster serves again" } else { "the cluster does not serve" });
         self.stop().await;
         say("callers have ended");
         let looked = at_the_end(&world, self.seed, &say).await;
@@ -80,7 +80,7 @@ async fn at_the_end(world: &Arc<World>, seed: u64, say: &impl Fn(&str)) -> Resul
     lapsed(world).await?;
     say("leases have ended");
     let end = look(world).await?;
-    say("everything is read");
+    say("final state is read");
     Ok(end)
 }
 
@@ -88,7 +88,7 @@ fn operator(world: &Arc<World>, seed: u64, part: &str) -> Result<Caller, String>
     Caller::new(world, OPERATOR, Dice::of(seed, part), &CancellationToken::new())
 }
 
-/// When a write, a read and a watcher had all been served.
+/// When a write, a read and a watcher had all succeeded.
 async fn served(world: &Arc<World>, seed: u64) -> Result<Micros, String> {
     let mut caller = operator(world, seed, "served")?;
     let client = world.operator()?;
@@ -97,7 +97,7 @@ async fn served(world: &Arc<World>, seed: u64) -> Result<Micros, String> {
     let mut nth = 0;
     loop {
         let item = format!("{PROBE}-{}", world.value());
-        // From now on: to look for it among all events of an hour takes longer than a try.
+        // From now on: searching all events of an hour for it takes longer than an attempt.
         let watch = timeout(TRY, client.watch(&query)).await;
         let is_served = caller.hasty(TRY).create(&item, PROBE).await.is_ok()
             && caller.hasty(TRY).read(&item).await.is_ok()
@@ -113,7 +113,7 @@ async fn served(world: &Arc<World>, seed: u64) -> Result<Micros, String> {
     }
 }
 
-/// Everything that is to be done is done.
+/// Completes all items in the queues.
 async fn drain(world: &Arc<World>, seed: u64) -> Result<(), String> {
     let client = world.operator()?;
     let mut draining = JoinSet::new();
@@ -139,7 +139,7 @@ async fn drain(world: &Arc<World>, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Nobody holds anything, and nobody waits.
+/// Waits until no item is held and no claim waits.
 async fn lapsed(world: &Arc<World>) -> Result<(), String> {
     let client = world.operator()?;
     let by = Instant::now() + LAPSED_WITHIN;
@@ -169,7 +169,7 @@ async fn look(world: &Arc<World>) -> Result<End, String> {
     })
 }
 
-/// Every item, and those that have a value with it.
+/// Every item, with the value of those that have one.
 ///
 /// # Errors
 /// When they cannot be read.
@@ -182,7 +182,7 @@ pub async fn items(world: &Arc<World>, client: &Client) -> Result<BTreeMap<Strin
     Ok(items)
 }
 
-/// Every item in that state; of those that live, all.
+/// Every item in that state, or of all live states.
 async fn list(client: &Client, state: Option<ItemState>, items: &mut BTreeMap<String, SeenItem>) -> Result<(), String> {
     let mut cursor = None;
     loop {
@@ -196,7 +196,7 @@ async fn list(client: &Client, state: Option<ItemState>, items: &mut BTreeMap<St
     }
 }
 
-/// Those that have a value, with it.
+/// The items with a value, with their values.
 async fn values(world: &Arc<World>, client: &Client, items: &mut BTreeMap<String, SeenItem>) -> Result<(), String> {
     let with_value: Vec<_> = world.items().into_iter().filter_map(|(item, has)| has.then_some(item)).collect();
     let mut reading = JoinSet::new();
@@ -209,7 +209,7 @@ async fn values(world: &Arc<World>, client: &Client, items: &mut BTreeMap<String
                 let id = ItemId::new(&item).map_err(|bad| bad.to_string())?;
                 match client.item(&id).await {
                     Ok(found) => seen.push((item, calls::seen_item(&found))),
-                    // Not there is what it is: who was told otherwise will say so.
+                    // A missing item gets no value: a checker compares it with what was acknowledged.
                     Err(error) if error.code() == Some(Code::NotFound) => {}
                     Err(error) => return Err(format!("{item}: {error}")),
                 }
@@ -223,8 +223,8 @@ async fn values(world: &Arc<World>, client: &Client, items: &mut BTreeMap<String
     Ok(())
 }
 
-/// The hashes of all members at an entry behind everything that the run did. Nodes keep one at every 1,024th entry: entries
-/// without an effect fill up to the next.
+/// The hashes of all members at an entry after everything that the run did. Nodes keep one at every 1,024th entry: entries without
+/// an effect fill up to the next.
 async fn hashes(client: &Client) -> Result<Vec<(u32, u64, String)>, String> {
     let applied = |status: &ClusterStatus| {
         let reports = status.members.iter().filter_map(|member| member.report.as_ref());

@@ -1,4 +1,4 @@
-//! Three nodes on loopback for tests of workloads: killed and started by hand, without a nemesis.
+//! Three nodes on loopback for tests of workloads. The tests kill and start them, without a nemesis.
 
 use crate::world::OPERATOR;
 use client::{Client, Config, Identity};
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(super) struct Fleet {
     folder: TempDir,
     nodes: Vec<Node>,
-    pub(super) tokens: BTreeMap<String, String>,
+    pub(super) api_keys: BTreeMap<String, String>,
 }
 
 struct Node {
@@ -32,31 +32,31 @@ fn program() -> PathBuf {
     let beside = test.parent().and_then(|folder| folder.parent()).map(|folder| folder.join("tenured"));
     match beside.filter(|path| path.exists()) {
         Some(path) => path,
-        None => panic!("there is no daemon: run `cargo build --package node --bin tenured`, or name one in TENURED"),
+        None => panic!("no daemon found: run `cargo build --package node --bin tenured`, or set TENURED to its path"),
     }
 }
 
 impl Fleet {
     pub(super) async fn start(actors: u32) -> Self {
-        // A port that was free may be somebody else's a moment later: then all begin anew.
+        // Another process may take a free port before the node does. Then all nodes start again on other ports.
         for _ in 0..5 {
             if let Some(fleet) = Self::begin(actors).await {
                 return fleet;
             }
         }
-        panic!("nodes end instead of beginning");
+        panic!("a node exited at the start, five times in a row");
     }
 
     async fn begin(actors: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mut tokens = BTreeMap::new();
+        let mut api_keys = BTreeMap::new();
         let mut file = String::new();
         let names = (0..actors).map(|nth| format!("actor-{nth}")).chain([OPERATOR.to_owned()]);
         for actor in names {
             let (roles, cluster) =
                 if actor == OPERATOR { ("operator,", &["--cluster", "admin"][..]) } else { ("", &[][..]) };
             let made = Command::new(program())
-                .args(["token", "--actor", &actor, "--kind", "agent", "--space", "*"])
+                .args(["api-key", "--actor", &actor, "--kind", "agent", "--space", "*"])
                 .args(["--role", &format!("{roles}reader,worker,dispatcher")])
                 .args(cluster)
                 .output()
@@ -64,16 +64,16 @@ impl Fleet {
             assert!(made.status.success(), "{made:?}");
             file += &String::from_utf8(made.stdout).unwrap();
             let said = String::from_utf8(made.stderr).unwrap();
-            let token = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
-            tokens.insert(actor, token.to_owned());
+            let api_key = said.lines().find(|line| line.starts_with("tenure_")).unwrap();
+            api_keys.insert(actor, api_key.to_owned());
         }
-        std::fs::write(folder.path().join("tokens.toml"), file).unwrap();
-        // All at once, so that no two are the same.
+        std::fs::write(folder.path().join("api-keys.toml"), file).unwrap();
+        // All are bound at once, so that no two are the same.
         let free: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let address = |at: usize| free[at].local_addr().unwrap();
         let nodes = (0..3).map(|at| Node { peers: address(at), callers: address(3 + at), process: None }).collect();
         drop(free);
-        let mut fleet = Self { folder, nodes, tokens };
+        let mut fleet = Self { folder, nodes, api_keys };
         (0..3).for_each(|at| fleet.launch(at));
         let client = fleet.client();
         let by = Instant::now() + LIMIT;
@@ -100,7 +100,7 @@ impl Fleet {
         command.arg("--node-id").arg((at + 1).to_string()).arg("--data").arg(folder.join(format!("node-{at}")));
         command.arg("--peer-listen").arg(self.nodes[at].peers.to_string());
         command.arg("--listen").arg(self.nodes[at].callers.to_string());
-        command.arg("--tokens").arg(folder.join("tokens.toml"));
+        command.arg("--api-keys").arg(folder.join("api-keys.toml"));
         if at == 0 {
             command.arg("--bootstrap");
         } else {
@@ -110,7 +110,7 @@ impl Fleet {
         self.nodes[at].process = Some(command.spawn().unwrap());
     }
 
-    /// As a power cut would.
+    /// Kills a node with SIGKILL.
     pub(super) fn kill(&mut self, at: usize) {
         if let Some(mut process) = self.nodes[at].process.take() {
             process.kill().unwrap();
@@ -123,14 +123,14 @@ impl Fleet {
     }
 
     pub(super) fn client(&self) -> Client {
-        Client::new(Config::new(self.endpoints(), Identity::Bearer(self.tokens[OPERATOR].clone()))).unwrap()
+        Client::new(Config::new(self.endpoints(), Identity::ApiKey(self.api_keys[OPERATOR].clone()))).unwrap()
     }
 
-    /// Who leads, from 0.
+    /// The index of the leader, from 0.
     pub(super) async fn leader(&self) -> usize {
         let by = Instant::now() + LIMIT;
         loop {
-            assert!(Instant::now() < by, "nobody leads within {LIMIT:?}");
+            assert!(Instant::now() < by, "no leader within {LIMIT:?}");
             if let Ok(status) = self.client().cluster().await
                 && let Some(leader) = status.leader.and_then(|leader| usize::try_from(leader).ok())
             {

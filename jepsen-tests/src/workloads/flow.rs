@@ -1,5 +1,5 @@
-//! What ends a lease beside a release: a reservation for the same actor, a takeover by its other session, a handing on to the next
-//! phase, a cancellation.
+//! Other ways to end a lease besides a release: a reservation for the same actor, a takeover by its other session, handing on to
+//! the next phase, a cancellation.
 
 use super::Ground;
 use crate::caller::{Caller, Held};
@@ -66,7 +66,7 @@ async fn turn(caller: &mut Caller, other: &mut Caller, item: &str) {
     }
 }
 
-/// The first session goes on as if it still had the lease: it is kept out.
+/// The first session continues as if it still had the lease, and must be refused.
 async fn take_over(caller: &mut Caller, other: &mut Caller, held: &Held) {
     let Ok(taken) = other.take_over(&held.item).await else { return };
     other.write(&taken);

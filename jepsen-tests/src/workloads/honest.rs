@@ -1,6 +1,6 @@
-//! An honest fleet, for runs with hostile callers: workers that create an item, claim it by name or get it from their queue, renew it
-//! at a third of its lease, and complete it. Each keeps to a schedule that is made before the run and waits for nobody: what is asked
-//! late counts from when it was due, so that a node that stands still is not measured by the few calls that wait for it.
+//! An honest fleet, for runs with hostile callers: workers that create an item, claim it by name or get it from their queue, renew
+//! it at a third of its lease, and complete it. Each keeps to a schedule that is made before the run: the latency of a late call
+//! counts from when it was due, so that a stalled node counts for all calls that were due, not only for the few that wait for it.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};
@@ -11,13 +11,13 @@ use api::queue::PolicyChange;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// From one item of a worker to its next.
+/// The time from one item of a worker to its next.
 const PERIOD: Duration = Duration::from_secs(8);
 /// How long an item is held.
 const HELD: Duration = Duration::from_secs(6);
-/// A call is given up after so long, and asked of another node.
+/// After this time a call is given up and sent to another node.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
-/// A step other than a renewal, with all its attempts.
+/// The time for a step other than a renewal, with all its attempts.
 const STEP: Duration = Duration::from_secs(10);
 /// How long `next` waits for an item.
 const WAIT_MS: u64 = 1_000;
@@ -31,7 +31,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     let began = ground.world.clock.now();
     let callers = ground.size.callers;
     for nth in 0..callers {
-        // One after the other, so that each moment of a period has its share.
+        // Workers start one after another, spread evenly over a period.
         let first = began + micros(PERIOD) * u64::from(nth) / u64::from(callers);
         let by_next = nth % 2 == 1;
         let worker = Worker { queue: queues[usize::from(by_next)].clone(), by_next, nth };
@@ -122,7 +122,7 @@ async fn rest_until(caller: &Caller, at: Micros) {
     }
 }
 
-/// Until that is answered, or the lease is over.
+/// Retries until it is answered, or the lease is over.
 async fn renew(caller: &mut Caller, held: &mut Held, due: Micros) -> Option<()> {
     let mut attempts = Attempts::new(due, held.until);
     while attempts.is_there_another(caller) {
@@ -130,7 +130,7 @@ async fn renew(caller: &mut Caller, held: &mut Held, due: Micros) -> Option<()> 
         if let ControlFlow::Break(renewed) = attempts.heard(caller, answer).await {
             return renewed;
         }
-        // A renewal is known by its token, and needs no id to be the same one.
+        // A renewal is identified by its token, and needs no request id for a retry.
         attempts.doubtful = None;
     }
     None
@@ -151,7 +151,7 @@ async fn complete(caller: &mut Caller, held: &Held, due: Micros) -> Option<()> {
 struct Attempts {
     due: Micros,
     by: Micros,
-    /// Under which an attempt was made that may have happened.
+    /// The request id of an attempt that may have taken effect.
     doubtful: Option<String>,
 }
 
@@ -171,7 +171,7 @@ impl Attempts {
         true
     }
 
-    /// Break: it is over, with what was answered, or with a refusal.
+    /// `Break`: the step is over, with its answer or with a refusal.
     async fn heard<T>(&mut self, caller: &mut Caller, answer: Result<T, No>) -> ControlFlow<Option<T>> {
         match answer {
             Ok(answer) => return ControlFlow::Break(Some(answer)),

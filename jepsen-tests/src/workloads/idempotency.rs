@@ -1,5 +1,5 @@
-//! Requests whose answers are lost or thrown away, and the same ones again: at other nodes at once, up to a minute later, and
-//! with another body. One effect, one answer; another body is refused.
+//! Requests whose answers are lost or discarded, and their retries: at other nodes at once, up to a minute later, and with a
+//! different body. One effect, one answer; a different body is refused.
 
 use super::Ground;
 use crate::caller::{Caller, No};
@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nodes remember an id for two minutes: most repeats are sent well before.
+/// Nodes remember an id for two minutes: most retries are sent well before.
 const REPEAT_WITHIN_MS: u64 = 60_000;
-/// Of a hundred repeats, so many are sent when nodes have forgotten the id, as by a machine that was asleep.
+/// The percentage of retries that are sent after nodes have forgotten the id, like those of a machine that was asleep.
 const LATE: u64 = 15;
 const LATE_MS: (u64, u64) = (125_000, 150_000);
-/// Requests that a caller still means to repeat.
+/// The maximum number of requests that a caller still has to retry.
 const PENDING_MAX: usize = 96;
-/// Answers that are not waited for.
+/// The time limit of calls whose answers should be lost.
 const HASTE: Duration = Duration::from_millis(4);
 
-/// What is asked, and asked again.
+/// A request, which is sent again later.
 #[derive(Clone, Debug)]
 enum Wish {
     Create { item: String },
@@ -29,12 +29,12 @@ enum Wish {
     Complete { item: String, token: u64 },
 }
 
-/// What a wish came to, as far as the next one depends on it.
+/// The result of a request, as far as the next one depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Came {
-    /// Leases that it answers.
+    /// The leases in its answer.
     Done(Vec<(String, u64)>),
-    /// `next` found nothing, which is not remembered.
+    /// `next` found nothing, and this answer is not remembered.
     Empty,
     Refused,
     Open,
@@ -49,7 +49,7 @@ struct Pending {
 
 #[derive(Debug)]
 struct Field {
-    /// Where `next` finds what others created.
+    /// Where `next` finds items that others created.
     belt: String,
     items: Vec<String>,
     created: AtomicU64,
@@ -111,7 +111,7 @@ async fn turn(caller: &mut Caller, twin: &mut Caller, field: &Field, pending: &m
     }
 }
 
-/// Asks once, with what may happen to an answer, and again.
+/// Sends a request once, with whatever may happen to its answer, and again.
 async fn repeatedly(
     caller: &mut Caller,
     twin: &mut Caller,
@@ -128,7 +128,7 @@ async fn repeatedly(
             let (came, other) = tokio::join!(ask(caller, field, wish), ask(twin, field, wish));
             if came == Came::Open { other } else { came }
         }
-        // Nobody waits for the answer.
+        // The answer is not waited for.
         3..5 => {
             caller.under(&id, false).hasty(HASTE);
             ask(caller, field, wish).await
@@ -165,7 +165,7 @@ async fn repeatedly(
     came
 }
 
-/// Anything but the same wish.
+/// The same request with a different body.
 fn other_body(wish: &Wish) -> Wish {
     match wish {
         Wish::Create { item } => Wish::Create { item: format!("{item}-other") },

@@ -1,12 +1,12 @@
-//! Claims that wait, first come, first granted: some withdraw, some die in line or as they are promoted, and others look at
-//! who waits.
+//! Claims that wait, first come, first granted: some withdraw, some stop polling in line or when they are granted, and others read
+//! the line.
 
 use super::Ground;
 use crate::caller::calls::Standing;
 use crate::caller::{Caller, Held, No};
 use api::queue::PolicyChange;
 
-/// Of a hundred who have a place: these leave it again, and these are never heard of again.
+/// Of a hundred waiters with a place: this many leave it again, and this many stop polling.
 const LEAVE: u64 = 10;
 const DIE: u64 = 3;
 
@@ -57,7 +57,7 @@ async fn turn(caller: &mut Caller, items: &[String]) {
             Ok(Standing::Place(place)) => {
                 is_repeat = false;
                 if fate < DIE && place == 0 {
-                    // Next in line, and never heard of again.
+                    // First in line, and stops polling.
                     caller.reborn();
                     return;
                 }

@@ -1,4 +1,4 @@
-//! Local reads beside updates: they may be old, but not older than they say.
+//! Local reads together with updates: they may be old, but not older than stated.
 
 use super::Ground;
 use crate::caller::Caller;
@@ -22,7 +22,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
 async fn turn(caller: &mut Caller, items: &[String]) {
     let item = caller.dice.pick(items).clone();
     if caller.dice.chance(60) {
-        // Some at one node one after the other, some at all of them.
+        // Some at one node one after another, some at all nodes.
         if caller.dice.chance(30) {
             caller.elsewhere();
         }

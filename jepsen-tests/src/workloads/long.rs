@@ -1,14 +1,14 @@
-//! Leases that outlast most faults: holders renew them seldom, and hold on while nobody answers. A cluster that charged them the time
-//! in which nobody could renew would take their items away.
+//! Leases that last longer than most faults: holders renew them rarely, and keep them while no node answers. A cluster that charged
+//! them the time in which nobody could renew would take their items away.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};
 use api::queue::PolicyChange;
 use std::time::Duration;
 
-/// Of a lease.
+/// The duration of a lease.
 const LASTS_MS: (u64, u64) = (12_000, 40_000);
-/// After a renewal that nobody answered.
+/// The pause after a renewal without an answer.
 const AGAIN: Duration = Duration::from_millis(200);
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
@@ -49,7 +49,7 @@ async fn hold(caller: &mut Caller, mut held: Held) {
         }
     }
     match caller.dice.below(10) {
-        // Never heard of again.
+        // The holder never returns.
         0 => caller.reborn(),
         _ => {
             let _ = caller.release(&held.item, held.token).await;

@@ -1,4 +1,4 @@
-//! A light mixture of `mutex` and `register`, to run beside changes of who belongs to the cluster.
+//! A light mixture of `mutex` and `register`, to run together with membership changes.
 
 use super::{Ground, mutex, register};
 

@@ -1,16 +1,16 @@
-//! Claims, some of them waiting; writes to the item and to the guarded resource, under the token; renewals and releases. Some
-//! holders sleep through their lease and write then, with the old token: both have to keep that out. Some work until the clock of
-//! their machine says that the lease is over, and ask nobody.
+//! Claims, some of which wait; writes to the item and to the guarded resource with the token; renewals and releases. Some holders
+//! sleep until their lease is over and write then, with the old token: both must refuse that. Some work until the clock of their
+//! machine says that the lease is over, and ask no node.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};
 use api::queue::PolicyChange;
 
-/// Holders that sleep through their lease, of a hundred.
+/// The percentage of holders that sleep until their lease is over.
 const SLEEPERS: u64 = 5;
-/// Holders that never come back.
+/// The percentage of holders that never return.
 const DEAD: u64 = 2;
-/// Holders that go by their clocks.
+/// The percentage of holders that rely on their clocks.
 const BELIEVERS: u64 = 3;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
@@ -21,7 +21,7 @@ pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     let lease_ms = ground.size.lease_ms();
     for nth in 0..ground.size.callers {
         let mut caller = ground.caller()?;
-        // Two runs of one identity: they must not both win.
+        // Two processes of one identity: at most one may win.
         if nth % 16 == 1 {
             let mut twin = ground.caller_as(caller.actor(), usize::MAX - nth as usize)?;
             let items = items.clone();
@@ -74,18 +74,18 @@ async fn turn(caller: &mut Caller, items: &[String], lease_ms: u64) {
     }
 }
 
-/// A lease that is still worth something.
+/// Time that is left of a lease for it to be useful.
 async fn claim(caller: &mut Caller, item: &str, lease_ms: u64) -> Option<Held> {
     let lease = caller.dice.chance(30).then(|| 1_000 + caller.dice.below(lease_ms));
     let held = match caller.claim(item, lease).await {
-        // Nobody knows: one who asks again under the same id does.
+        // The outcome is unknown: a retry under the same id shows it.
         Err(No::Unknown(id)) if caller.dice.chance(60) => caller.under(&id, true).claim(item, lease).await.ok(),
         other => other.ok(),
     };
     held.filter(|held| held.until > caller.world().clock.now())
 }
 
-/// Writes under the lease. False: it was lost.
+/// Writes under the lease. Returns false if it was lost.
 async fn work(caller: &mut Caller, held: &mut Held) -> bool {
     let item = held.item.clone();
     for _ in 0..=caller.dice.below(3) {
@@ -109,7 +109,7 @@ async fn work(caller: &mut Caller, held: &mut Held) -> bool {
     true
 }
 
-/// Works until its clock says that its lease is over, or it is kept out. Then it is late, if that clock was wrong.
+/// Works until its clock says that its lease is over, or a write is refused. Its last update is late if that clock was wrong.
 async fn by_the_clock(caller: &mut Caller, held: &Held) {
     caller.world().recorder.lapsed(1);
     while caller.goes_on() && caller.belief(held).is_some() {
@@ -124,7 +124,7 @@ async fn by_the_clock(caller: &mut Caller, held: &Held) {
     }
 }
 
-/// Wakes up after its lease and goes on as if nothing had happened.
+/// Wakes up after its lease and continues as if nothing had happened.
 async fn late(caller: &mut Caller, held: &Held) {
     caller.sleep_past(held, 1_500).await;
     caller.write(held);

@@ -1,5 +1,5 @@
-//! Calls of `next` that wait for an item, in queues with a lock delay. Each queue has one item: whoever gets it lets it lapse, and
-//! another one, who waits, has to be answered soon after the delay.
+//! Calls of `next` that wait for an item, in queues with a lock delay. Each queue has one item: its holder lets the lease expire,
+//! and another, waiting worker must be answered soon after the delay.
 
 use super::Ground;
 use crate::caller::Caller;
@@ -9,14 +9,14 @@ use api::queue::PolicyChange;
 const DELAY_MS: u64 = 1_500;
 const LEASE_MS: u64 = 1_000;
 const WAIT_MS: (u64, u64) = (12_000, 20_000);
-/// One who let the item lapse asks again after so long: until then only those who wait can get it.
+/// A worker that let the lease expire waits for this long: until then only the waiting workers can get the item.
 const AWAY_MS: (u64, u64) = (9_000, 12_000);
 const WORKERS: u32 = 2;
 
 pub(super) async fn start(ground: &Ground) -> Result<(), String> {
     for nth in 0..(ground.size.callers / WORKERS).max(1) {
         let queue = format!("{}-{nth}", ground.name);
-        // Every other one has none: a lapse alone wakes them.
+        // Every other queue has no delay: there only the expiry wakes the waiting workers.
         let delay = if nth % 2 == 0 { DELAY_MS } else { 0 };
         ground.set_queue(&queue, PolicyChange { lock_delay_ms: Some(delay), ..PolicyChange::default() }, false).await?;
         ground.make_items(&queue, 1).await?;
@@ -41,7 +41,7 @@ async fn turn(caller: &mut Caller, queue: &str) {
                 caller.write(held);
             }
             caller.world().recorder.lapsed(1);
-            // Another actor has to get it: this one may have it back within the delay.
+            // Another actor must get it: this one may have it back within the delay.
             caller.reborn();
             caller.rest_ms(AWAY_MS.0, AWAY_MS.1).await;
         }

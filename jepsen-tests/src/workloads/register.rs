@@ -27,7 +27,7 @@ async fn turn(caller: &mut Caller, item: &str, read: &mut BTreeMap<String, Numbe
     if caller.dice.chance(50) {
         caller.elsewhere();
     }
-    // One in four writes with what it read some time ago.
+    // One in four updates uses a revision that was read a while ago.
     let revision = read.get(item).copied().filter(|_| caller.dice.chance(25));
     let revision = match revision {
         Some(revision) => revision,

@@ -342,7 +342,7 @@ fn write_schema(out: &mut String, document: &OpenApi, content: Option<&RefOr<Con
 }
 
 /// The fields of an object and of all schemas that it is composed of.
-fn collect_fields(document: &OpenApi, schema: &serde_json::Value, fields: &mut BTreeMap<String, String>, depth: u32) {
+fn collect_fields(document: &OpenApi, schema: &Value, fields: &mut BTreeMap<String, String>, depth: u32) {
     if depth > 4 {
         return;
     }

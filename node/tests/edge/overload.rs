@@ -369,7 +369,7 @@ async fn old_events_are_charged_by_what_is_read_and_a_stream_waits_for_room() {
 async fn an_actor_over_its_reading_rate_is_rejected_and_others_still_read() {
     let mut people = usual();
     people.push(person("nosy", "default", &["reader"]));
-    let edge = Edge::begun(&people, async |world| {
+    let mut edge = Edge::begun(&people, async |world| {
         world.options.extend(["--actor-reading-ms-per-second", "1"].map(String::from));
         world.start_three().await;
     })

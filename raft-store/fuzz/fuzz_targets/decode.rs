@@ -1,4 +1,4 @@
-//! Bytes from a disk or a peer, whatever they are: an answer, in bounded memory, and never a panic.
+//! Decodes arbitrary bytes, as they may come from a disk or a peer: it must return a result, in bounded memory, and never panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use raft_store::codec::records::{LogIdRecord, VoteRecord};
 use raft_store::codec::{self, Kind};
 use raft_store::types::{LogEntry, Payload, SnapshotMeta};
 
-/// Puts a fuzzer's bytes where they get past the checksum: what is behind it has to bear anything, too.
+/// Wraps the fuzzer's bytes so that they pass the checksum: the code after it must handle any bytes, too.
 struct Sealed<'a>(&'a [u8], u16);
 
 impl Sealed<'_> {
@@ -22,7 +22,7 @@ impl Sealed<'_> {
     }
 }
 
-/// CRC-32C, bit by bit: written anew, so that a fault of the codec's own would show.
+/// CRC-32C, bit by bit: implemented separately, so that a bug in the codec's checksum would show.
 fn crc(parts: &[&[u8]]) -> u32 {
     let mut crc = u32::MAX;
     for byte in parts.iter().flat_map(|part| part.iter()) {

@@ -1,4 +1,4 @@
-//! Our own shapes of what Raft keeps and sends, and the way from and to Raft's types.
+//! Our own record types for what Raft stores and sends, and their conversions from and to Raft's types.
 
 use super::CodecError;
 use crate::types::{LeaderId, LogEntry, LogId, Member, Membership, NodeId, Payload, Proposal, SnapshotMeta};
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Blob {
     }
 }
 
-/// The place of an entry in the log, and the leadership that put it there.
+/// The position of an entry in the log, and the term and leader that put it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LogIdRecord {
     pub term: u64,
@@ -88,7 +88,7 @@ impl From<VoteRecord> for Vote {
     }
 }
 
-/// More than one set of voters: a change of membership is under way.
+/// More than one set of voters: a membership change is in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembershipRecord {
     pub voters: Vec<BTreeSet<NodeId>>,
@@ -115,7 +115,7 @@ impl TryFrom<MembershipRecord> for Membership {
     }
 }
 
-/// A membership with the entry that made it so.
+/// A membership, with the log id of the entry that set it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredMembershipRecord {
     pub log_id: Option<LogIdRecord>,
@@ -145,7 +145,7 @@ pub struct EntryRecord {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PayloadRecord {
-    /// A new leadership's first.
+    /// The first entry of a new leader.
     Blank,
     Lease(Blob),
     Membership(MembershipRecord),
@@ -175,18 +175,18 @@ impl TryFrom<EntryRecord> for LogEntry {
     }
 }
 
-/// How far a state has applied the log, in the same write as what it changed.
+/// How far the log is applied to a state, written together with the changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedRecord {
     pub last: Option<LogIdRecord>,
     pub membership: StoredMembershipRecord,
     pub hash: StateHash,
-    /// The state hash at indexes that nodes compare, oldest first: the last ones, and fewer the older they are.
+    /// The state hash at indexes that nodes compare, oldest first: all of the last ones, and fewer of the older ones.
     pub marks: Vec<HashMark>,
 }
 
 impl AppliedRecord {
-    /// What a snapshot of this state holds.
+    /// The content of a snapshot of this state.
     #[must_use]
     pub fn snapshot_meta(&self) -> SnapshotMetaRecord {
         SnapshotMetaRecord { last: self.last, membership: self.membership.clone() }
@@ -200,7 +200,7 @@ pub struct HashMark {
     pub hash: StateHash,
 }
 
-/// What a snapshot holds.
+/// The content of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotMetaRecord {
     pub last: Option<LogIdRecord>,
@@ -221,7 +221,7 @@ impl TryFrom<SnapshotMetaRecord> for SnapshotMeta {
     }
 }
 
-/// Whose directory this is.
+/// The owner of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityRecord {
     pub cluster: u128,
@@ -230,51 +230,51 @@ pub struct IdentityRecord {
     pub instance: u64,
 }
 
-/// What a backup holds; it stands at its beginning.
+/// The content of a backup; the first record of its stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupHeaderRecord {
-    /// Of what follows it.
+    /// The format of the records after this one.
     pub format: u16,
-    /// Which cluster it was taken from, and by whom.
+    /// The cluster and the node that the backup was taken from.
     pub cluster: u128,
     pub node: NodeId,
-    /// Request keys depend on it: a cluster made from the backup keeps it.
+    /// Request keys depend on the salt, so a cluster made from the backup keeps it.
     pub salt: lease::Salt,
     pub snapshot: SnapshotMetaRecord,
     pub hash: StateHash,
     pub rules_version: u32,
-    /// When it was taken, by that node's clock.
+    /// When the backup was taken, by that node's wall clock.
     pub wall: Wall,
-    /// Names and lengths, in the order in which their bytes come.
+    /// Names and lengths, in the order of their bytes in the stream.
     pub files: Vec<(String, u64)>,
 }
 
 /// A piece of one of a backup's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupChunkRecord {
-    /// Its place in the header's list.
+    /// The file's index in the header's list.
     pub file: u32,
     pub offset: u64,
     pub bytes: Blob,
 }
 
-/// The end of a backup. Without it the backup was cut off.
+/// The end of a backup. A backup without it was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupTrailerRecord {
-    /// Of everything before it.
+    /// The checksum of everything before it.
     pub bytes: u64,
     pub crc: u32,
 }
 
-/// This state came from a backup, and its epoch has yet to begin.
+/// This state was restored from a backup, and its epoch has not begun yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredRecord {
     pub token_floor: Option<Token>,
-    /// An operator has checked that the wall clock is right, whatever the backup says.
+    /// An operator has checked that the wall clock is right, even if it is not later than the backup's newest time.
     pub accept_clock: bool,
 }
 
-/// The same as builds wrote it that accepted no clock.
+/// The same record as written by builds that could not accept a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredFloorRecord {
     pub token_floor: Option<Token>,
@@ -286,13 +286,13 @@ impl From<RestoredFloorRecord> for RestoredRecord {
     }
 }
 
-/// Events of a space up to this number are deleted here.
+/// Events of a space up to this number are deleted on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsGoneRecord {
     pub upto: EventNumber,
 }
 
-// On disk 1 to 99, between nodes from 100 on. Never reuse a number.
+// Kinds 1 to 99 are stored on disk, kinds from 100 on are sent between nodes. Never reuse a number.
 crate::kinds! {
     EntryRecord = 1,
     VoteRecord = 2,

@@ -1,4 +1,4 @@
-//! The log's RocksDB: its keys, its settings, what a write and a read of it look like.
+//! The log's RocksDB: its keys, its settings, and its reads and writes.
 //!
 //! A key is the group, a tag and, for an entry, its index; numbers big endian, so that keys order as the log does:
 //!
@@ -9,7 +9,7 @@
 //! group u32  'V'             the vote: VoteRecord
 //! ```
 //!
-//! Nothing here scans from the beginning: a purged log begins with tombstones, so every read seeks an index.
+//! No read scans from the beginning: a purged log begins with tombstones, so every read seeks to an index.
 
 use super::wal;
 use crate::codec::records::{EntryRecord, LogIdRecord, VoteRecord};
@@ -25,14 +25,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, io};
 
-/// Small, so that a restart replays little; three, so that a flush never stops the writer.
+/// Small, so that a restart replays little. Three of them, so that a flush never stops the writer.
 const WRITE_BUFFER_BYTES: usize = 32 * 1024 * 1024;
 const WRITE_BUFFERS: i32 = 3;
-/// A purged log has few files; one that is not must leave descriptors to sockets and the state.
+/// A purged log has few files. A log that is not purged must leave file descriptors for sockets and the state.
 const OPEN_FILES: i32 = 256;
-/// Files are handed to the disk in such steps: a sync of the log must not wait behind a whole file of a flush.
+/// Files are written to the disk in steps of this size: a sync of the log must not wait for a whole file of a flush.
 const BYTES_PER_SYNC: u64 = 1024 * 1024;
-/// In so many pieces the sizes of entries are estimated when the log is opened.
+/// The number of pieces in which the sizes of entries are estimated when the log is opened.
 const PIECES: u64 = 1024;
 
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl Keys {
         key
     }
 
-    /// Behind every entry: between the tags.
+    /// Sorts after every entry: between the tags.
     fn entries_end(self) -> [u8; 5] {
         let mut key = self.of(Tag::Entry);
         key[4] += 1;
@@ -73,10 +73,10 @@ impl Keys {
     }
 }
 
-/// What a directory held when it was opened.
+/// The content of a directory when it was opened.
 pub(super) struct Found {
     pub(super) purged: Option<LogId>,
-    /// Of the newest entry behind what is purged.
+    /// The log id of the newest entry that is not purged.
     pub(super) last: Option<LogId>,
     pub(super) vote: Option<Vote>,
     pub(super) committed: Option<LogId>,
@@ -88,7 +88,7 @@ pub(super) struct Disk {
     keys: Keys,
 }
 
-/// RocksDB's own count of the syncs of its write-ahead files. Keeps no database open.
+/// RocksDB's own count of the syncs of its write-ahead files. Does not keep the database open.
 #[derive(Clone)]
 pub(super) struct Syncs(Arc<Options>);
 
@@ -120,11 +120,11 @@ impl Disk {
             let record = self.get::<LogIdRecord>(tag).map_err(|error| damaged(what, error))?;
             Ok(record.map(Into::into))
         };
-        let purged = get_id(Tag::Purged, "the mark of what is purged")?;
-        let committed = get_id(Tag::Committed, "how far is committed")?;
+        let purged = get_id(Tag::Purged, "the purged position")?;
+        let committed = get_id(Tag::Committed, "the committed position")?;
         let vote = self.get::<VoteRecord>(Tag::Vote).map_err(|error| damaged("the vote", error))?.map(Into::into);
 
-        // What lies at or below the mark is no part of the log, whether its deletion reached the disk or not.
+        // Entries at or below the mark are not part of the log, whether or not their deletion reached the disk.
         let start = purged.map_or(0, |id| id.index + 1);
         let mut entries = self.entries(start..u64::MAX);
         entries.cursor.seek(self.keys.entry(start));
@@ -134,17 +134,18 @@ impl Disk {
         if let Some((found, _)) = first
             && found.index != start
         {
-            let why = format!("entries {start} to {} are missing: it begins with {}", found.index - 1, found.index);
+            let why =
+                format!("entries {start} to {} are missing: the log begins with {}", found.index - 1, found.index);
             return Err(OpenError::damaged(path, why));
         }
         if let Some(committed) = committed.filter(|committed| committed.index >= start) {
-            // The mark stands behind its entries in every write, so it never outlives them by a crash alone.
+            // Every write puts the mark after its entries, so a crash alone never keeps the mark without them.
             entries.cursor.seek(self.keys.entry(committed.index));
-            let found = entries.here().map_err(|error| damaged("the last entry that is committed", error))?;
+            let found = entries.here().map_err(|error| damaged("the last committed entry", error))?;
             if found.is_none_or(|(id, _)| id != committed) {
                 let end =
                     last.as_ref().map_or("nothing".to_owned(), |(id, _)| format!("entries {start} to {}", id.index));
-                let why = format!("entry {} is known to be committed, and the log holds {end}", committed.index);
+                let why = format!("entry {} is known to be committed, but the log holds {end}", committed.index);
                 return Err(OpenError::damaged(path, why));
             }
         }
@@ -160,7 +161,7 @@ impl Disk {
         Ok(Some(decode(&bytes)?))
     }
 
-    /// A cursor over the disk as it is now, bounded to these entries.
+    /// A cursor over the disk as it is now, limited to these entries.
     pub(super) fn entries(&self, range: Range<u64>) -> Entries<'_> {
         let mut options = ReadOptions::default();
         options.set_iterate_lower_bound(self.keys.entry(range.start));
@@ -172,8 +173,8 @@ impl Disk {
         Entries { cursor: self.db.raw_iterator_opt(options), keys: self.keys, range }
     }
 
-    /// About how many bytes the entries of a range take, in pieces that follow each other: entries and bytes of each. Opening
-    /// has written all of them to files.
+    /// The approximate bytes of the entries of a range, in consecutive pieces: the number of entries and the bytes of each. Opening
+    /// the log has written all of them to files.
     pub(super) fn pieces(&self, range: Range<u64>) -> Vec<(u64, u64)> {
         let step = (range.end - range.start).div_ceil(PIECES).max(1);
         let starts = (0..).map(|nth| range.start + nth * step).take_while(|start| *start < range.end);
@@ -183,7 +184,7 @@ impl Disk {
         counts.into_iter().zip(self.db.get_approximate_sizes(&ranges)).collect()
     }
 
-    /// Writes what is left of the entries anew, and drops the files that hold purged ones, with their write-ahead files.
+    /// Rewrites the remaining entries, and drops the files of purged entries and their write-ahead files.
     pub(super) fn reclaim(&self) -> io::Result<()> {
         self.db.flush().map_err(io::Error::other)?;
         let mut options = CompactOptions::default();
@@ -202,8 +203,8 @@ impl Disk {
         self.db.write_opt(batch.writes, &options).map_err(io::Error::other)
     }
 
-    /// Gives the space of whole files below `index` back. It is final at once, before any sync: only for what a mark
-    /// that *is* synced calls purged. Otherwise a power loss brings the old mark back, and a gap behind it.
+    /// Frees the space of whole files below `index`. This takes effect at once, before any sync, so `index` must come from a mark
+    /// that *is* synced. Otherwise a power loss brings the old mark back, with a gap after it.
     pub(super) fn drop_files_upto(&self, index: u64) -> io::Result<()> {
         self.db.delete_file_in_range(self.keys.entry(0), self.keys.entry(index)).map_err(io::Error::other)
     }
@@ -212,25 +213,25 @@ impl Disk {
 fn options() -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
-    // A record that was cut off was never acknowledged. Any other mode drops silently, or refuses after each crash.
-    // It also rules out recycled WAL files: there, what is cut off cannot be told from what was there before.
+    // An incomplete record was never acknowledged. Every other mode drops records silently, or refuses to open after each crash. It
+    // also rules out recycled WAL files: in those an incomplete record cannot be told from older data.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_write_buffer_number(WRITE_BUFFERS);
     options.set_max_open_files(OPEN_FILES);
     options.set_bytes_per_sync(BYTES_PER_SYNC);
-    // Entries are purged soon after they were written: the processor is scarcer than the disk.
+    // Entries are purged soon after they were written, so CPU time is more valuable than disk space.
     options.set_compression_type(DBCompressionType::None);
-    // RocksDB's own diary: what went wrong, not every flush.
+    // RocksDB's own info log: only problems, not every flush.
     options.set_log_level(LogLevel::Warn);
     options.set_keep_log_file_num(4);
-    // Counters alone: no clock is read for them.
+    // Only counters: they need no clock.
     options.enable_statistics();
     options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     options
 }
 
-/// Entries of one range, as they were on the disk when this was made.
+/// The entries of one range, as they were on the disk when this was created.
 pub(super) struct Entries<'a> {
     cursor: DBRawIteratorWithThreadMode<'a, DB>,
     keys: Keys,
@@ -238,10 +239,10 @@ pub(super) struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// All of the range, or with `bytes_max` its beginning, at least one entry.
+    /// Returns the whole range or, with `bytes_max`, its beginning, at least one entry.
     ///
     /// # Errors
-    /// When one of them is missing or damaged.
+    /// When an entry is missing or damaged.
     pub(super) fn read(mut self, bytes_max: Option<usize>) -> io::Result<Vec<LogEntry>> {
         let mut entries = Vec::new();
         let mut left = bytes_max.unwrap_or(usize::MAX);
@@ -264,13 +265,13 @@ impl Entries<'_> {
         Ok(entries)
     }
 
-    /// The entry under the cursor.
+    /// The entry at the cursor.
     fn here(&self) -> io::Result<Option<(LogId, EntryRecord)>> {
         let Some((key, value)) = self.cursor.item() else {
             self.cursor.status().map_err(io::Error::other)?;
             return Ok(None);
         };
-        let index = Keys::index(key).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a key too short"))?;
+        let index = Keys::index(key).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a key is too short"))?;
         let record: EntryRecord = decode(value).map_err(|error| damaged_entry(index, &error.to_string()))?;
         if record.id.index != index {
             return Err(damaged_entry(index, &format!("holds entry {}", record.id.index)));
@@ -283,7 +284,7 @@ fn damaged_entry(index: u64, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("entry {index} of the Raft log {why}"))
 }
 
-/// Changes that reach the disk together, in this order.
+/// Changes that are written to the disk together, in this order.
 pub(super) struct Batch {
     writes: WriteBatch,
     keys: Keys,
@@ -330,10 +331,10 @@ impl Batch {
     }
 }
 
-/// Why a log cannot be opened, and what to do about it.
+/// The reason why a log cannot be opened, and what to do about it.
 #[derive(Debug)]
 pub enum OpenError {
-    /// It lost something that may have been acknowledged.
+    /// The log lost something that may have been acknowledged.
     Damaged { path: PathBuf, why: String },
     /// The directory cannot be read, written or locked.
     Disk { path: PathBuf, error: io::Error },
@@ -385,7 +386,8 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Whether a sync is left out, where that is broken on purpose: all but one in a thousand, as a disk does that syncs by itself now and then.
+/// Whether to skip a sync, when the promise is broken on purpose: syncs only once in a thousand times, like a disk that syncs only
+/// now and then.
 fn is_skipped() -> bool {
     static SYNCS: AtomicU64 = AtomicU64::new(0);
     is_broken(Broken::Fsync) && !SYNCS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000)

@@ -1,7 +1,7 @@
-//! How many bytes of entries the log holds, and up to which index so many of them lie.
+//! The bytes of the entries in the log, and the index up to which a given number of bytes lies.
 //!
-//! A mark is kept about every [`STEP`] bytes, not one for each entry; between two marks bytes are taken to be spread evenly.
-//! What a directory held when it was opened is estimated from its files.
+//! Keeps a mark about every [`STEP`] bytes instead of one for each entry. Between two marks it assumes that the bytes are spread
+//! evenly. The sizes of entries that were there at the opening are estimated from the files.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,23 +9,23 @@ use std::ops::Range;
 
 const STEP: u64 = 16 * 1024;
 
-/// Where an entry begins.
+/// A position at which an entry begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     index: u64,
-    /// Of all entries before it that were ever counted.
+    /// The bytes of all counted entries before it.
     bytes: u64,
 }
 
-/// The account of the entries `first..next`.
+/// The sizes of the entries `first..next`.
 pub(super) struct Sizes {
-    /// In the order of their indexes; the first stands for the log's first entry.
+    /// In the order of their indexes. The first mark belongs to the log's first entry.
     marks: VecDeque<Mark>,
     end: Mark,
 }
 
 impl Sizes {
-    /// Of a log whose entries begin with `first`: pieces that follow each other, with how many entries and bytes each has.
+    /// For a log whose entries begin with `first`: consecutive pieces, with the number of entries and the bytes of each.
     pub(super) fn new(first: u64, pieces: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let start = Mark { index: first, bytes: 0 };
         let mut sizes = Self { marks: VecDeque::from([start]), end: start };
@@ -35,7 +35,7 @@ impl Sizes {
         sizes
     }
 
-    /// Entries behind all others.
+    /// Adds entries at the end.
     pub(super) fn add(&mut self, entries: u64, bytes: u64) {
         if self.end.bytes - self.last_mark().bytes >= STEP {
             self.marks.push_back(self.end);
@@ -43,13 +43,13 @@ impl Sizes {
         self.end = Mark { index: self.end.index + entries, bytes: self.end.bytes + bytes };
     }
 
-    /// An empty log goes on with this index.
+    /// An empty log continues at this index.
     pub(super) fn begin_at(&mut self, index: u64) {
         self.end.index = index;
         self.marks = VecDeque::from([self.end]);
     }
 
-    /// Entries from here on are gone.
+    /// Removes the entries from this one on.
     pub(super) fn truncate(&mut self, from: u64) {
         if from >= self.end.index {
             return;
@@ -60,7 +60,7 @@ impl Sizes {
         }
     }
 
-    /// Entries before this one are gone.
+    /// Removes the entries before this one.
     pub(super) fn purge(&mut self, first: u64) {
         if first >= self.end.index {
             return self.begin_at(first);
@@ -74,12 +74,12 @@ impl Sizes {
         }
     }
 
-    /// Bytes of the entries of a range, as far as they are there.
+    /// The bytes of the entries of a range, as far as they exist.
     pub(super) fn of(&self, range: Range<u64>) -> u64 {
         self.before(range.end).saturating_sub(self.before(range.start))
     }
 
-    /// The first entry that is kept if at most so many bytes of the newest entries are.
+    /// The first entry to keep so that the newest entries have at most this many bytes.
     pub(super) fn keeping(&self, bytes: u64) -> u64 {
         let fits = |mark: &Mark| self.end.bytes - mark.bytes <= bytes;
         let at = self.marks.partition_point(|mark| !fits(mark));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_counted_and_found_by_index() {
+    fn appended_entries_are_counted_and_found_by_index() {
         let sizes = hundred();
         assert_eq!(sizes.of(0..u64::MAX), 100 * 1_024);
         assert_eq!(sizes.of(10..60), 50 * 1_024);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_so_many_bytes_are_kept() {
+    fn at_most_the_given_number_of_bytes_is_kept() {
         let sizes = hundred();
         for wanted in [0, 1, 1_024, 20 * 1_024, 50_000, 100 * 1_024, u64::MAX] {
             let first = sizes.keeping(wanted);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_truncated_or_purged_is_no_longer_counted() {
+    fn truncated_or_purged_entries_are_no_longer_counted() {
         let mut sizes = hundred();
         sizes.truncate(90);
         assert_eq!(sizes.of(0..u64::MAX), 80 * 1_024);

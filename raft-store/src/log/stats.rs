@@ -1,33 +1,33 @@
-//! What the log did, counted for metrics and tests.
+//! Counters of the log, for metrics and tests.
 
 use super::disk::Syncs;
 use crate::histogram::{Counted, Histogram, LATENCY_NANOS, SIZES};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Since the log was opened.
+/// Counted since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Writes that were to end with an fsync.
+    /// Writes that had to end with an fsync.
     pub synced_writes: u64,
-    /// Writes that need none.
+    /// Writes that needed no fsync.
     pub unsynced_writes: u64,
-    /// What RocksDB synced of its write-ahead files: what it did, beside what it was asked for.
+    /// Syncs that RocksDB made of its write-ahead files, as counted by RocksDB itself.
     pub wal_syncs: u64,
     pub entries_written: u64,
     pub bytes_written: u64,
     /// The most entries that shared a write.
     pub largest_batch: u64,
-    /// How long the last write took that was synced.
+    /// The duration of the last write with a sync.
     pub last_sync: Duration,
 }
 
-/// How its writes were distributed, since the log was opened.
+/// Distributions over the log's writes, since the log was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHistograms {
-    /// What a write that was synced took, in nanoseconds.
+    /// The duration of writes with a sync, in nanoseconds.
     pub sync_nanos: Counted,
-    /// Entries that shared a write, of those that had any.
+    /// The number of entries that shared a write, for writes with entries.
     pub entries: Counted,
 }
 
@@ -59,7 +59,7 @@ impl Counters {
         }
     }
 
-    /// One write. `synced` says how long it took, if it was to be synced.
+    /// Counts one write. `synced` is its duration if it needed a sync.
     pub(super) fn count(&self, entries: u64, bytes: usize, synced: Option<Duration>) {
         let writes = if synced.is_some() { &self.synced_writes } else { &self.unsynced_writes };
         writes.fetch_add(1, Ordering::Relaxed);

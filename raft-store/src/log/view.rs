@@ -1,8 +1,8 @@
-//! The log as its readers see it: everything that was taken, whether the disk holds it yet or not.
+//! The log as its readers see it: every accepted operation, whether it is on disk yet or not.
 //!
-//! Entries `first..next` exist. The newest of them stand in memory; every older one was written, and nothing that is
-//! still queued touches it. That is the whole rule for reading: from memory what is in memory, the rest from the disk,
-//! and never anything that lies outside `first..next`, be it on the disk or not.
+//! The entries `first..next` exist. The newest of them are in memory. Every older entry was written, and no queued operation
+//! changes it. So a read takes from memory what is in memory, the rest from the disk, and never anything outside `first..next`,
+//! whether it is on disk or not.
 
 use super::disk::Found;
 use super::sizes::Sizes;
@@ -14,9 +14,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What an entry weighs beside its bytes: its place in memory and, about, what its envelope adds on disk.
+/// The size of an entry besides its payload: its place in memory and, approximately, its envelope on disk.
 const ENTRY_OVERHEAD: usize = 96;
-/// For what is no proposal: rare, and bounded by how many members a cluster has.
+/// The assumed size of an entry that is not a proposal: these are rare, and bounded by the number of members.
 const MEMBER_BYTES: usize = 128;
 
 pub(super) fn weight(entry: &LogEntry) -> usize {
@@ -30,11 +30,11 @@ pub(super) fn weight(entry: &LogEntry) -> usize {
 
 struct Slot {
     entry: LogEntry,
-    /// Of the operation that brought it.
+    /// The number of the operation that added the entry.
     operation: u64,
 }
 
-/// What a read gets: first the entries of `on_disk`, then those in memory.
+/// The result of a read: first the entries of `on_disk`, then those in memory.
 pub(super) struct Part {
     pub(super) on_disk: Range<u64>,
     pub(super) in_memory: Vec<LogEntry>,
@@ -42,22 +42,22 @@ pub(super) struct Part {
 
 pub(super) struct View {
     purged: Option<LogId>,
-    /// Of the newest entry; None when there is none.
+    /// The log id of the newest entry; `None` when there is none.
     last: Option<LogId>,
     first: u64,
     next: u64,
-    /// Entries `next - tail.len()..next`.
+    /// The entries `next - tail.len()..next`.
     tail: VecDeque<Slot>,
     tail_bytes: usize,
     tail_bytes_max: usize,
     tail_entries_max: usize,
-    /// The last operation that was queued, and the last that was written. Operations are counted, not indexes: an
-    /// index that was truncated away comes again, and only the order tells which of the two was written.
+    /// The last operation that was queued, and the last that was written. These count operations and not indexes: a truncated index
+    /// is used again, and only the order shows which of the two was written.
     taken: u64,
     written: u64,
-    /// Of the entries `first..next`.
+    /// The sizes of the entries `first..next`.
     sizes: Arc<Mutex<Sizes>>,
-    /// The last that is durable: Raft may act on a vote only then.
+    /// The last durable vote: Raft may act on a vote only after it is durable.
     pub(super) vote: Option<Vote>,
     pub(super) committed: Option<LogId>,
     pub(super) failure: Option<Arc<str>>,
@@ -88,12 +88,12 @@ impl View {
         self.purged
     }
 
-    /// Of the newest entry, or of the newest that was purged.
+    /// The log id of the newest entry, or of the newest purged entry.
     pub(super) fn last(&self) -> Option<LogId> {
         self.last.or(self.purged)
     }
 
-    /// Counts the operation that was just put into the view.
+    /// Counts the operation that was just added to the view.
     pub(super) fn taken(&mut self) -> u64 {
         self.taken += 1;
         self.taken
@@ -101,7 +101,7 @@ impl View {
 
     pub(super) fn append(&mut self, entries: &[LogEntry]) -> io::Result<()> {
         let Some(start) = entries.first().map(|entry| entry.log_id.index) else { return Ok(()) };
-        // A log that never held anything begins where its first entry says. Reopened, only 0 is a beginning.
+        // A log that never held anything begins at the index of its first entry. After a reopening, only 0 is allowed.
         let untouched = self.purged.is_none() && self.first == self.next;
         if start != self.next && !untouched {
             let next = self.next;
@@ -111,7 +111,7 @@ impl View {
         }
         for (entry, expected) in entries.iter().zip(start..) {
             if entry.log_id.index != expected {
-                return Err(refused(format!("entry {} stands where {expected} belongs", entry.log_id.index)));
+                return Err(refused(format!("entry {} found where entry {expected} belongs", entry.log_id.index)));
             }
             if weight(entry) > PAYLOAD_BYTES_MAX {
                 return Err(refused(format!("entry {expected} is larger than {PAYLOAD_BYTES_MAX} bytes")));
@@ -135,7 +135,7 @@ impl View {
         Ok(())
     }
 
-    /// The entries that go, if any do.
+    /// Returns the range of removed entries, if any.
     pub(super) fn truncate_after(&mut self, keep: Option<LogId>) -> Option<Range<u64>> {
         let from = keep.map_or(0, |id| id.index + 1).max(self.first);
         if from >= self.next {
@@ -152,7 +152,7 @@ impl View {
         Some(gone)
     }
 
-    /// The entries that go, maybe none; None when as much was purged before.
+    /// Returns the range of removed entries, which may be empty; `None` when as much was purged before.
     pub(super) fn purge(&mut self, upto: LogId) -> Option<Range<u64>> {
         if self.purged.is_some_and(|purged| purged.index >= upto.index) {
             return None;
@@ -173,7 +173,7 @@ impl View {
         Some(gone)
     }
 
-    /// What of `wanted` exists. With `bytes_max` maybe only its beginning, but then at least one entry.
+    /// Returns the part of `wanted` that exists. With `bytes_max` it may be only its beginning, but at least one entry.
     pub(super) fn read(&self, wanted: Range<u64>, bytes_max: Option<usize>) -> Part {
         let wanted = wanted.start.max(self.first)..wanted.end.min(self.next);
         if wanted.is_empty() {
@@ -181,7 +181,7 @@ impl View {
         }
         let tail_start = self.tail_start();
         let on_disk = wanted.start..wanted.end.min(tail_start);
-        // A bounded read never has to join the two: the rest is the next read's.
+        // A bounded read never joins the two parts: the rest is returned by the next read.
         if wanted.end <= tail_start || (bytes_max.is_some() && !on_disk.is_empty()) {
             return Part { on_disk, in_memory: Vec::new() };
         }
@@ -196,7 +196,7 @@ impl View {
         Part { on_disk, in_memory: slots.collect() }
     }
 
-    /// Everything up to this operation is on the disk.
+    /// Everything up to this operation is on disk.
     pub(super) fn written(&mut self, operation: u64) {
         self.written = operation;
         self.evict();

@@ -1,11 +1,11 @@
-//! Looks through the write-ahead files before RocksDB replays them. Reads only.
+//! Checks the write-ahead files before RocksDB replays them. Only reads.
 //!
-//! RocksDB forgives a tail that was cut off, and has to: a crash leaves one, and nothing in it was acknowledged. But
-//! near the end of a file it takes a damaged *length* for a cut, too, and then drops every whole record behind it
-//! without a word. Here that is told apart: behind a cut nothing whole can follow, in this file or a later one.
+//! RocksDB tolerates an incomplete record at the end, and must: a crash leaves one, and it was never acknowledged. But near the end
+//! of a file it also treats a damaged *length* as an incomplete record, and then silently drops every complete record after it.
+//! This check tells the two apart: after an incomplete record there can be no complete record, in this file or a later one.
 //!
-//! A file is a row of blocks, a block a row of records, each `crc32c u32, length u16, type u8, payload`; a record
-//! that does not fit into its block is split into several. The checksum covers type and payload, and is masked.
+//! A file is a sequence of blocks, and a block is a sequence of records, each `crc32c u32, length u16, type u8, payload`. A record
+//! that does not fit into its block is split. The checksum covers type and payload, and is masked.
 
 use super::disk::OpenError;
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 const BLOCK_BYTES: usize = 32 * 1024;
 const HEADER_BYTES: usize = 7;
-/// The types that hold what was written; between the two stands that of a middle piece.
+/// The types of records with data; the type between them is a middle piece.
 const WHOLE: u8 = 1;
 const FIRST: u8 = 2;
 const LAST: u8 = 4;
@@ -27,11 +27,11 @@ pub(super) fn check(path: &Path) -> Result<(), OpenError> {
         if let Some(earlier) = &cut
             && found.records > 0
         {
-            return Err(OpenError::damaged(path, format!("{earlier}, but {name} goes on behind it")));
+            return Err(OpenError::damaged(path, format!("{earlier}, but {name} continues after it")));
         }
         if let Some(offset) = found.broken {
             if let Some(whole) = whole_record_behind(&bytes, offset) {
-                let why = format!("{name} is broken at byte {offset} and goes on at byte {whole}");
+                let why = format!("{name} is damaged at byte {offset}, but a complete record follows at byte {whole}");
                 return Err(OpenError::damaged(path, why));
             }
             cut = Some(format!("{name} ends at byte {offset} in the middle of a record"));
@@ -61,7 +61,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
 
 struct Scan {
     records: usize,
-    /// Where the whole records end, if not with the file.
+    /// The position where the complete records end, if not at the end of the file.
     broken: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ fn scan(bytes: &[u8]) -> Scan {
                 }
                 break;
             }
-            // Zeros are no record, though RocksDB passes over them as if nothing had been there.
+            // Zeros are not a record, although RocksDB skips them.
             let Some(length) = record(rest).filter(|_| rest[..HEADER_BYTES] != [0; HEADER_BYTES]) else {
                 return Scan { records, broken: Some(offset) };
             };
@@ -99,7 +99,8 @@ fn is_data(kind: u8) -> bool {
     (WHOLE..=LAST).contains(&kind)
 }
 
-/// Where a record behind `offset` is whole. In the same block it may begin at any byte, further on with a block.
+/// The position of a complete record after `offset`. In the same block it may begin at any byte, later only at the beginning of a
+/// block.
 fn whole_record_behind(bytes: &[u8], offset: usize) -> Option<usize> {
     let next_block = (offset / BLOCK_BYTES + 1) * BLOCK_BYTES;
     let block = &bytes[..next_block.min(bytes.len())];
@@ -112,7 +113,7 @@ fn whole_record_behind(bytes: &[u8], offset: usize) -> Option<usize> {
     })
 }
 
-/// How long the record is that begins here, if it is whole.
+/// The length of the record that begins here, if it is complete.
 fn record(block: &[u8]) -> Option<usize> {
     let (header, rest) = block.split_first_chunk::<HEADER_BYTES>()?;
     let [c0, c1, c2, c3, l0, l1, kind] = *header;

@@ -1,7 +1,7 @@
-//! The one thread that writes the log: takes what is queued, in order, and makes one write of it.
+//! The one thread that writes the log: takes all queued operations, in order, and writes them at once.
 //!
-//! Entries and votes are synced before anyone hears of them. What only forgets (truncate, purge) or can be found
-//! again (committed) waits for the next sync. A write that failed ends the thread: nothing is tried again.
+//! Entries and votes are synced before anyone is notified of them. Operations that only remove entries (truncate, purge) or can be
+//! recovered (committed) wait for the next sync. A failed write ends the thread: nothing is retried.
 
 use super::disk::Batch;
 use super::{BeforeWrite, Shared, failed};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-/// One write holds about this much: those who wait for its sync should not wait for everyone else's bytes.
+/// The approximate maximum size of one write: callers should not wait for the bytes of too many others.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 pub(super) struct Op<C: Types> {
     pub(super) number: u64,
     pub(super) work: Work<C>,
-    /// Given back once it is written.
+    /// Released after the write.
     pub(super) room: OwnedSemaphorePermit,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Work<C: Types> {
     Purge { upto: LogId, entries: Range<u64> },
 }
 
-/// Who waits for a write.
+/// A caller that waits for a write.
 enum Waiting<C: Types> {
     Append(IOFlushed<C>),
     Vote(oneshot::Sender<io::Result<()>>),
@@ -42,13 +42,13 @@ impl<C: Types> Waiting<C> {
     fn complete(self, result: io::Result<()>) {
         match self {
             Self::Append(done) => done.io_completed(result),
-            // A caller that went away needs no answer.
+            // A caller that no longer waits needs no answer.
             Self::Vote(done) => drop(done.send(result)),
         }
     }
 }
 
-/// Several operations on their way to the disk.
+/// Several operations that are written together.
 struct Gathered {
     batch: Batch,
     rooms: Vec<OwnedSemaphorePermit>,
@@ -98,7 +98,7 @@ impl Gathered {
         }
     }
 
-    /// Of these only the newest counts.
+    /// Only the newest of these counts.
     fn finish(&mut self) -> Result<(), CodecError> {
         if let Some(committed) = self.committed {
             self.batch.put_committed(committed)?;
@@ -111,9 +111,9 @@ pub(super) struct Writer<C: Types> {
     shared: Arc<Shared>,
     queue: mpsc::Receiver<Op<C>>,
     before_write: Option<BeforeWrite>,
-    /// For the write that is being made, in the order in which they came.
+    /// The callers of the current write, in order.
     waiting: Vec<Waiting<C>>,
-    /// Marked as purged, but not yet known to be so after a power loss.
+    /// Marked as purged, but the mark may be lost by a power loss until it is synced.
     unsynced_purge: Option<u64>,
 }
 
@@ -122,7 +122,7 @@ impl<C: Types> Writer<C> {
         Self { shared, queue, before_write, waiting: Vec::new(), unsynced_purge: None }
     }
 
-    /// Ends when the queue is closed and empty, or with the first write that fails.
+    /// Returns when the queue is closed and empty, or after the first write that fails.
     pub(super) fn run(mut self) {
         while let Some(op) = self.queue.blocking_recv() {
             if let Err(error) = self.write(op) {
@@ -131,7 +131,7 @@ impl<C: Types> Writer<C> {
         }
     }
 
-    /// Writes `op` and what is queued behind it, then tells those who wait for it.
+    /// Writes `op` and the operations queued after it, then notifies their callers.
     fn write(&mut self, op: Op<C>) -> io::Result<()> {
         let Gathered { batch, last, entries, sync, vote, purged, rooms, .. } = self.gather(op)?;
         let bytes = batch.bytes();
@@ -170,7 +170,7 @@ impl<C: Types> Writer<C> {
         Ok(gathered)
     }
 
-    /// Everyone who waits, and everyone who was queued behind, hears of it once.
+    /// Notifies every waiting caller and every caller in the queue once.
     fn fail(&mut self, why: &str) {
         self.shared.fail(why);
         for waiting in self.waiting.drain(..) {

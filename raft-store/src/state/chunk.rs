@@ -1,7 +1,7 @@
-//! A chunk: entries that are applied one after the other and written in one piece.
+//! A chunk: entries that are applied one after another and written at once.
 //!
-//! Apply reads terminal items from the store. What an earlier entry of the same chunk changed is not written yet, so
-//! it is looked up here first: replicas must agree wherever their chunks end.
+//! Apply reads terminal items from the store. Changes of earlier entries in the same chunk are not written yet, so they are looked
+//! up here first: replicas must agree wherever their chunks end.
 
 use crate::state::disk::StateDisk;
 use crate::types::NodeId;
@@ -17,16 +17,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Bound;
 
-/// What the entries of a chunk changed, in order.
+/// The changes of a chunk's entries, in order.
 #[derive(Debug, Default)]
 pub struct Chunk {
     pub(crate) changes: Vec<Changes>,
-    /// Who was a member in it, of all memberships that it came by.
+    /// Every node that was a member in any membership of the chunk.
     pub(crate) members: BTreeSet<NodeId>,
 }
 
 impl Chunk {
-    /// Of one entry, without members.
+    /// The changes of one entry, without members.
     #[must_use]
     pub fn of(changes: Changes) -> Self {
         Self { changes: vec![changes], members: BTreeSet::new() }
@@ -36,7 +36,7 @@ impl Chunk {
         self.changes.iter().flat_map(Changes::iter)
     }
 
-    /// The keys of this chunk that a removal by prefix may be about: only bodies and activities are removed so.
+    /// The keys of this chunk that a removal by prefix may match: only bodies and activities are removed this way.
     pub(crate) fn removable_puts(&self) -> BTreeSet<&[u8]> {
         self.iter()
             .filter_map(|change| match change {
@@ -47,24 +47,24 @@ impl Chunk {
     }
 }
 
-/// The store as apply sees it: the disk, and before it what this chunk has not written yet.
+/// The store as apply sees it: the chunk's changes first, then the disk.
 #[derive(Debug)]
 pub(crate) struct Lookups<'a, D> {
     disk: &'a D,
-    /// Archived items and retention lines that this chunk put or removed.
+    /// Archived items and retention lines that this chunk wrote or removed.
     pending: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     first_retained: RefCell<FirstRetained>,
-    /// Apply cannot fail, a disk can: whoever uses the answers asks for this first.
+    /// Apply cannot return an error, but a disk can fail: check this before using the results.
     failure: RefCell<Option<io::Error>>,
 }
 
-/// The retention list is asked for its first line with every entry: remembered from one to the next.
+/// Every entry reads the first line of the retention list, so it is cached between entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstRetained(Option<Remembered>);
 
 #[derive(Clone, Debug)]
 struct Remembered {
-    /// The key behind which it was looked for.
+    /// The key after which it was looked up.
     behind: Vec<u8>,
     first: Option<(Vec<u8>, Retained)>,
 }
@@ -79,7 +79,7 @@ impl<'a, D: StateDisk> Lookups<'a, D> {
         }
     }
 
-    /// Takes up what an entry changed.
+    /// Adds the changes of an entry.
     pub(crate) fn note(&mut self, changes: &Changes) {
         for change in changes.iter() {
             let (key, value) = match change {
@@ -101,7 +101,7 @@ impl<'a, D: StateDisk> Lookups<'a, D> {
     }
 
     /// # Errors
-    /// When the disk failed in an answer that was given.
+    /// When the disk failed during a lookup.
     pub(crate) fn check(&self) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), Err)
     }
@@ -179,7 +179,7 @@ impl FirstRetained {
         }
         match value.map(read) {
             Some(Ok(retained)) => *first = Some((key.to_vec(), retained)),
-            // The first one went, or cannot be read: look again.
+            // The first line was removed, or cannot be read: look it up again.
             Some(Err(_)) | None => self.0 = None,
         }
     }

@@ -1,7 +1,7 @@
-//! The past that a state keeps on its disk: events, activities, ended items. For those who look, never for apply.
+//! The history that a state keeps on disk: events, activities, ended items. For readers only; apply never uses it.
 //!
-//! Old events are dropped by each node for itself: they are no part of what replicas must agree on. What was dropped
-//! is remembered with the drop, so that nobody who reads on from an old position takes a hole for the whole story.
+//! Each node drops old events on its own: replicas need not agree on them. What was dropped is stored with the drop, so that a
+//! reader that resumes at an old position does not miss the gap.
 
 use super::StateStore;
 use super::chunk::read;
@@ -13,17 +13,17 @@ use lease::numbers::{EventNumber, ItemNo, SpaceNo, Wall};
 use lease::record::{self, Archived, Key};
 use std::io;
 
-/// What stands behind a position in a space's events.
+/// The events after a position in a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventsAfter {
-    /// Oldest first, without a gap behind the position. Empty: nothing more has happened.
+    /// Oldest first, without a gap after the position. Empty: nothing more has happened.
     Page(Vec<Event>),
-    /// Events behind the position are no longer kept here. All that still are come after this number.
+    /// Events after the position were dropped here. All remaining events have higher numbers than this.
     TooOld { gone: EventNumber },
 }
 
 impl<D: StateDisk> StateStore<D> {
-    /// Events of a space behind a number, oldest first. Numbers rise across epochs, and so do these.
+    /// Returns events of a space after a number, oldest first. Numbers increase across epochs.
     ///
     /// # Errors
     /// When the disk fails.
@@ -32,11 +32,11 @@ impl<D: StateDisk> StateStore<D> {
             return Ok(EventsAfter::TooOld { gone });
         }
         let events = self.events_from(space, behind(number), limit)?;
-        // Asked again: what was dropped while the page was read may be missing in it.
+        // Checked again: events may have been dropped while the page was read.
         Ok(self.is_gone(space, number)?.map_or(EventsAfter::Page(events), |gone| EventsAfter::TooOld { gone }))
     }
 
-    /// Events of a space before a number, newest first, as far back as they are kept.
+    /// Returns events of a space before a number, newest first, as far back as they are kept.
     ///
     /// # Errors
     /// When the disk fails.
@@ -66,8 +66,8 @@ impl<D: StateDisk> StateStore<D> {
         Ok(first.first().map(|event| event.number))
     }
 
-    /// Drops, of the oldest `limit` events of a space, those from before a wall time, up to the first one that is
-    /// not: clocks differ, and what is dropped is always the beginning. Says whether there may be more to drop.
+    /// Drops events of a space from before a wall time, at most the oldest `limit`, and stops at the first newer one: clocks
+    /// differ, and only the beginning may be dropped. Returns whether there may be more to drop.
     ///
     /// # Errors
     /// When the disk fails.
@@ -92,7 +92,7 @@ impl<D: StateDisk> StateStore<D> {
         Ok(seen == limit)
     }
 
-    /// The last activities of an item, oldest first; those of an ended item, too, while it is kept.
+    /// The last activities of an item, oldest first; also of an ended item while it is kept.
     ///
     /// # Errors
     /// When the disk fails.
@@ -108,13 +108,13 @@ impl<D: StateDisk> StateStore<D> {
             failure.is_ok()
         })?;
         failure?;
-        // A ring: where time steps back, its oldest one stands.
+        // A ring buffer: the oldest activity is where time steps back.
         let oldest = activities.windows(2).position(|pair| pair[1].at < pair[0].at).map_or(0, |before| before + 1);
         activities.rotate_left(oldest);
         Ok(activities)
     }
 
-    /// Ended items of a space that are still kept, in the order of their ids, behind one of them.
+    /// Ended items of a space that are still kept, in the order of their ids, after the given one.
     ///
     /// # Errors
     /// When the disk fails.
@@ -139,7 +139,9 @@ impl<D: StateDisk> StateStore<D> {
             let read = Key::decode(key).map_err(io::Error::other).and_then(|key| Ok((key, read(value)?)));
             match read {
                 Ok((Key::Archived(_, id), archived)) => found.push((id, archived)),
-                Ok((key, _)) => failure = Err(io::Error::other(format!("{key:?} among the ended items"))),
+                Ok((key, _)) => {
+                    failure = Err(io::Error::other(format!("unexpected key {key:?} among the ended items")))
+                }
                 Err(error) => failure = Err(error),
             }
             failure.is_ok() && found.len() < limit
@@ -147,12 +149,12 @@ impl<D: StateDisk> StateStore<D> {
         failure.map(|()| found)
     }
 
-    /// Where to begin: a scan from the very beginning would go over all that was dropped.
+    /// The start of a scan. A scan from the very beginning would read all tombstones of dropped events.
     fn first_kept(&self, space: SpaceNo) -> io::Result<EventNumber> {
         Ok(self.disk.events_gone(space)?.map_or(EventNumber::default(), behind))
     }
 
-    /// Up to where events are gone, if some behind this number are.
+    /// The number up to which events were dropped, if it is above this number.
     fn is_gone(&self, space: SpaceNo, number: EventNumber) -> io::Result<Option<EventNumber>> {
         Ok(self.disk.events_gone(space)?.filter(|gone| number < *gone))
     }
@@ -175,10 +177,10 @@ impl<D: StateDisk> StateStore<D> {
     }
 }
 
-/// Of an event's key, what all events of a space have in common.
+/// The common prefix of the keys of a space's events.
 const PREFIX: usize = 1 + size_of::<SpaceNo>();
 
-/// The first number that is greater.
+/// The next greater number.
 fn behind(number: EventNumber) -> EventNumber {
     EventNumber { seq: number.seq.saturating_add(1), ..number }
 }

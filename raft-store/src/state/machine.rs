@@ -1,4 +1,4 @@
-//! The state as Raft wants it: committed entries in, answers out, snapshots taken and installed.
+//! The state machine as Raft requires it: applies committed entries, returns answers, takes and installs snapshots.
 
 use super::chunk::{Chunk, FirstRetained, Lookups};
 use super::disk::StateDisk;
@@ -16,11 +16,11 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Under one lock and in one write: enough to share the cost, little enough to keep no reader waiting.
+/// The maximum chunk, applied under one lock and in one write: enough to share the cost, small enough not to make readers wait.
 const CHUNK_ENTRIES: usize = 256;
 const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// The one that applies.
+/// The part that applies entries.
 pub struct Machine<C, D> {
     store: Arc<StateStore<D>>,
     observer: Arc<dyn Observer>,
@@ -56,7 +56,7 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
                 let answer = match step {
                     Step::Nothing => Answer::default(),
                     Step::Membership(membership) => {
-                        // Those that it takes out, too: an older build may not have noted them when they came.
+                        // Also removed members: an older build may not have stored them when they joined.
                         chunk.members.extend(live.applied.membership.membership.members.keys());
                         chunk.members.extend(membership.nodes().map(|(id, _)| *id));
                         live.applied.membership =
@@ -90,33 +90,33 @@ impl<C: Types, D: StateDisk> Machine<C, D> {
     }
 }
 
-/// An entry of the log, opened.
+/// A decoded entry of the log.
 enum Step {
     Nothing,
     Membership(crate::types::Membership),
     Lease(Entry),
 }
 
-/// Raft checks this in development builds only. A state with an entry twice or with a hole must not answer anyone.
+/// Raft checks this only in development builds. A state with a repeated or missing entry must not answer anyone.
 fn check_follows(index: u64, next: u64) -> io::Result<()> {
     if index == next {
         return Ok(());
     }
     let why = format!(
-        "entry {index} of the log is to be applied, and the state needs entry {next} next: the log and the state of this \
+        "entry {index} of the log would be applied, but the state needs entry {next} next: the log and the state of this \
          node do not belong together. Keep its directory, remove this node from the cluster and add a new one"
     );
     Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// Refuses what this build must not apply: a mixed cluster would diverge.
+/// Rejects entries that this build must not apply: a mixed cluster would diverge.
 fn open(payload: Payload, known_rules: u32) -> io::Result<Step> {
     match payload {
         Payload::Blank => Ok(Step::Nothing),
         Payload::Membership(membership) => Ok(Step::Membership(membership)),
         Payload::Normal(proposal) => {
             let entry = proposal.open().map_err(|error| {
-                io::Error::new(io::ErrorKind::InvalidData, format!("an entry of the log cannot be read: {error}"))
+                io::Error::new(io::ErrorKind::InvalidData, format!("an entry of the log is invalid: {error}"))
             })?;
             for request in &entry.commands {
                 if let Command::RaiseRules { version } = request.command
@@ -126,7 +126,7 @@ fn open(payload: Payload, known_rules: u32) -> io::Result<Step> {
                     return Err(io::Error::new(
                         io::ErrorKind::Unsupported,
                         format!(
-                            "the cluster moves to rules {version}; this build knows up to {known_rules}: upgrade this node"
+                            "the cluster moves to rules {version}, but this build knows only up to {known_rules}: upgrade this node"
                         ),
                     ));
                 }
@@ -175,7 +175,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
         let meta = SnapshotMetaRecord::from(meta);
         let progress = aside::<C, D, _>(move || {
             let _alone = store.alone();
-            // Nobody reads while memory and disk are not of the same moment.
+            // Nobody may read while memory and disk are of different moments.
             let mut live = store.live.write().map_err(is_poisoned)?;
             store.disk.install(&meta, snapshot)?;
             let (state, applied) = store.disk.load(store.salt)?;
@@ -197,7 +197,7 @@ impl<C: Types, D: StateDisk> RaftStateMachine<C> for Machine<C, D> {
     }
 }
 
-/// Takes a snapshot beside the one that applies: what it holds, it says itself.
+/// Takes snapshots while entries are applied. The snapshot's metadata states its content.
 pub struct Builder<C, D> {
     store: Arc<StateStore<D>>,
     observer: Arc<dyn Observer>,
@@ -217,7 +217,7 @@ impl<C: Types, D: StateDisk> RaftSnapshotBuilder<C> for Builder<C, D> {
         &mut self,
     ) -> io::Result<Snapshot<crate::types::LeaderId, u64, crate::types::Member, D::Snapshot>> {
         let store = self.store.clone();
-        // One that waited for an install is of the state that was installed: then it is the installed one.
+        // If it waited for an install, the state is the installed one, and so is the snapshot.
         let taking = move || {
             let _alone = store.alone();
             store.disk.take_snapshot()
@@ -228,7 +228,7 @@ impl<C: Types, D: StateDisk> RaftSnapshotBuilder<C> for Builder<C, D> {
     }
 }
 
-/// Work that keeps a thread waiting gets one of its own; a simulation has only one, and nothing to wait for.
+/// Blocking work runs on its own thread; a simulation has only one thread, and nothing blocks.
 async fn aside<C: Types, D: StateDisk, T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

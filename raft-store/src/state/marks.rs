@@ -1,16 +1,16 @@
-//! The state hashes that nodes compare, and which of them are kept: the same on every node that is as far.
+//! The state hashes that nodes compare. Nodes that are equally far keep the same ones.
 
 use crate::codec::records::HashMark;
 
-/// Nodes compare their hashes at indexes that this divides.
+/// Nodes compare their hashes at multiples of this index.
 pub const HASH_MARK_EVERY: u64 = 1_024;
-/// So many of the last marks are kept.
+/// The number of the latest marks that are kept.
 const LAST: u64 = 16;
-/// And, for each power of two, so many of the last marks whose number it divides: of two nodes one of which is behind,
-/// both have a mark at most twice that far back.
+/// In addition, for each power of two, this many of the latest marks whose number it divides: if one of two nodes is behind, both
+/// have a common mark at most twice as far back.
 const LAST_OF_POWER: u64 = 2;
 
-/// Adds a mark where one is due, and drops what is no longer kept.
+/// Adds a mark if one is due, and drops the marks that are no longer kept.
 pub(super) fn note(marks: &mut Vec<HashMark>, mark: HashMark) {
     if !mark.index.is_multiple_of(HASH_MARK_EVERY) {
         return;
@@ -21,7 +21,7 @@ pub(super) fn note(marks: &mut Vec<HashMark>, mark: HashMark) {
 }
 
 fn is_kept(number: u64, newest: u64) -> bool {
-    // The first says nothing: no entry was applied before it.
+    // Index 0 needs no mark: no entry was applied before it.
     let power = if number == 0 { 0 } else { number.trailing_zeros() };
     newest - number < LAST || (newest >> power) - (number >> power) < LAST_OF_POWER
 }
@@ -40,14 +40,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_are_kept_and_few_before_them() {
+    fn the_last_marks_and_a_few_older_ones_are_kept() {
         assert_eq!(numbers_at(3), [0, 1, 2, 3]);
         let last: Vec<u64> = (85..=100).collect();
         assert_eq!(numbers_at(100), [vec![64, 80], last].concat());
     }
 
     #[test]
-    fn two_nodes_have_one_in_common_however_far_one_is_behind() {
+    fn two_nodes_always_have_a_mark_in_common() {
         for ahead in 1..600_u64 {
             let kept = |newest: u64| (0..=newest).filter(move |number| is_kept(*number, newest));
             assert!(kept(ahead).count() as u64 <= LAST + LAST_OF_POWER * u64::from(ahead.ilog2()));

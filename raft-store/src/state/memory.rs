@@ -1,4 +1,4 @@
-//! A state in memory: for simulation and for tests of what stands above.
+//! A state in memory, for simulation and for tests of the layers above.
 
 use crate::codec::records::{AppliedRecord, SnapshotMetaRecord};
 use crate::state::chunk::Chunk;
@@ -20,7 +20,7 @@ struct Inner {
     snapshot: Option<(SnapshotMetaRecord, Arc<Content>)>,
 }
 
-/// What a snapshot of it holds.
+/// The content of its snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     records: Records,

@@ -1,8 +1,8 @@
-//! The state on RocksDB. Its write-ahead log is off: Raft's log has every entry until the state has been flushed
-//! past it. A key is the group's number, then the lease machine's key.
+//! The state on RocksDB. Its write-ahead log is off: Raft's log keeps every entry until the state has been flushed past it. A key
+//! is the group's number, then the lease machine's key.
 //!
-//! There are two families of records, always written and flushed as one. Those that the lease machine holds in memory are read
-//! only when it is loaded: they are gathered unsorted, and sorted when they are flushed. All others are read while it runs.
+//! There are two column families, always written and flushed together. Records that the lease machine holds in memory are read only
+//! at the start: they are collected unsorted, and sorted when they are flushed. All others are read while it runs.
 
 use crate::backup::Places;
 use crate::codec::records::{
@@ -35,24 +35,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-/// In front of every key.
+/// Before every key.
 const GROUP_BYTES: usize = size_of::<Group>();
-/// Behind the group's number; no record of the lease machine begins so.
+/// After the group's number; no record of the lease machine begins with it.
 const APPLIED: u8 = b'#';
-/// There until the epoch of a restored state has begun.
+/// Exists until the epoch of a restored state has begun.
 const RESTORED: u8 = b'!';
-/// With a space's number behind it: up to where its events are deleted.
+/// Followed by a space's number: the number up to which its events are deleted.
 const EVENTS_GONE: u8 = b'-';
-/// With a node's id behind it: it was a member.
+/// Followed by a node's id: the node was a member.
 const MEMBER: u8 = b'@';
-/// The family of what is held in memory.
+/// The column family of the records that are held in memory.
 const LIVE: &str = "live";
-/// Of one family. A full one is written out in the background, with the other's. After a crash at most what the buffers
-/// held is applied again.
+/// The write buffer of one family. A full one is written out in the background, together with the other family's. After a crash at
+/// most the content of the buffers is applied again.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
-/// About so much is moved between the families at once.
+/// The approximate size of a batch when records are moved between the families.
 const MOVED_BYTES: usize = 4 * 1024 * 1024;
-/// For what is not held in memory: archived items, bodies, events.
+/// The block cache for records that are not held in memory: archived items, bodies, events.
 const BLOCK_CACHE_BYTES: usize = 128 * 1024 * 1024;
 
 pub struct RocksDisk {
@@ -60,12 +60,12 @@ pub struct RocksDisk {
     db: RwLock<Arc<DB>>,
     directory: Directory,
     group: Group,
-    /// Up to which version the states that it loads know the rules.
+    /// The latest version of the rules that states loaded from here know.
     known_rules: u32,
     newest: Mutex<Option<(SnapshotMetaRecord, SnapshotDir)>>,
     before_keeping: OnceLock<BeforeWrite>,
     backup_places: Places,
-    /// Gives each backup a folder of its own.
+    /// Gives each backup its own folder.
     backups_made: AtomicU64,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Debug for RocksDisk {
 }
 
 impl RocksDisk {
-    /// Makes an empty state in a folder.
+    /// Creates an empty state in a folder.
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -89,7 +89,8 @@ impl RocksDisk {
     pub fn open(directory: Directory, group: Group) -> io::Result<Self> {
         directory.drop_old_states()?;
         let folder = directory.state_path().map_err(io::Error::other)?;
-        let folder = folder.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the directory names no state"))?;
+        let folder = folder
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the directory does not name its current state"))?;
         let newest = snapshot::newest_in(&directory.snapshots_path())?;
         if directory.backups_path().exists() {
             fs::remove_dir_all(directory.backups_path())?;
@@ -106,7 +107,7 @@ impl RocksDisk {
         })
     }
 
-    /// Calls this when a snapshot has its files, before it takes its place. Only tests set it, and once.
+    /// Calls the hook when a snapshot has its files, before it replaces the current one. Only tests set it, and only once.
     pub fn set_before_keeping(&self, hook: BeforeWrite) {
         assert!(self.before_keeping.set(hook).is_ok(), "set once");
     }
@@ -120,7 +121,8 @@ impl RocksDisk {
         &self.backup_places
     }
 
-    /// A checkpoint of some moment between now and the return, and what it holds. Its folder goes with its last reader.
+    /// Takes a checkpoint of a moment between the call and the return, with its metadata. Its folder is removed after the last
+    /// reader.
     pub(crate) fn take_backup(&self) -> io::Result<(AppliedRecord, SnapshotDir)> {
         let root = self.directory.backups_path();
         make_folder(&root)?;
@@ -130,17 +132,17 @@ impl RocksDisk {
         Ok((applied, folder))
     }
 
-    /// Flushes first, so what it holds is durable in the state, too.
+    /// The checkpoint flushes first, so its content is durable in the state, too.
     fn checkpoint(&self, path: &Path) -> io::Result<AppliedRecord> {
         let db = self.db();
         Checkpoint::new(&db).and_then(|checkpoint| checkpoint.create_checkpoint(path)).map_err(failed)?;
         drop(db);
-        // It holds whatever was written when it was taken, and says itself how far that is.
+        // It holds whatever was written when it was taken; its own records say how far that is.
         let taken = DB::open_for_read_only(&options(false), path, false).map_err(failed)?;
         self.applied_in(&taken)
     }
 
-    /// What a restore left here to be done, if its epoch has not begun.
+    /// The mark of a restore, if the epoch has not begun.
     pub(crate) fn restored(&self) -> io::Result<Option<RestoredRecord>> {
         let found = self.db().get(self.key(&[RESTORED])).map_err(failed)?;
         let read = |bytes: Vec<u8>| match codec::decode(&bytes) {
@@ -150,10 +152,10 @@ impl RocksDisk {
         found.map(read).transpose()
     }
 
-    /// Makes the state another cluster's first, whose epoch has to begin before anything else.
+    /// Makes this the first state of another cluster, whose epoch must begin before anything else.
     pub(crate) fn mark_restored(&self, applied: &AppliedRecord, restored: &RestoredRecord) -> io::Result<()> {
         let mut batch = WriteBatch::default();
-        // Nor are its members those of the cluster that it was backed up from.
+        // The members of the cluster that was backed up are not members of this one.
         self.scan(&[MEMBER], &[MEMBER], &mut |key, _| {
             batch.delete(self.key(key));
             true
@@ -164,7 +166,7 @@ impl RocksDisk {
         self.flush()
     }
 
-    /// Writes what the beginning of the epoch changed; with it goes, in one piece, that it has to begin.
+    /// Writes the changes of the epoch's beginning, and removes the mark atomically with them.
     pub(crate) fn begin_restored(&self, chunk: &Chunk, applied: &AppliedRecord) -> io::Result<()> {
         let mut batch = self.batch(chunk, applied)?;
         batch.delete(self.key(&[RESTORED]));
@@ -172,17 +174,17 @@ impl RocksDisk {
         self.flush()
     }
 
-    /// As [`StateDisk::load`], of a state whose epoch may have yet to begin.
+    /// Like [`StateDisk::load`], for a state whose epoch may not have begun yet.
     pub(crate) fn load_restored(&self, salt: Salt) -> io::Result<(State, AppliedRecord)> {
         let db = self.db();
         let applied = self.applied_in(&db)?;
         let live = Families::of(&db).live;
         if db.get_pinned_cf(live, self.key(&[record::META])).map_err(failed)?.is_none() {
-            // Nothing of the lease machine was applied yet, or it would be there.
+            // Valid only if nothing of the lease machine was applied yet; otherwise its records would exist.
             if applied.hash != StateHash::default() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "the state's RocksDB: its live records are gone",
+                    "the state's RocksDB: its live records are missing",
                 ));
             }
             return Ok((State::new(salt).knowing(self.known_rules), applied));
@@ -209,14 +211,14 @@ impl RocksDisk {
         Ok((state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?, applied))
     }
 
-    /// For a build that knows the rules up to another version: so builds are put beside each other.
+    /// Sets another latest rules version, so that tests can run builds with different rules together.
     #[must_use]
     pub fn knowing(mut self, rules: u32) -> Self {
         self.known_rules = rules;
         self
     }
 
-    /// Where it, the log and the snapshots are.
+    /// The directory with this state, the log and the snapshots.
     #[must_use]
     pub fn directory(&self) -> &Directory {
         &self.directory
@@ -240,7 +242,7 @@ impl RocksDisk {
         }
     }
 
-    /// Keeps this one and lets the one before go as soon as nobody reads from it.
+    /// Keeps this snapshot, and drops the one before as soon as nobody reads from it.
     fn set_newest(&self, meta: &SnapshotMetaRecord, snapshot: &SnapshotDir) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, old)) = newest.replace((meta.clone(), snapshot.clone()))
@@ -258,7 +260,7 @@ impl StateDisk for RocksDisk {
 
     fn load(&self, salt: Salt) -> io::Result<(State, AppliedRecord)> {
         if self.restored()?.is_some() {
-            return Err(io::Error::other("it was restored from a backup, and its epoch has not begun"));
+            return Err(io::Error::other("the state was restored from a backup, but its epoch has not begun"));
         }
         self.load_restored(salt)
     }
@@ -332,13 +334,13 @@ impl StateDisk for RocksDisk {
         if making.exists() {
             fs::remove_dir_all(&making)?;
         }
-        // What it holds is flushed: the log may be purged up to it.
+        // The content is flushed, so the log may be purged up to it.
         let meta = self.checkpoint(&making)?.snapshot_meta();
         if let Some(hook) = self.before_keeping.get() {
             hook()?;
         }
         let path = root.join(snapshot::name(self.group, &meta));
-        // Raft may have purged the log up to the newest one: an older one must not take its place.
+        // Raft may have purged the log up to the newest snapshot: an older one must not replace it.
         if let Some((newest, snapshot)) = self.newest_snapshot()?
             && (newest == meta || newest.last >= meta.last && !is_broken(Broken::SnapshotRace))
         {
@@ -363,7 +365,7 @@ impl StateDisk for RocksDisk {
         let folder = self.directory.next_state_path()?;
         make_folder(&folder)?;
         for (name, _) in snapshot.files()? {
-            // Tables never change, so both may share them; all else RocksDB writes to.
+            // Tables never change, so both can share them by links; RocksDB writes to all other files.
             if Path::new(&name).extension().is_some_and(|extension| extension == "sst") {
                 fs::hard_link(snapshot.path().join(&name), folder.join(&name))?;
             } else {
@@ -375,18 +377,18 @@ impl StateDisk for RocksDisk {
         let fresh = take_up(&folder, self.group)?;
         let found = self.applied_in(&fresh)?.snapshot_meta();
         if found != *meta {
-            let why = format!("the snapshot says it holds {:?} and holds {:?}", meta.last, found.last);
+            let why = format!("the snapshot states {:?} as its last entry, but has {:?}", meta.last, found.last);
             drop(fresh);
             fs::remove_dir_all(&folder)?;
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        // Kept before it is switched to: a node that is killed between the two finds a snapshot ahead of its state, and takes it
-        // up at the start. A state ahead of every snapshot and of the log cannot be started with.
+        // The snapshot is kept before the switch: a node that is killed between the two finds a snapshot ahead of its state, and
+        // installs it at the start. A node cannot start with a state that is ahead of every snapshot and of the log.
         let kept = self.keep(meta, &snapshot)?;
         self.directory.switch_state(&folder).map_err(io::Error::other)?;
         let old = std::mem::replace(&mut *self.db.write().unwrap_or_else(PoisonError::into_inner), Arc::new(fresh));
         drop(old);
-        // A reader may still be in the old one; what cannot be dropped now is at the next start.
+        // A reader may still use the old state; what cannot be dropped now is dropped at the next start.
         let _ = self.directory.drop_old_states();
         self.set_newest(meta, &kept);
         Ok(())
@@ -408,7 +410,7 @@ impl RocksDisk {
             match change {
                 Change::Put { key, value } => batch.put_cf(families.with(key), &full, value),
                 Change::Remove { key } => batch.delete_cf(families.with(key), &full),
-                // One by one: range tombstones in their thousands make every read slower.
+                // Deleted one by one: thousands of range tombstones would make every read slower.
                 Change::RemoveUnder { prefix } => {
                     let pending = removable.get_or_init(|| chunk.removable_puts());
                     for key in pending.range(prefix..).take_while(|key| key.starts_with(prefix)) {
@@ -422,7 +424,7 @@ impl RocksDisk {
             }
         }
         for node in &chunk.members {
-            // Its key says it all.
+            // The key holds all information.
             batch.put(self.member_key(*node), []);
         }
         batch.put(self.key(&[APPLIED]), codec::encode(applied)?);
@@ -446,7 +448,7 @@ impl RocksDisk {
         self.key(&[EVENTS_GONE, a, b, c, d])
     }
 
-    /// Moves an arrived snapshot to where this node's own are: it may have to be sent on.
+    /// Moves a received snapshot to this node's own snapshots: it may have to be sent to others.
     fn keep(&self, meta: &SnapshotMetaRecord, snapshot: &SnapshotDir) -> io::Result<SnapshotDir> {
         let root = self.directory.snapshots_path();
         make_folder(&root)?;
@@ -466,13 +468,13 @@ impl RocksDisk {
 fn options(make: bool) -> Options {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_lru_cache(BLOCK_CACHE_BYTES));
-    // Every new item is first looked for in the archive: a filter says "not there" without reading.
+    // Every new item is first looked up in the archive: a bloom filter answers "not found" without a read.
     table.set_bloom_filter(10.0, false);
     let mut options = options_of_family(&mut table);
     options.create_if_missing(make);
     options.create_missing_column_families(true);
     options.set_error_if_exists(make);
-    // One thread writes; and a memtable that is not sorted takes no more.
+    // Only one thread writes, and an unsorted memtable does not support concurrent writes.
     options.set_allow_concurrent_memtable_write(false);
     options.set_atomic_flush(true);
     options.set_max_background_jobs(2);
@@ -483,10 +485,10 @@ fn options(make: bool) -> Options {
 
 fn options_of_live() -> Options {
     let mut table = BlockBasedOptions::default();
-    // Read once, when it is loaded.
+    // Read once, when the state is loaded.
     table.disable_cache();
     let mut options = options_of_family(&mut table);
-    // The place of each record in a sorted one was a quarter of a follower's work: decision 0019.
+    // Finding the place of each record in a sorted memtable took a quarter of a follower's CPU time: decision 0019.
     options.set_memtable_factory(MemtableFactory::Vector);
     options
 }
@@ -508,7 +510,7 @@ fn open(folder: &Path, make: bool) -> io::Result<DB> {
     DB::open_cf_descriptors(&options, folder, [stored, live]).map_err(failed)
 }
 
-/// Opens a state of this build or of one that had all records in one family: those held in memory are moved then.
+/// Opens a state of this build, or an older state with all records in one family: then moves the records that are held in memory.
 fn take_up(folder: &Path, group: Group) -> io::Result<DB> {
     let db = open(folder, false)?;
     let key_of = |kind: u8| [&group.0.to_be_bytes()[..], &[kind]].concat();
@@ -520,7 +522,7 @@ fn take_up(folder: &Path, group: Group) -> io::Result<DB> {
     unsynced.disable_wal(true);
     let move_on = |batch: &mut WriteBatch| db.write_opt(std::mem::take(batch), &unsynced).map_err(failed);
     let mut batch = WriteBatch::default();
-    // The first goes last: as long as it is there, not all are moved.
+    // The first record is moved last: as long as it is there, not all are moved.
     for kind in record::LIVE.into_iter().rev() {
         let from = key_of(kind);
         let mut options = ReadOptions::default();
@@ -539,15 +541,15 @@ fn take_up(folder: &Path, group: Group) -> io::Result<DB> {
     Ok(db)
 }
 
-/// Both families in one piece: what RocksDB calls an atomic flush is one only of the families that are named.
+/// Flushes both families atomically: RocksDB's atomic flush covers only the families that are named.
 fn flush(db: &DB) -> io::Result<()> {
     let Families { live, stored } = Families::of(db);
     db.flush_cfs_opt(&[stored, live], &FlushOptions::default()).map_err(failed)
 }
 
-/// Where records are.
+/// The column family of a record.
 struct Families<'d> {
-    /// What the lease machine holds in memory.
+    /// Records that the lease machine holds in memory.
     live: &'d ColumnFamily,
     stored: &'d ColumnFamily,
 }
@@ -558,13 +560,13 @@ impl<'d> Families<'d> {
         Self { live: named(LIVE), stored: named(DEFAULT_COLUMN_FAMILY_NAME) }
     }
 
-    /// The one with the records whose key begins so.
+    /// The family of the records whose key has this prefix.
     fn with(&self, key: &[u8]) -> &'d ColumnFamily {
         if key.first().is_some_and(|kind| record::LIVE.contains(kind)) { self.live } else { self.stored }
     }
 }
 
-/// The first key behind all that begin so.
+/// The first key after all keys with this prefix.
 fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -573,7 +575,7 @@ fn after_prefix(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // Nothing is behind: no group has this number.
+    // There is no key after these: no group has this number.
     vec![u8::MAX; prefix.len() + 1]
 }
 

@@ -1,14 +1,14 @@
-//! How many bytes of entries the log holds, and that those which were purged leave the disk.
+//! The log knows the bytes of its entries, and purged entries leave the disk.
 
 use super::world::{append, directory, entry_of, id, open};
 use openraft::storage::RaftLogStorage;
 use std::path::Path;
 
 const KIB: u64 = 1024;
-/// Beside its bytes an entry is counted with its envelope.
+/// Besides its payload an entry counts with its envelope.
 const ENVELOPE: u64 = 96;
 
-/// Entries of this many KiB each that no compression makes smaller.
+/// Entries of this many KiB each that do not compress.
 async fn fill(store: &mut super::world::Store, indexes: std::ops::Range<u64>, kib: usize) {
     for start in indexes.clone().step_by(64) {
         let entries = (start..indexes.end.min(start + 64))
@@ -26,7 +26,7 @@ fn is_about(found: u64, wanted: u64) -> bool {
 }
 
 #[tokio::test]
-async fn what_the_log_holds_is_counted_and_estimated_again_after_a_restart() {
+async fn log_bytes_are_counted_and_estimated_after_a_restart() {
     let directory = directory();
     let mut store = open(directory.path());
     fill(&mut store, 0..1_000, 1).await;
@@ -35,7 +35,7 @@ async fn what_the_log_holds_is_counted_and_estimated_again_after_a_restart() {
     assert_eq!(monitor.bytes_of(0..u64::MAX), 2_000 * KIB + 1_100 * ENVELOPE);
     assert_eq!(monitor.bytes_of(500..501), KIB + ENVELOPE);
     store.truncate_after(Some(id(1, 1_079))).await.unwrap();
-    // Bytes are taken to be spread evenly between two marks, about 16 KiB apart.
+    // Bytes are assumed to be spread evenly between two marks, about 16 KiB apart.
     assert!(is_about(monitor.bytes_of(1_000..u64::MAX), 80 * (10 * KIB + ENVELOPE)));
     store.purge(id(1, 499)).await.unwrap();
     let held = 1_300 * KIB + 580 * ENVELOPE;

@@ -1,4 +1,4 @@
-//! Files that are not what was written: a cut tail opens, everything else is refused with what to do.
+//! Files with damage: an incomplete last record opens, everything else is refused with instructions.
 
 use super::world::{append, directory, entries, entry, entry_of, id, open, read, refusal, vote};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const HEADER_BYTES: usize = 7;
 
-/// A closed log whose entries stand one by one in the write-ahead file: closing flushes nothing.
+/// A closed log with its entries one by one in the write-ahead file: closing flushes nothing.
 async fn written(count: u64) -> TempDir {
     let directory = directory();
     let mut store = open(directory.path());
@@ -21,7 +21,7 @@ async fn written(count: u64) -> TempDir {
     directory
 }
 
-/// The one file that is not empty.
+/// The only file that is not empty.
 fn wal(path: &Path) -> PathBuf {
     let files = fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
     let mut files: Vec<_> = files
@@ -32,7 +32,7 @@ fn wal(path: &Path) -> PathBuf {
     files.remove(0)
 }
 
-/// Where the records of a file stand that fills no block.
+/// The positions of the records in a file that is smaller than a block.
 fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut records = Vec::new();
     let mut at = 0;
@@ -58,7 +58,7 @@ fn assert_says_what_to_do(said: &str) {
 }
 
 #[tokio::test]
-async fn a_tail_that_was_cut_off_loses_only_itself() {
+async fn an_incomplete_last_record_loses_only_itself() {
     for missing in ["its last byte", "its payload", "half its header", "all but a byte"] {
         let directory = written(10).await;
         damage(directory.path(), |bytes, records| {
@@ -73,7 +73,7 @@ async fn a_tail_that_was_cut_off_loses_only_itself() {
         let mut store = open(directory.path());
         assert_eq!(read(&store, ..).await, entries(1, 0..9), "without {missing}");
         assert_eq!(store.reader().read_vote().await.unwrap(), Some(vote(1)));
-        // What comes in its place is as durable as anything.
+        // New entries in its place are durable as usual.
         append(&mut store, entries(2, 9..12)).await;
         store.close().unwrap();
         assert_eq!(read(&open(directory.path()), 9..).await, entries(2, 9..12));
@@ -81,7 +81,7 @@ async fn a_tail_that_was_cut_off_loses_only_itself() {
 }
 
 #[tokio::test]
-async fn a_large_entry_that_was_cut_between_two_blocks_is_a_cut_tail() {
+async fn a_large_entry_cut_between_two_blocks_is_an_incomplete_last_record() {
     let directory = written(3).await;
     let large = [7; 100_000];
     let mut store = open(directory.path());
@@ -101,17 +101,17 @@ async fn a_damaged_record_before_the_tail_is_refused() {
     assert_says_what_to_do(&refusal(directory.path()));
 }
 
-/// RocksDB alone opens this, and has forgotten half of the log.
+/// RocksDB alone opens this file, and silently loses half of the log.
 #[tokio::test]
-async fn a_damaged_length_is_not_taken_for_a_cut_tail() {
+async fn a_damaged_length_is_not_mistaken_for_an_incomplete_record() {
     let directory = written(10).await;
     damage(directory.path(), |bytes, records| bytes[records[5].start + 5] ^= 0x40);
     let said = refusal(directory.path());
-    assert!(said.contains("is broken at byte") && said.contains("goes on at byte"), "{said}");
+    assert!(said.contains("is damaged at byte") && said.contains("a complete record follows at byte"), "{said}");
     assert_says_what_to_do(&said);
 }
 
-/// As after a page that never reached the disk, though a later one did. RocksDB alone passes over it.
+/// Like a page that never reached the disk although a later one did. RocksDB alone skips it.
 #[tokio::test]
 async fn zeros_before_the_tail_are_refused() {
     let directory = written(10).await;
@@ -119,7 +119,7 @@ async fn zeros_before_the_tail_are_refused() {
     assert_says_what_to_do(&refusal(directory.path()));
 }
 
-/// It is whole but for a bit, so it was not cut off by a crash: it may have been acknowledged.
+/// Only one bit is wrong, so a crash did not cut it off: it may have been acknowledged.
 #[tokio::test]
 async fn a_damaged_last_record_is_refused() {
     let directory = written(10).await;
@@ -128,24 +128,24 @@ async fn a_damaged_last_record_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cut_file_with_a_later_one_behind_it_is_refused() {
+async fn a_truncated_file_followed_by_a_later_one_is_refused() {
     let directory = written(10).await;
     let file = wal(directory.path());
     fs::copy(&file, file.with_file_name("999999.log")).unwrap();
     let bytes = fs::read(&file).unwrap();
     fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     let said = refusal(directory.path());
-    assert!(said.contains("999999.log goes on behind it"), "{said}");
+    assert!(said.contains("999999.log continues after it"), "{said}");
     assert_says_what_to_do(&said);
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_entries_survive_a_kill() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..100)).await;
     store.save_vote(&vote(5)).await.unwrap();
-    // As a process leaves its files that is killed right here.
+    // The files of a process that is killed at this moment.
     let killed = super::world::directory();
     for file in fs::read_dir(directory.path()).unwrap() {
         let file = file.unwrap();
@@ -156,7 +156,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     assert_eq!(left.reader().read_vote().await.unwrap(), Some(vote(5)));
 }
 
-/// However it came about: the mark says that these entries were committed, so this node has acknowledged them.
+/// Whatever the cause: the mark says that these entries were committed, so this node has acknowledged them.
 #[tokio::test]
 async fn a_log_behind_its_own_committed_mark_is_refused() {
     let directory = directory();
@@ -166,12 +166,12 @@ async fn a_log_behind_its_own_committed_mark_is_refused() {
     store.truncate_after(Some(id(1, 4))).await.unwrap();
     store.close().unwrap();
     let said = refusal(directory.path());
-    assert!(said.contains("entry 7 is known to be committed, and the log holds entries 0 to 4"), "{said}");
+    assert!(said.contains("entry 7 is known to be committed, but the log holds entries 0 to 4"), "{said}");
     assert_says_what_to_do(&said);
 }
 
 #[tokio::test]
-async fn another_entry_where_a_committed_one_was_is_refused() {
+async fn a_different_entry_at_a_committed_index_is_refused() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..10)).await;
@@ -182,9 +182,9 @@ async fn another_entry_where_a_committed_one_was_is_refused() {
     assert_says_what_to_do(&refusal(directory.path()));
 }
 
-/// The mark may be old: it is not written for every entry, nor when a snapshot takes the place of the log.
+/// The mark may be old: it is not written for every entry, nor when a snapshot replaces the log.
 #[tokio::test]
-async fn a_committed_mark_below_what_is_purged_is_no_damage() {
+async fn a_committed_mark_below_the_purged_one_is_not_damage() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..10)).await;

@@ -1,4 +1,4 @@
-//! A disk that fails.
+//! A failing disk.
 
 use super::world::{CACHED, append, begin_append, directory, entries, entry, id, open, open_with, read, vote};
 use crate::gate::Gate;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_write_is_told_once_to_everyone_and_never_tried_again() {
+async fn a_failed_write_is_reported_once_to_every_caller_and_never_retried() {
     let directory = directory();
     let gate = Gate::default();
     let writes = Arc::new(AtomicU64::new(0));
@@ -64,7 +64,7 @@ async fn a_vote_that_could_not_be_written_is_not_cast() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_the_writer_is_a_failure_and_no_silence() {
+async fn a_panic_of_the_writer_is_reported_as_a_failure() {
     let directory = directory();
     let mut store = open_with(directory.path(), CACHED, Some(Arc::new(|| panic!("on purpose"))));
     let mut monitor = store.monitor();

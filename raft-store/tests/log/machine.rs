@@ -1,4 +1,4 @@
-//! A state machine that only keeps what Raft asks of one: enough for openraft's suite to run on the log.
+//! A minimal state machine, enough to run openraft's suite on the log.
 
 use futures_util::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine, Snapshot};
@@ -19,7 +19,7 @@ struct Applied {
     membership: StoredMembership,
 }
 
-/// Holds what was applied when it was made.
+/// Contains the entries that were applied when it was built.
 pub(super) struct Builder {
     applied: Applied,
     snapshot: Arc<Mutex<Option<SnapshotMeta>>>,

@@ -1,7 +1,7 @@
-//! Processes that die: killed in the middle of writing, or on a disk that takes no more.
+//! Processes that are killed in the middle of writing, or whose disk is full.
 //!
-//! The test starts itself again as the process to die: with `TENURE_LOG` set, the same test appends to that directory
-//! and tells each entry once it is durable.
+//! The test starts itself again as the process to kill: with `TENURE_LOG` set, the same test appends to that directory and prints
+//! each entry after it is durable.
 
 use super::world::{Store, begin_append, entry_of, open, read};
 use openraft::storage::{IOFlushed, RaftLogStorage};
@@ -15,7 +15,7 @@ fn is_child() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
-/// `limit` is said to the shell before it becomes the test.
+/// The shell sets `limit` before it executes the test.
 fn start(test: &str, path: &Path, limit: &str) -> Child {
     Command::new("sh")
         .args(["-c", &format!("{limit} exec \"$@\""), "sh"])
@@ -31,8 +31,8 @@ fn bytes(index: u64) -> Vec<u8> {
     vec![u8::try_from(index % 251).unwrap(); 20_000]
 }
 
-/// Several at once, so that a write that is torn apart holds some that nobody was told of. Returns what it said when
-/// one failed.
+/// Appends several entries at once, so that an interrupted write contains some that were not reported. Returns the message of the
+/// first failure.
 async fn append_and_tell(store: &mut Store, mut next: u64) -> String {
     loop {
         let mut waiting = Vec::new();
@@ -49,7 +49,7 @@ async fn append_and_tell(store: &mut Store, mut next: u64) -> String {
     }
 }
 
-/// To whoever started this process, past what a test captures.
+/// Writes to the parent process directly, because the test harness captures normal output.
 fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").unwrap();
@@ -70,13 +70,13 @@ async fn assert_holds(path: &Path, durable: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_told_durable_outlives_a_killed_process() {
+async fn entries_reported_durable_survive_a_killed_process() {
     if let Some(path) = is_child() {
         panic!("{}", append_and_tell(&mut open(&path), 0).await);
     }
     for kill_after in [0, 1, 40, 333] {
         let directory = super::world::directory();
-        let mut child = start("what_was_told_durable_outlives_a_killed_process", directory.path(), "");
+        let mut child = start("entries_reported_durable_survive_a_killed_process", directory.path(), "");
         let mut told = None;
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             told = durable(&line.unwrap()).or(told);
@@ -89,9 +89,9 @@ async fn what_was_told_durable_outlives_a_killed_process() {
     }
 }
 
-/// A limit on the size of files stands for a full disk: RocksDB's own write fails, in the middle of a record.
+/// A limit on the size of files simulates a full disk: RocksDB's own write fails, in the middle of a record.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_takes_no_more_stops_the_log_and_loses_nothing() {
+async fn a_full_disk_stops_the_log_and_loses_nothing() {
     if let Some(path) = is_child() {
         let mut store = open(&path);
         let said = append_and_tell(&mut store, 0).await;
@@ -100,7 +100,7 @@ async fn a_disk_that_takes_no_more_stops_the_log_and_loses_nothing() {
         return;
     }
     let directory = super::world::directory();
-    let test = "a_disk_that_takes_no_more_stops_the_log_and_loses_nothing";
+    let test = "a_full_disk_stops_the_log_and_loses_nothing";
     let child = start(test, directory.path(), "trap '' XFSZ; ulimit -f 2000;").wait_with_output().unwrap();
     let output = String::from_utf8(child.stdout).unwrap();
     assert!(child.status.success(), "{output}");

@@ -1,16 +1,16 @@
-//! What purging leaves on the disk, looked at with RocksDB itself.
+//! What a purge leaves on disk, checked with RocksDB directly.
 
 use super::world::{append, directory, entries, entry_of, id, open, read, refusal, vote};
 use openraft::storage::RaftLogStorage;
 use rocksdb::{BottommostLevelCompaction, CompactOptions, DB, DBCompressionType, Options};
 use std::path::Path;
 
-/// As disk.rs has it.
+/// The same as in disk.rs.
 fn entry_key(index: u64) -> Vec<u8> {
     [&[0, 0, 0, 0, b'L'][..], &index.to_be_bytes()].concat()
 }
 
-/// Many small files below level 0, where whole ones can be given back.
+/// Many small files below level 0, where whole files can be freed.
 fn split_into_files(path: &Path) {
     let mut options = Options::default();
     options.set_target_file_size_base(4 * 1024);
@@ -53,7 +53,7 @@ async fn a_purged_log_opens_whether_its_files_are_gone_or_not() {
     let before = files_below(path, 140);
     assert!(before > 10);
 
-    // The mark is written but not synced: the files must stay, a power loss may still take the mark.
+    // The mark is written but not synced: the files must stay, because a power loss may still lose the mark.
     let mut store = open(path);
     store.purge(id(1, 149)).await.unwrap();
     store.close().unwrap();
@@ -62,7 +62,7 @@ async fn a_purged_log_opens_whether_its_files_are_gone_or_not() {
 }
 
 #[tokio::test]
-async fn files_are_given_back_once_the_mark_is_durable() {
+async fn files_are_freed_after_the_purged_mark_is_durable() {
     let directory = directory();
     let path = directory.path();
     log_of_many_files(path).await;
@@ -77,7 +77,7 @@ async fn files_are_given_back_once_the_mark_is_durable() {
 }
 
 #[tokio::test]
-async fn a_purge_beyond_the_last_entry_leaves_an_empty_log_that_goes_on_behind_it() {
+async fn a_purge_beyond_the_last_entry_leaves_an_empty_log_that_continues_after_it() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..5)).await;
@@ -90,7 +90,7 @@ async fn a_purge_beyond_the_last_entry_leaves_an_empty_log_that_goes_on_behind_i
     assert_eq!(read(&store, ..).await, entries(4, 101..103));
 }
 
-/// What a power loss would leave that took the mark but not the deletion of files.
+/// The state after a power loss that lost the mark but not the deletion of files.
 #[tokio::test]
 async fn a_log_whose_beginning_is_missing_is_refused() {
     for (purged, gone, said_of) in

@@ -1,4 +1,4 @@
-//! Readers beside the writer: what is queued, what is written and what left the memory read as one log.
+//! Reads during writes: queued entries, written entries and entries that left the memory are read as one log.
 
 use super::world::{CACHED, Cache, Store, UNCACHED, append, begin_append, directory, entries, entry, entry_of};
 use super::world::{id, open, open_with, read};
@@ -77,7 +77,7 @@ async fn a_read_for_replication_is_bounded_by_bytes_and_never_empty() {
 }
 
 #[tokio::test]
-async fn a_hole_or_damage_inside_is_an_error_and_no_short_answer() {
+async fn a_gap_or_damage_inside_a_range_is_an_error_not_a_short_answer() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..10)).await;
@@ -102,9 +102,9 @@ async fn a_hole_or_damage_inside_is_an_error_and_no_short_answer() {
     assert_eq!(read(&store, 4..7).await, entries(1, 4..7));
 }
 
-/// What is applied would have a hole.
+/// The applied entries would have a gap.
 #[tokio::test]
-async fn a_stream_that_cannot_begin_where_it_was_asked_to_is_an_error() {
+async fn a_stream_that_cannot_begin_at_the_requested_index_is_an_error() {
     for cache in [CACHED, UNCACHED] {
         let directory = directory();
         let mut store = open_with(directory.path(), cache, None);
@@ -125,9 +125,9 @@ async fn a_stream_that_cannot_begin_where_it_was_asked_to_is_an_error() {
     }
 }
 
-/// Most of it stands on the disk only, and the writer deletes and replaces it all the time.
+/// Most of it is only on disk, and the writer deletes and replaces it all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_beside_a_log_that_is_rewritten_sees_whole_states_of_it() {
+async fn a_reader_of_a_changing_log_sees_only_consistent_states() {
     let directory = directory();
     let mut store = open_with(directory.path(), UNCACHED, None);
     append(&mut store, entries(0, 0..50)).await;
@@ -147,7 +147,7 @@ async fn a_reader_beside_a_log_that_is_rewritten_sees_whole_states_of_it() {
             reads
         })
     });
-    // Always the same shape: 30 stay, 20 are replaced by 25, five are purged.
+    // Each round: 30 entries stay, 20 are replaced by 25, five are purged.
     for term in 1..400 {
         let (first, next) = ((term - 1) * 5, (term - 1) * 5 + 50);
         let kept = read(&store, next - 21..next - 20).await[0].log_id;
@@ -165,7 +165,7 @@ async fn a_reader_beside_a_log_that_is_rewritten_sees_whole_states_of_it() {
     }
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -175,7 +175,7 @@ impl Dice {
     }
 }
 
-/// A log as simple as it can be.
+/// The simplest possible log, as a model.
 #[derive(Default)]
 struct Model {
     first: u64,
@@ -215,7 +215,7 @@ async fn reads_from_memory_and_from_disk_agree_with_a_plain_list() {
     }
 }
 
-/// Does not wait for the disk: what is written and what is not yet is left to chance.
+/// Does not wait for the disk, so it is random which entries are already written.
 async fn change(dice: &mut Dice, store: &mut Store, model: &mut Model, term: u64) {
     match dice.below(10) {
         0 if !model.entries.is_empty() => {

@@ -1,10 +1,10 @@
-//! What is there again after the log was closed and opened.
+//! The content of a log after it was closed and opened again.
 
 use super::world::{append, directory, entries, entry, id, open, read, refusal, vote};
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 
 #[tokio::test]
-async fn everything_is_there_after_a_restart() {
+async fn all_entries_are_there_after_a_restart() {
     let directory = directory();
     let mut store = open(directory.path());
     store.save_vote(&vote(3)).await.unwrap();
@@ -23,7 +23,7 @@ async fn everything_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn what_was_truncated_does_not_come_back() {
+async fn truncated_entries_do_not_come_back() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..10)).await;
@@ -43,7 +43,7 @@ async fn what_was_truncated_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn closing_writes_all_that_was_queued() {
+async fn closing_writes_all_queued_operations() {
     let directory = directory();
     let mut store = open(directory.path());
     for index in 0..200 {
@@ -68,7 +68,7 @@ async fn a_log_that_is_open_is_not_opened_again() {
 }
 
 #[tokio::test]
-async fn an_append_that_would_leave_a_hole_or_rewrite_is_refused() {
+async fn an_append_that_would_leave_a_gap_or_rewrite_is_refused() {
     let directory = directory();
     let mut store = open(directory.path());
     append(&mut store, entries(1, 0..3)).await;

@@ -1,4 +1,4 @@
-//! What costs an fsync and what does not.
+//! Which operations need an fsync.
 
 use super::world::{CACHED, append, begin_append, directory, entries, entry, id, open, open_with, vote};
 use crate::gate::Gate;
@@ -12,7 +12,7 @@ async fn many_appenders_share_an_fsync() {
     const APPENDERS: usize = 256;
     const ROUNDS: usize = 8;
     let directory = directory();
-    // A disk that takes as long as the appenders need: each write waits until all of this round stand in the queue.
+    // A disk as slow as the appenders need: each write waits until all appends of this round are queued.
     let gate = Gate::default();
     let store = Arc::new(Mutex::new((open_with(directory.path(), CACHED, gate.before_write()), 0)));
     let _opened = gate.opened_at_the_end();

@@ -1,4 +1,4 @@
-//! What the tests of the log have in common: a directory, and entries.
+//! Shared by the tests of the log: a directory, and entries.
 
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 pub(super) type Store = LogStore<OnTokio>;
 
 pub(super) const CACHED: Cache = Cache { bytes: 64 * 1024 * 1024, entries: 100_000 };
-/// Whatever is written leaves the memory at once.
+/// Every written entry leaves the memory at once.
 pub(super) const UNCACHED: Cache = Cache { bytes: 0, entries: 0 };
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub(super) fn open_with(path: &Path, cache: Cache, before_write: Option<BeforeWr
     LogStore::open(path, Group(0), options).expect("opens")
 }
 
-/// What is said when it does not open.
+/// The error when the log does not open.
 pub(super) fn refusal(path: &Path) -> String {
     match Store::open(path, Group(0), LogOptions::default()) {
         Ok(_) => panic!("a damaged log was opened"),
@@ -60,10 +60,10 @@ pub(super) fn entries(term: u64, indexes: std::ops::Range<u64>) -> Vec<LogEntry>
     indexes.map(|index| entry(term, index)).collect()
 }
 
-/// Whether and how an append became durable.
+/// The result of an append: durable, or an error.
 pub(super) type Flushed = tokio::sync::oneshot::Receiver<std::io::Result<()>>;
 
-/// Returns when the entries are taken, not when they are durable.
+/// Returns when the entries are accepted, not when they are durable.
 pub(super) async fn begin_append(store: &mut Store, entries: Vec<LogEntry>) -> Flushed {
     let (done, flushed) = OnTokio::oneshot();
     store.append(entries, IOFlushed::signal(done)).await.expect("taken");

@@ -1,4 +1,4 @@
-//! A backup is whole, or is found not to be.
+//! A backup is complete, or its damage is detected.
 
 use super::fleet::{Dice, history};
 use super::{Replica, reopen, rocks};
@@ -24,7 +24,7 @@ pub(super) async fn with_history(seed: u64, entries: usize) -> (TempDir, Replica
     (folder, replica)
 }
 
-/// Reads all of it, writing nothing.
+/// Reads all of it, without writing.
 fn drain(bytes: &[u8]) -> io::Result<usize> {
     let mut reader = Reader::new(bytes)?;
     let mut pieces = 0;
@@ -40,7 +40,7 @@ fn left(folder: &TempDir) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn a_backup_says_what_it_holds_and_writes_go_on() {
+async fn a_backup_states_its_content_and_writes_continue() {
     let entries = history(21, 400);
     let (_folder, mut replica) = rocks();
     replica.apply(&entries[..300], 16).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_backup_says_what_it_holds_and_writes_go_on() {
 }
 
 #[tokio::test]
-async fn no_flipped_byte_and_no_cut_of_a_backup_is_taken_for_a_whole_one() {
+async fn a_damaged_or_truncated_backup_is_always_detected() {
     let (_folder, replica) = with_history(22, 40).await;
     let whole = bytes(replica.store.backup(Wall(7)).unwrap());
     drain(&whole).unwrap();
@@ -79,7 +79,7 @@ async fn no_flipped_byte_and_no_cut_of_a_backup_is_taken_for_a_whole_one() {
 }
 
 #[tokio::test]
-async fn parts_of_two_backups_are_not_taken_for_one() {
+async fn parts_of_two_backups_are_not_accepted_as_one() {
     let (_folder, mut replica) = with_history(23, 60).await;
     let first = replica.store.backup(Wall(7)).unwrap();
     let (header, one) = (first.header().clone(), bytes(first));
@@ -94,7 +94,7 @@ async fn parts_of_two_backups_are_not_taken_for_one() {
 }
 
 #[tokio::test]
-async fn two_backups_run_at_once_and_their_files_go_with_them() {
+async fn two_backups_run_at_once_and_their_files_are_removed_after_them() {
     let (folder, replica) = with_history(25, 60).await;
     assert_eq!(AT_ONCE, 2);
     let mut first = replica.store.backup(Wall(7)).unwrap();
@@ -102,9 +102,9 @@ async fn two_backups_run_at_once_and_their_files_go_with_them() {
     let second = replica.store.backup(Wall(7)).unwrap();
     let refused = replica.store.backup(Wall(7)).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
-    assert!(refused.to_string().contains("under way"), "{refused}");
+    assert!(refused.to_string().contains("are running"), "{refused}");
     assert_eq!(left(&folder).len(), 2);
-    // Its receiver is gone in the middle.
+    // The receiver disconnects in the middle.
     drop(first);
     assert_eq!(left(&folder).len(), 1);
     let third = replica.store.backup(Wall(7)).unwrap();
@@ -114,7 +114,7 @@ async fn two_backups_run_at_once_and_their_files_go_with_them() {
 }
 
 #[tokio::test]
-async fn what_a_killed_node_left_of_a_backup_goes_when_it_starts_again() {
+async fn files_of_an_interrupted_backup_are_removed_at_the_next_start() {
     let (folder, replica) = with_history(26, 60).await;
     let backup = replica.store.backup(Wall(7)).unwrap();
     std::mem::forget(backup);

@@ -1,4 +1,4 @@
-//! Old events leave a disk, and nobody takes the hole for the whole story.
+//! Old events are dropped from a disk, and no reader misses the gap.
 
 use super::fleet::{claim, create, history, item, request};
 use super::{Replica, rocks};
@@ -34,12 +34,12 @@ fn before(number: EventNumber) -> EventNumber {
     EventNumber { seq: number.seq - 1, ..number }
 }
 
-/// Drops with steps as small as can be.
+/// Drops in the smallest possible steps.
 fn drop_all_before<D: StateDisk>(store: &StateStore<D>, wall: Wall) {
     while store.drop_events_before(SPACE, wall, 7).unwrap() {}
 }
 
-/// Some history, an epoch, and some more of it.
+/// Some events, a new epoch, and some more events.
 async fn across_an_epoch<D: StateDisk>(replica: &mut Replica<D>) {
     replica.apply(&history(41, 60), 16).await.unwrap();
     let at = replica.store.progress().now.0;
@@ -88,7 +88,7 @@ async fn tells_what_is_gone<D: StateDisk>(mut replica: Replica<D>) {
     assert_eq!(store.events_before(SPACE, back[2].number, 4).unwrap(), back[3..7]);
     assert_eq!(store.events_before(SPACE, gone, 4).unwrap(), []);
 
-    // Up to the middle of the new epoch, and then everything.
+    // First up to the middle of the new epoch, then everything.
     let last = whole.last().unwrap();
     drop_all_before(store, Wall(EPOCH_BEGINS + 1_000));
     assert_eq!(all(store).iter().map(|event| event.number).collect::<Vec<_>>(), [last.number]);
@@ -111,14 +111,14 @@ async fn tells_what_is_gone<D: StateDisk>(mut replica: Replica<D>) {
 }
 
 #[tokio::test]
-async fn a_position_is_too_old_when_something_behind_it_is_gone_and_only_then() {
+async fn a_position_is_too_old_only_if_an_event_after_it_was_dropped() {
     tells_what_is_gone(Replica::open(MemoryDisk::default())).await;
     let (_folder, rocks) = rocks();
     tells_what_is_gone(rocks).await;
 }
 
 #[tokio::test]
-async fn an_event_that_is_not_old_keeps_all_behind_it() {
+async fn a_recent_event_stops_the_drop_of_all_events_after_it() {
     let mut replica = Replica::open(MemoryDisk::default());
     let entry = |number: u64, wall| Entry {
         at: Time(number),
@@ -132,7 +132,7 @@ async fn an_event_that_is_not_old_keeps_all_behind_it() {
 }
 
 #[tokio::test]
-async fn what_is_gone_stays_gone_over_a_restart_and_a_snapshot_tells_of_it() {
+async fn dropped_events_stay_dropped_across_restarts_and_snapshots() {
     let (folder, mut replica) = rocks();
     across_an_epoch(&mut replica).await;
     drop_all_before(&replica.store, Wall(EPOCH_BEGINS));
@@ -150,7 +150,7 @@ async fn what_is_gone_stays_gone_over_a_restart_and_a_snapshot_tells_of_it() {
 }
 
 #[tokio::test]
-async fn nobody_reads_a_hole_while_events_are_dropped() {
+async fn readers_never_see_a_gap_while_events_are_dropped() {
     let (_folder, mut replica) = rocks();
     replica.apply(&history(42, 1_500), 64).await.unwrap();
     let store = replica.store.clone();

@@ -1,4 +1,4 @@
-//! States of builds that kept all records in one family.
+//! States of older builds that kept all records in one family.
 
 use super::{Replica, SALT, copy, fleet, reopen, rocks, used};
 use lease::record::{LIVE, META};
@@ -7,7 +7,7 @@ use rocksdb::{ColumnFamilyDescriptor, DB, IteratorMode, Options, WriteBatch};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Every record that is held in memory, and a way to change where they are.
+/// Every record that is held in memory, and a way to move it to another family.
 fn with_live(state: &Path, change: impl FnOnce(&DB, Vec<(Box<[u8]>, Box<[u8]>)>)) {
     let mut options = Options::default();
     options.set_allow_concurrent_memtable_write(false);
@@ -22,7 +22,7 @@ fn with_live(state: &Path, change: impl FnOnce(&DB, Vec<(Box<[u8]>, Box<[u8]>)>)
     }
 }
 
-/// They are put back where such a build had them, but for those that stay.
+/// Moves them to the family of older builds, except those that stay.
 fn in_one_family(state: &Path, stays: impl Fn(u8) -> bool) {
     with_live(state, |db, records| {
         let mut batch = WriteBatch::default();
@@ -45,7 +45,7 @@ fn state_of(folder: &TempDir) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn a_state_in_one_family_is_taken_up_also_when_that_was_cut_short() {
+async fn a_state_in_one_family_is_converted_even_after_an_interruption() {
     let entries = fleet::history(5, 400);
     let (folder, mut first) = rocks();
     first.apply(&entries[..300], 16).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_state_in_one_family_is_taken_up_also_when_that_was_cut_short() {
     let cut_short = TempDir::new().unwrap();
     copy(&folder.path().join("node"), &cut_short.path().join("node"));
     in_one_family(&state_of(&folder), |_| false);
-    // All but the one that goes last.
+    // All except the record that is moved last.
     in_one_family(&state_of(&cut_short), |kind| kind != META);
     let mut expected = Replica::open(raft_store::state::memory::MemoryDisk::default());
     expected.apply(&entries, 64).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_state_in_one_family_is_taken_up_also_when_that_was_cut_short() {
 }
 
 #[tokio::test]
-async fn a_state_whose_live_records_are_gone_is_not_taken_for_an_empty_one() {
+async fn a_state_without_its_live_records_is_not_mistaken_for_an_empty_one() {
     let (folder, mut first) = rocks();
     first.apply(&fleet::history(6, 100), 16).await.unwrap();
     drop(first);
@@ -83,5 +83,5 @@ async fn a_state_whose_live_records_are_gone_is_not_taken_for_an_empty_one() {
         }
     });
     let refused = StateStore::open(used(&folder), SALT).unwrap_err();
-    assert_eq!(refused.to_string(), "the state's RocksDB: its live records are gone");
+    assert_eq!(refused.to_string(), "the state's RocksDB: its live records are missing");
 }

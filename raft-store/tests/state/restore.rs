@@ -1,4 +1,4 @@
-//! A backup becomes a new cluster's first directory, and its epoch begins before anything else.
+//! A backup becomes the directory of a new cluster's first node, and its epoch begins before anything else.
 
 use super::backup::{bytes, with_history};
 use super::fleet::{claim, create, request};
@@ -43,7 +43,7 @@ fn begin(folder: &TempDir, wall: Wall) -> Result<Option<Begun>, RestoreError> {
     begin_epoch(&disk(folder), wall)
 }
 
-/// A path that is not there, with nothing beside it.
+/// A path that does not exist, in an empty folder.
 fn is_untouched(folder: &TempDir) -> bool {
     fs::read_dir(folder.path()).unwrap().next().is_none()
 }
@@ -115,7 +115,7 @@ async fn a_restored_state_cannot_be_used_before_its_epoch_has_begun_and_begins_i
         let refused = StateStore::open(disk(&folder), SALT).unwrap_err();
         assert!(refused.to_string().contains("its epoch has not begun"), "{refused}");
     }
-    // What a crash leaves before the beginning is written is what was there before.
+    // A crash before the write leaves the state as it was.
     let begun = begin(&folder, Wall(LATER.0 + 60_000)).unwrap().unwrap();
     assert_eq!(begin(&folder, Wall(LATER.0 + 90_000)).unwrap(), None, "it has begun");
     let replica = reopen(&folder);
@@ -135,9 +135,9 @@ async fn the_same_backup_restored_twice_has_no_token_in_common() {
     assert!(begun[1].tokens_above.0 >= begun[0].tokens_above.0 + (1 << 20), "{begun:?}");
 }
 
-/// The second backup remembers the first restore's request: it must not be taken for this one's.
+/// The second backup contains the first restore's request, which must not be mistaken for its own.
 #[tokio::test]
-async fn a_backup_of_a_restored_cluster_begins_an_epoch_of_its_own() {
+async fn a_backup_of_a_restored_cluster_begins_its_own_epoch() {
     let first = TempDir::new().unwrap();
     restore(&backup().await[..], &target(&first), LATER).unwrap();
     let begun = begin(&first, LATER).unwrap().unwrap();
@@ -150,7 +150,7 @@ async fn a_backup_of_a_restored_cluster_begins_an_epoch_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_epoch_that_must_not_begin_is_refused_with_what_to_do() {
+async fn an_epoch_that_must_not_begin_is_refused_with_instructions() {
     let backup = backup().await;
     let folder = TempDir::new().unwrap();
     let early = restore(&backup[..], &target(&folder), Wall(1_800_000_000_000)).unwrap_err().to_string();
@@ -170,7 +170,7 @@ async fn an_epoch_that_must_not_begin_is_refused_with_what_to_do() {
     assert_eq!(begun.tokens_above, Token(1 << 48), "the floor was remembered");
 }
 
-/// Its clock was ahead, and is right by now.
+/// The clock of the backup was ahead, and is right now.
 #[tokio::test]
 async fn a_backup_from_the_future_is_restored_when_an_operator_accepts_the_clock() {
     let (_folder, replica) = with_history(31, 300).await;
@@ -181,12 +181,12 @@ async fn a_backup_from_the_future_is_restored_when_an_operator_accepts_the_clock
     assert!(matches!(restore(&backup[..], &target(&folder), right), Err(RestoreError::Refused(_))));
     let accepting = Target { accept_clock: true, ..target(&folder) };
     restore(&backup[..], &accepting, right).unwrap();
-    // As was said when it was restored, also if the clock was set back since.
+    // The clock was accepted at the restore, so the start works even if the clock was set back since.
     let begun = begin(&folder, Wall(right.0 - 60_000)).unwrap().unwrap();
     assert!(begun.epoch > epoch && begun.tokens_above > last_token, "{begun:?}");
     assert_eq!(begin(&folder, right).unwrap(), None, "it has begun");
 
-    // The accepted clock is what the next restore goes by.
+    // The next restore compares with the accepted clock.
     let again = reopen(&folder);
     let second_backup = bytes(again.store.backup(right).unwrap());
     let second = TempDir::new().unwrap();
@@ -196,7 +196,7 @@ async fn a_backup_from_the_future_is_restored_when_an_operator_accepts_the_clock
 }
 
 #[tokio::test]
-async fn only_a_fresh_directory_is_restored_into() {
+async fn a_restore_needs_a_fresh_directory() {
     let backup = backup().await;
     let folder = TempDir::new().unwrap();
     fs::create_dir(folder.path().join("node")).unwrap();
@@ -215,7 +215,7 @@ async fn only_a_fresh_directory_is_restored_into() {
     assert!(matches!(restore(&backup[..], &target(&other), LATER).unwrap_err(), RestoreError::Used(_)));
 }
 
-/// Gives so many bytes and then fails.
+/// Returns this many bytes and then fails.
 struct Failing<'a>(&'a [u8]);
 
 impl Read for Failing<'_> {
@@ -246,7 +246,7 @@ async fn a_damaged_or_cut_off_backup_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_killed_restore_left_is_in_nobodys_way_and_two_do_not_meet() {
+async fn a_killed_restore_blocks_nobody_and_concurrent_restores_are_refused() {
     let backup = backup().await;
     let folder = TempDir::new().unwrap();
     let left = folder.path().join("node.restoring/data/state-000001");

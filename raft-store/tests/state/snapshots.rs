@@ -56,7 +56,7 @@ fn wait_for(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_that_is_finished_late_replaces_no_newer_one() {
+async fn a_snapshot_that_finishes_late_does_not_replace_a_newer_one() {
     let (_leader_folder, newer) = newer_snapshot().await;
     let (folder, mut own) = rocks();
     own.apply(&creations(OLDER, 100), 256).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_snapshot_that_is_finished_late_replaces_no_newer_one() {
     wait_for("the build has its files", || making.exists());
     {
         let mut installing = pin!(own.machine.install_snapshot(&newer.meta, newer.snapshot));
-        // It may wait for the build, or not.
+        // It may or may not wait for the build.
         let early = tokio::time::timeout(Duration::from_secs(2), &mut installing).await;
         gate.open();
         match early {
@@ -87,7 +87,7 @@ async fn a_snapshot_that_is_finished_late_replaces_no_newer_one() {
     assert_installed(&reopen(&folder), &newer.meta, "after a restart");
 }
 
-/// The build may be anywhere when the install begins, also in the state that the install deletes.
+/// The install may begin at any point of the build, which may read the state that the install deletes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_is_built_while_another_one_is_installed() {
     for round in 0..10 {

@@ -1,4 +1,4 @@
-//! A small fleet at work: requests as an edge would build them, and whole histories of entries.
+//! A small fleet: requests as an edge would build them, and whole histories of entries.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
@@ -17,7 +17,7 @@ pub(crate) fn item(id: &str) -> ItemId {
     ItemId::new(id).unwrap()
 }
 
-/// One who may do everything in every queue.
+/// A caller with all rights in every queue.
 pub(crate) fn caller(actor: &str) -> Caller {
     let roles = [Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator, Role::Admin];
     Caller {
@@ -66,7 +66,7 @@ pub(crate) fn retention(span: Span) -> Command {
     Command::SetPolicy(SetPolicy { queue: queue(), settings: vec![Setting::Retention(span)], version: None })
 }
 
-/// A generator of numbers that look random and are the same everywhere.
+/// A pseudo-random generator with the same numbers on every machine.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -76,8 +76,8 @@ impl Dice {
     }
 }
 
-/// Entries in which few items are created, held, ended, reopened and created anew, over and over, so that many go
-/// to the archive, come back from it and are purged from it.
+/// Entries in which a few items are created, held, ended, reopened and created again many times, so that many are archived,
+/// restored from the archive and purged from it.
 pub(crate) fn history(seed: u64, entries: usize) -> Vec<Entry> {
     let mut dice = Dice(seed);
     let mut at = 1_000;

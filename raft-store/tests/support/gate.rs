@@ -1,10 +1,10 @@
-//! A disk that can be made to stand still.
+//! A disk that can be stopped.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use raft_store::log::BeforeWrite;
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Holds every write of the disk back while it is shut.
+/// Blocks every write of the disk while it is shut.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -22,7 +22,7 @@ impl Gate {
         drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |shut| *shut).unwrap());
     }
 
-    /// To be held behind the store: a test that fails must not wait for a writer that waits at the gate.
+    /// Declare it after the store, so that it drops first: a failing test must not wait for a writer that waits at the gate.
     pub(crate) fn opened_at_the_end(&self) -> Opened {
         Opened(self.clone())
     }

@@ -1,8 +1,8 @@
-//! An item's lease as a thing that is free or held: granted, renewed, released, lapsed, read.
+//! An item's lease as an object that is free or held: granted, renewed, released, expired, read.
 //!
-//! An end that nobody acknowledged, by a lapse, a revoke or a request of unknown outcome, may come from when it was possible
-//! until the next grant. Grants that nobody was told of and no event shows are left out, and so are reads that show a holder
-//! who may have one.
+//! An end that nobody acknowledged, by expiry, a revoke or a request of unknown outcome, may be at any time from when it was
+//! possible until the next grant. Grants that no answer and no event shows are left out, and so are reads that show a holder that
+//! may have one.
 
 use super::search::{Search, Step};
 use crate::checkers::facts::{Facts, Grant, ItemNo, token_of};
@@ -70,7 +70,7 @@ impl Model for Lease {
     }
 }
 
-/// Actors to whom `next` may have given something without their knowing.
+/// Actors to whom `next` may have granted something without an answer.
 pub fn open_next<'h>(facts: &Facts<'h>) -> HashSet<&'h str> {
     let is_open = |op: &&Operation| matches!(op.asked, Asked::Next { .. }) && op.outcome == Outcome::Unknown;
     facts.history.operations.iter().filter(is_open).map(|op| op.actor.as_str()).collect()
@@ -107,7 +107,7 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, open_next: &HashSet<&str>, search:
                 let op_of = if is_release { Op::End { token } } else { Op::Holds { token, actor: actor(grant) } };
                 steps.push(Step { begin: facts.begin(no), end: op.completed, op: op_of, no: Some(no) });
             }
-            // One that waited may have been granted it and have lost it again before it was answered.
+            // A waiting claim may have been granted and have lost the item again before its answer.
             (Asked::Claim { .. }, Outcome::Unknown) | (Asked::Claim { waits: true, .. }, Outcome::Refused { .. }) => {
                 may_hold.insert(op.actor.as_str());
             }
@@ -155,7 +155,7 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, open_next: &HashSet<&str>, search:
     }
 }
 
-/// Before this nothing can have ended it.
+/// Nothing can have ended it before this moment.
 fn may_end_from(facts: &Facts<'_>, grant: &Grant) -> Micros {
     let ended_early = facts.ends.may_have_been_revoked(grant, Micros::MAX)
         || facts

@@ -1,8 +1,8 @@
-//! An item's data as a register: values that nobody else sets are written, exchanged for the value that was read, and read.
-//! Revisions only say which value an exchange expects; their order is not looked at.
+//! An item's data as a register: unique values that are written, exchanged for the value that was read, and read. Revisions only
+//! show which value an exchange expects; their order is not used.
 //!
-//! An update of unknown outcome whose value was seen happened by then. One whose value nobody saw is left out: it changes
-//! nothing that anybody saw, but may be why an exchange was refused, and so refusals after it are left out, too.
+//! An update of unknown outcome whose value was seen took effect by then. If nobody saw the value, it is left out: it changes
+//! nothing that anybody saw, but may be the reason why an exchange was refused, so refusals after it are left out, too.
 
 use super::search::{Search, Step};
 use crate::checkers::facts::{Facts, ItemNo};
@@ -26,7 +26,7 @@ enum Op {
 struct Register;
 
 impl Model for Register {
-    /// None: any value.
+    /// `None`: any value.
     type State = Option<u64>;
     type Op = Op;
     type Metadata = ();
@@ -51,7 +51,7 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, search: &mut Search, verdict: &mut
     if !all.iter().any(|no| matches!(facts.op(*no).asked, Asked::Update { .. })) {
         return;
     }
-    // Which value a revision has, and by when which value was seen.
+    // The value of each revision, and when each value was first seen.
     let mut value_at: HashMap<&str, u64> = HashMap::new();
     let mut seen_by: HashMap<u64, Micros> = HashMap::new();
     for no in all {
@@ -75,7 +75,7 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, search: &mut Search, verdict: &mut
     let mut told: HashMap<usize, ()> = HashMap::new();
     for no in all.iter().copied() {
         let op = facts.op(no);
-        // All answers under one request id tell of one effect.
+        // All answers under one request id describe one effect.
         let is_told = facts.request_of[no].is_some_and(|request| told.contains_key(&request));
         match (&op.asked, &op.outcome) {
             (Asked::Update { value, read_at, .. }, Outcome::Ok(_)) if !is_told => {

@@ -1,13 +1,13 @@
-//! Looks for a linearization of one stretch of an item's history after the other. A stretch ends where nothing is under way;
-//! what the item was then is not handed on: the next begins with any state. That forgives what spans two stretches, and never
-//! accuses what is right.
+//! Searches for a linearization, one segment of an item's history after another. A segment ends where no operation is in progress.
+//! The state at its end is not passed on: the next segment may begin with any state. This misses violations that span two segments,
+//! but never reports a false one.
 
 use crate::checkers::facts::OpNo;
 use crate::history::Micros;
 use porcupine_rs::{CheckResult, Model, Operation, check_operations_timeout};
 use std::time::{Duration, Instant};
 
-/// A stretch has so many operations at least, if the item has.
+/// The minimum number of operations in a segment, if the item has as many.
 const STRETCH: usize = 48;
 const FOR_A_STRETCH: Duration = Duration::from_millis(1_500);
 /// The search time of a run with at most `OF_A_RUN` operations; a longer run gets more.
@@ -22,11 +22,11 @@ pub struct Search {
     pub undecided: u64,
 }
 
-/// Something that happened between two moments.
+/// A step that happened between two moments.
 #[derive(Clone, Debug)]
 pub struct Step<O> {
     pub begin: Micros,
-    /// None: whenever.
+    /// `None`: at any time.
     pub end: Option<Micros>,
     pub op: O,
     pub no: Option<OpNo>,
@@ -40,7 +40,7 @@ impl Search {
         Self { allowed: FOR_A_RUN * rounds, until: None, decided: 0, undecided: 0 }
     }
 
-    /// The stretches that no order explains: their operations.
+    /// The segments without a valid order: their operations.
     pub fn contradictions<M: Model>(&mut self, mut steps: Vec<Step<M::Op>>) -> Vec<Vec<Step<M::Op>>> {
         steps.sort_by_key(|step| step.begin);
         let mut found = Vec::new();

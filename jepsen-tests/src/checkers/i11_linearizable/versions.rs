@@ -1,12 +1,12 @@
 //! The order of an item's revisions agrees with the order of time, every revision has one value, and an update that names the
-//! revision it read found that very one.
+//! revision it read replaced exactly that revision.
 
 use crate::checkers::facts::{Facts, ItemNo, Number, OpNo, number};
 use crate::checkers::i01_mutual_exclusion::describe;
 use crate::checkers::verdict::{Verdict, seconds};
 use crate::history::{Asked, Micros, Outcome};
 
-/// One operation that made or saw a revision.
+/// An operation that created or saw a revision.
 #[derive(Clone, Copy)]
 struct Version {
     revision: Number,
@@ -24,7 +24,7 @@ pub fn check(facts: &Facts<'_>, item: ItemNo, verdict: &mut Verdict) {
     }
     versions.sort_by_key(|version| (version.revision, !version.makes, version.begin));
     verdict.facts += versions.len() as u64;
-    // The latest beginning of all with a lower revision.
+    // The latest start of all operations with a lower revision.
     let mut latest: Option<Version> = None;
     for group in versions.chunk_by(|one, other| one.revision == other.revision) {
         let maker = group.first().filter(|version| version.makes);
@@ -68,7 +68,7 @@ fn version(facts: &Facts<'_>, no: OpNo) -> Option<Version> {
     match (&op.asked, &answered.item) {
         (Asked::Create { .. }, _) if answered.did == Some(true) => made(None),
         (Asked::Update { value, .. }, _) => made(Some(Some(*value))),
-        // The end alone makes no revision: it tells the one that there is.
+        // Ending an item creates no revision: the answer contains the existing one.
         (Asked::Complete { .. } | Asked::Fail { .. }, _) => {
             made(None).map(|version| Version { makes: false, ..version })
         }
@@ -94,7 +94,7 @@ fn stale(facts: &Facts<'_>, item: ItemNo, old: &Version, new: &Version, verdict:
     verdict.violate(old.begin, what, &[new.no, old.no]);
 }
 
-/// Between the revision that an update read and the one it made there is no other.
+/// There is no other revision between the one that an update read and the one it created.
 fn read_at(facts: &Facts<'_>, item: ItemNo, versions: &[Version], verdict: &mut Verdict) {
     for version in versions {
         let Asked::Update { read_at: Some(read_at), .. } = &facts.op(version.no).asked else { continue };
@@ -122,7 +122,7 @@ fn read_at(facts: &Facts<'_>, item: ItemNo, versions: &[Version], verdict: &mut 
     }
 }
 
-/// An update that was refused as stale met another revision than the one it read.
+/// An update that was refused as stale found another revision than the one it read.
 fn refusals(facts: &Facts<'_>, item: ItemNo, versions: &[Version], verdict: &mut Verdict) {
     let is_open = |no: &OpNo| {
         let op = facts.op(*no);
@@ -141,7 +141,7 @@ fn refusals(facts: &Facts<'_>, item: ItemNo, versions: &[Version], verdict: &mut
         let (Some(read_at), Some(completed), "stale_write") = (number(read_at), op.completed, code.as_str()) else {
             continue;
         };
-        // What nobody was told of may have been there.
+        // A revision without an answer may have existed.
         if first_open <= completed {
             continue;
         }
