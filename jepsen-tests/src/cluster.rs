@@ -432,7 +432,7 @@ impl Cluster {
         let (has_begun, learns, runs) =
             self.with(seat, |node| Ok((node.has_begun, node.learns, node.process.is_some())))?;
         if runs {
-            return Err(io::Error::other(format!("seat {seat} runs already")));
+            return Err(io::Error::other(format!("the node on seat {seat} is already running")));
         }
         control.renew(&data)?;
         control.forget_waiting()?;

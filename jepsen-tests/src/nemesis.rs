@@ -248,7 +248,7 @@ async fn somebody(cluster: &Cluster, dice: &mut Dice) -> io::Result<Seat> {
         Some(leader) => Ok(leader),
         None => {
             if running.is_empty() {
-                return Err(io::Error::other("nobody runs"));
+                return Err(io::Error::other("no node runs"));
             }
             Ok(*dice.pick(&running))
         }

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_that_is_gone_is_found() {
+    fn a_missing_completion_is_found() {
         broken(
             &["I5"],
             "0s  ada claim disk -> token=1 for=5s

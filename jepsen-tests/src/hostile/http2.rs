@@ -64,7 +64,7 @@ pub(super) async fn ask_and_take_nothing(target: &Target, path: &str, key: Optio
             // The body, and with it the code, is not read.
             HEADERS => target.counts.heard(format!("head of {}", status(&payload))),
             RST_STREAM => target.counts.heard("reset"),
-            GOAWAY => target.counts.heard("sent away"),
+            GOAWAY => target.counts.heard("GOAWAY"),
             _ => {}
         }
     }

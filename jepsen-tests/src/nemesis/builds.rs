@@ -24,7 +24,7 @@ impl Nemesis for Newer {
             // Both directions are tested: entries of a newer leader, and of an older one.
             let leads = dice.chance(50) && cluster.transfer(seat).await?;
             let refused = cluster.later_rules_refused(seat).await?;
-            self.refused = refused.as_ref().is_some_and(|why| why.contains("knows up to"));
+            self.refused = refused.as_ref().is_some_and(|why| why.contains("knows rules up to"));
             let what = format!(
                 "node {seat} runs a newer build{}; later rules were {}",
                 if leads { " and leads" } else { "" },

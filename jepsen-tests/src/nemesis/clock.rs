@@ -121,7 +121,7 @@ struct WrongDate {
 impl Nemesis for WrongDate {
     fn begin<'a>(&'a mut self, cluster: &'a Cluster, dice: &'a mut Dice) -> Doing<'a, Done> {
         Box::pin(async move {
-            let seat = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
+            let seat = leader(cluster).await.ok_or_else(|| io::Error::other("there is no leader"))?;
             let control = cluster.control(seat)?;
             let years = 1 + dice.below(20).cast_signed();
             let before = control.seen()?.wall_reads_shifted;

@@ -372,7 +372,7 @@ impl Nemesis for SnapshotCrash {
             cluster.ready(LIMIT).await?;
             let seat = follower(cluster, dice).await?;
             self.seat = Some(seat);
-            let leader = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
+            let leader = leader(cluster).await.ok_or_else(|| io::Error::other("there is no leader"))?;
             cluster.kill(seat)?;
             // Callers write meanwhile. The entries that the leader keeps before its snapshot must not reach back to what the node
             // has.
@@ -448,7 +448,7 @@ impl Nemesis for SnapshotOverlap {
             self.seat = Some(seat);
             let kept = cluster.options().entries_kept.unwrap_or(1_000);
             for _ in 0..OVERLAPS {
-                let leader = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
+                let leader = leader(cluster).await.ok_or_else(|| io::Error::other("there is no leader"))?;
                 cluster.kill(seat)?;
                 let began = Instant::now();
                 let first = cluster.snapshot(leader).await?.unwrap_or(0);

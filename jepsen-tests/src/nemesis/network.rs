@@ -50,7 +50,7 @@ impl Nemesis for Partition {
         Box::pin(async move {
             let mut seats = cluster.seats();
             dice.shuffle(&mut seats);
-            let leader_or = |found: Option<Seat>| found.ok_or_else(|| io::Error::other("nobody leads"));
+            let leader_or = |found: Option<Seat>| found.ok_or_else(|| io::Error::other("there is no leader"));
             let (what, cut) = match self.shape {
                 Shape::IsolateLeader => {
                     let alone = leader_or(leader(cluster).await)?;

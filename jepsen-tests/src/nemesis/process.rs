@@ -21,10 +21,10 @@ pub(super) enum Whom {
 impl Whom {
     async fn seats(self, cluster: &Cluster, dice: &mut Dice) -> io::Result<Vec<Seat>> {
         Ok(match self {
-            Self::Leader => vec![leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?],
+            Self::Leader => vec![leader(cluster).await.ok_or_else(|| io::Error::other("there is no leader"))?],
             Self::Follower => vec![follower(cluster, dice).await?],
             Self::Followers => {
-                let leads = leader(cluster).await.ok_or_else(|| io::Error::other("nobody leads"))?;
+                let leads = leader(cluster).await.ok_or_else(|| io::Error::other("there is no leader"))?;
                 cluster.running().into_iter().filter(|seat| *seat != leads).collect()
             }
             Self::Any => vec![somebody(cluster, dice).await?],

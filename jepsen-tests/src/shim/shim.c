@@ -1,8 +1,9 @@
-/* What stands between a node and its machine: disk and clocks of one process, as the harness wants them.
+/* Sits between a node and its machine: controls the disk and the clocks of one process for the harness.
  *
- * Loaded with LD_PRELOAD. A file that both sides map or read and write is the only thing they share: settings go in, what
- * was seen comes out, and behind both lies a table of how long each file was when it was last synced. In a folder beside it
- * lies what names stood for that went and whose folders were not synced since. The offsets are those of shim.rs. It never makes a sync look done that was not, and never answers for a disk that was asked nothing.
+ * Loaded with LD_PRELOAD. The two sides share only one file: it has the settings, the counters of what was seen, and a table
+ * with the length of each file at its last sync. A folder next to it keeps the files of removed names whose folders were not
+ * synced since. The offsets are those of shim.rs. The library never reports a sync that was not done, and never answers in
+ * place of the disk.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,7 +37,7 @@ struct page {
     _Atomic uint64_t sync_delay_us;
     _Atomic uint64_t sync_held;
     _Atomic uint64_t disk_full;
-    /* Odd while the five below are being changed. */
+    /* Odd while the five fields below are being changed. */
     _Atomic uint64_t clock_round;
     _Atomic int64_t wall_offset;
     _Atomic int64_t wall_frozen_at;
@@ -45,7 +46,7 @@ struct page {
     _Atomic int64_t drift_ppm;
     _Atomic uint64_t making_held;
     uint64_t unused[6];
-    /* From here on the process says what it saw. */
+    /* The fields from here on are written by the process. */
     _Atomic uint64_t syncs;
     _Atomic uint64_t syncs_delayed;
     _Atomic uint64_t syncs_waiting;
@@ -109,7 +110,7 @@ __attribute__((constructor)) static void load(void) {
     FIND(renameat2);
     FIND(connect);
     FIND(syscall);
-    /* Of the two versions of this name the older one has another structure. */
+    /* This symbol has two versions; the older one uses another structure. */
     *(void **)&real_cond_timedwait = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
     if (!real_cond_timedwait) *(void **)&real_cond_timedwait = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
     *(void **)&real_cond_clockwait = dlsym(RTLD_NEXT, "pthread_cond_clockwait");
@@ -162,13 +163,13 @@ static struct shift shift_now(void) {
     }
 }
 
-/* What the wall clock is ahead of the real one. */
+/* How far the wall clock is ahead of the real one. */
 static int64_t wall_ahead(int64_t real) {
     struct shift shift = shift_now();
     return shift.frozen_at ? shift.frozen_at - real : shift.offset;
 }
 
-/* What the steady clocks are ahead of the real ones. */
+/* How far the monotonic clocks are ahead of the real ones. */
 static int64_t steady_ahead(int64_t real) {
     struct shift shift = shift_now();
     return shift.before + (shift.ppm ? (real - shift.since) / 1000 * shift.ppm / 1000 : 0);
@@ -234,7 +235,7 @@ int timespec_get(struct timespec *out, int base) {
     return base;
 }
 
-/* A deadline by the clocks shown here, as one by the kernel's. */
+/* Converts a deadline on the shown clocks to one on the kernel's clocks. */
 static struct timespec real_deadline(clockid_t clock, const struct timespec *shown) {
     int64_t now = read_real(clock);
     int64_t ahead = is_wall(clock) ? wall_ahead(now) : steady_ahead(now);
@@ -255,7 +256,7 @@ int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restr
     return real_cond_clockwait(cond, mutex, clock, &real);
 }
 
-/* Rust's locks wait by this, with deadlines that are absolute. */
+/* Rust's locks wait with this call, with absolute deadlines. */
 long syscall(long number, ...) {
     FIND(syscall);
     va_list rest;
@@ -279,7 +280,7 @@ static void rest_real(uint64_t micros) {
     real_syscall(SYS_nanosleep, &rest, NULL, 0L, 0L, 0L, 0L);
 }
 
-/* Of a snapshot that this node takes of its own state. */
+/* Whether the file belongs to a snapshot that this node takes of its own state. */
 static int is_of_making(int fd) {
     char link[64], path[4096];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -319,7 +320,7 @@ static struct slot *slot_of(uint64_t key, int is_new) {
     return NULL;
 }
 
-/* The number of a file is given again when the file is gone, so its birth is part of what names it. */
+/* Inode numbers are used again after a file is deleted, so the key of a file includes its creation time. */
 static uint64_t key_of(const struct statx *about) {
     uint64_t born = about->stx_mask & STATX_BTIME ? about->stx_btime.tv_sec * SECOND + about->stx_btime.tv_nsec : 0;
     return (about->stx_ino * 0x9E3779B97F4A7C15ULL ^ born) | 1;
@@ -329,10 +330,10 @@ static int look(int fd, struct statx *about) {
     return statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE | STATX_BTIME | STATX_TYPE, about) == 0;
 }
 
-/* Names. What a name stood for is kept aside when the name goes, until its folder is synced: a power loss may bring it back. */
+/* Names. The file of a removed name is kept until its folder is synced: a power loss may bring it back. */
 
 #define GRAVES 4096
-/* File systems write names down by themselves after a while. */
+/* File systems write name changes by themselves after a while. */
 #define SETTLES_AFTER (30 * SECOND)
 
 struct grave {
@@ -346,7 +347,7 @@ static size_t graves_open;
 static uint64_t graves_made;
 static pthread_mutex_t graves_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Where this is, if that is below the node's directory. */
+/* The full path, if it is below the node's directory. */
 static int is_ours(int folder, const char *path, char *at) {
     if (!grave_folder[0] || !path) return 0;
     char base[PATH_MAX] = "";
@@ -380,14 +381,14 @@ static char *folder_of(const char *path) {
     return last ? strndup(path, last - path) : NULL;
 }
 
-/* What the name stands for now, under a name of ours. */
+/* Keeps the current file of a name under another name. */
 static int bury(uint64_t number, const char *at) {
     char path[PATH_MAX];
     grave_path(path, number, "file");
     return real_linkat(AT_FDCWD, at, AT_FDCWD, path, 0) == 0;
 }
 
-/* It was done: written down, so that it can be undone. */
+/* Records a name change that was made, so that it can be undone. */
 static void note(uint64_t number, const char *what, const char *from, const char *to) {
     int64_t now = read_real(CLOCK_MONOTONIC);
     for (size_t nth = graves_open; nth-- > 0;)
@@ -408,7 +409,7 @@ static void note(uint64_t number, const char *what, const char *from, const char
     if (written != length) close_grave(graves_open - 1);
 }
 
-/* The folder was synced after all of these were done. */
+/* The folder was synced after these changes: they are final. */
 static void settle(int fd, uint64_t upto) {
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -510,7 +511,7 @@ int link(const char *from, const char *to) { return linkat(AT_FDCWD, from, AT_FD
 static int synced(int fd, int (*sync)(int)) {
     if (!slots) return sync(fd);
     dawdle(fd);
-    /* Before the sync: what is written while it runs may or may not be in it. */
+    /* Read before the sync: bytes that are written during the sync may or may not be included. */
     struct statx about;
     int known = look(fd, &about);
     int64_t began = read_real(CLOCK_REALTIME);
@@ -531,7 +532,7 @@ static int synced(int fd, int (*sync)(int)) {
     return 0;
 }
 
-/* Births are told to some milliseconds only: a file that begins now has nothing synced, whoever had its name and number. */
+/* Creation times are only precise to some milliseconds: a new file has nothing synced, even if an old one had the same key. */
 static int opened(int folder, const char *path, int flags, mode_t mode) {
     FIND(openat);
     int fd = real_openat(folder, path, flags, mode);
@@ -624,7 +625,7 @@ int fallocate(int fd, int mode, off_t at, off_t length) {
 
 int fallocate64(int fd, int mode, off64_t at, off64_t length) { return fallocate(fd, mode, at, length); }
 
-/* Without namespaces: who connects is told by where it connects from. */
+/* Without namespaces, the source address of a connection identifies the sender. */
 int connect(int fd, const struct sockaddr *to, socklen_t length) {
     FIND(connect);
     if (source.s_addr && to && to->sa_family == AF_INET &&
