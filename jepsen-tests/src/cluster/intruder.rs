@@ -8,6 +8,7 @@ use crate::shim::Control;
 use crate::wire::SEATS;
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -27,7 +28,10 @@ impl Cluster {
         let node = FIRST_ID + nth;
         let folder = self.options.folder.join("intruder");
         fs::create_dir_all(&folder)?;
-        let (data, log) = (folder.join(format!("node-{node}")), folder.join(format!("node-{node}.log")));
+        // In memory where that is possible: an intruder stands for another machine, and must not load the disk of the nodes.
+        let memory = Path::new("/dev/shm");
+        let scratch = tempfile::tempdir_in(if memory.is_dir() { memory } else { &folder })?;
+        let (data, log) = (scratch.path().join("data"), folder.join(format!("node-{node}.log")));
         let control = Control::create(folder.join("control"))?;
         let mut arguments = self.arguments(SEAT, node, &data);
         let seats = self.seats();
@@ -59,9 +63,7 @@ impl Cluster {
             self.remove_absent(node).await?;
         }
         let said = process::tail(&String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()));
-        if data.exists() {
-            fs::remove_dir_all(&data)?;
-        }
+        scratch.close()?;
         let certificate = if is_stranger { STRANGER.to_owned() } else { self.wire.shown_host(SEAT).to_string() };
         Ok(Intruder { node, certificate, began, ended: self.now(), was_member, was_let_in, said })
     }

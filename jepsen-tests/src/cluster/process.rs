@@ -11,8 +11,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 /// How much of a process's log is shown when it exited by itself.
 const LAST_LINES: usize = 12;
 
-const NICENESS: &str = "10";
-
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -31,15 +29,15 @@ pub(super) fn command(daemon: &Path, arguments: &[String], environment: &[(Strin
     command
 }
 
-/// Like `command`, at a lower priority than everything that is measured, but not so low that it gets no CPU time.
+/// Like `command`, with the CPU time that nothing else wants: on another machine it would take none from what is measured.
 pub(super) fn command_of_low_priority(
     program: &Path,
     arguments: &[String],
     environment: &[(String, String)],
 ) -> Command {
-    let mut all = vec!["-n".to_owned(), NICENESS.to_owned(), program.display().to_string()];
+    let mut all = vec!["--idle".to_owned(), "0".to_owned(), program.display().to_string()];
     all.extend_from_slice(arguments);
-    command(Path::new("nice"), &all, environment)
+    command(Path::new("chrt"), &all, environment)
 }
 
 impl Process {

@@ -9,16 +9,16 @@ const FLOODERS: usize = 16;
 const FLOOD: f64 = 1_500.0;
 /// The maximum number of entries in a batch.
 const ENTRIES: usize = 1_000;
-/// With the rest of an entry, a thousand of them are a little less than 8 MiB.
-const REFUSED_BODY: usize = 8_200;
+/// With the rest of an entry, a thousand of them are a little less than 2 MiB.
+const REFUSED_BODY: usize = 2_000;
 /// Batches per second.
 const REFUSED: f64 = 1.0;
 /// The largest body that an item may have, less the size of JSON and names.
 const BODY: usize = 64 * 1024;
-/// More than a hundred do not fit into a request.
-const CREATED_AT_ONCE: u64 = 100;
+/// More do not fit into a request.
+const CREATED_AT_ONCE: u64 = 31;
 /// Batches per second: 3 MiB.
-const CREATED: f64 = 0.5;
+const CREATED: f64 = 1.5;
 const WRITERS: usize = 4;
 /// Activities per second, of all writers.
 const ACTIVITIES: f64 = 48.0;
