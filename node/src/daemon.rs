@@ -8,6 +8,7 @@ use crate::edge::cursor::Cursors;
 use crate::edge::front::Front;
 use crate::edge::gate::{Gate, GateLimits};
 use crate::edge::local::host_of;
+use crate::edge::parser::Parser;
 use crate::edge::server::{EdgeServer, ServerLimits};
 use crate::edge::survey::Surveys;
 use crate::edge::tls::EdgeTls;
@@ -415,6 +416,7 @@ fn serve(
         gate: Gate::new(settings.gate),
         unsent: Unsent::new(UnsentLimits::default()),
         surveys: Surveys::default(),
+        parser: Parser::start().map_err(doing("cannot start the thread that parses large bodies"))?,
         cursors: Cursors::new(admin.salt()),
         patience: settings.patience,
         metrics_open: settings.metrics_open,

@@ -12,6 +12,7 @@ pub mod extract;
 pub mod front;
 pub mod gate;
 pub(crate) mod local;
+pub mod parser;
 pub mod repeat;
 pub mod rest;
 pub mod server;
@@ -29,6 +30,7 @@ use api::Calendar;
 use audit::Audit;
 use cursor::Cursors;
 use gate::Gate;
+use parser::Parser;
 use raft_store::log::LogMonitor;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -50,6 +52,7 @@ pub struct Shared {
     /// Room for responses that are not sent yet.
     pub(crate) unsent: Unsent,
     pub surveys: Surveys,
+    pub parser: Parser,
     pub(crate) cursors: Cursors,
     /// How long the reader of a stream may read nothing.
     pub patience: Duration,

@@ -20,8 +20,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::block_in_place;
 
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub const SPACE: HeaderName = HeaderName::from_static("tenure-space");
@@ -243,14 +241,14 @@ impl FromRequestParts<Edge> for NodePath {
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// A body with more bytes is parsed outside the threads that serve calls.
+/// A body with more bytes is parsed by the [`Parser`](super::parser::Parser).
 const LARGE: usize = 64 * 1024;
 
 /// A JSON body. An empty body is the same as `{}`.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Edge> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, edge: &Edge) -> Result<Self, Failure> {
@@ -267,16 +265,8 @@ impl<T: DeserializeOwned> FromRequest<Edge> for Body<T> {
         if bytes.len() <= LARGE {
             return from_json(&bytes).map(Self);
         }
-        // Parsing takes milliseconds, in which this thread could not serve other calls.
-        apart(|| from_json(&bytes)).map(Self)
-    }
-}
-
-/// Runs long work while other threads take over the tasks of this one.
-fn apart<R>(work: impl FnOnce() -> R) -> R {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => block_in_place(work),
-        _ => work(),
+        let parsed = edge.parser.run(move || from_json(&bytes)).await;
+        parsed.ok_or(Code::Internal)?.map(Self)
     }
 }
 
