@@ -28,9 +28,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use tower::{Layer as _, Service};
 use tower_http::compression::predicate::{And, DefaultPredicate, NotForContentType, Predicate as _};
 use tower_http::compression::{Compression, CompressionLayer};
@@ -38,8 +41,8 @@ use tracing::Instrument as _;
 
 /// Maximum body of an ordinary call.
 const BODY_BYTES: usize = 1024 * 1024;
-/// Maximum body of a batch. The node accepts no larger submission anyway.
-const BATCH_BYTES: usize = crate::propose::SUBMISSION_BYTES_MAX;
+/// Maximum body of a batch. It becomes one entry of the log, and other callers wait while that is written and applied.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// Reads whose responses may be long.
 const LISTS: [&str; 8] =
@@ -49,6 +52,12 @@ const KEEPS_OR_ENDS: [&str; 10] =
     ["renew", "renew_all", "extend", "release", "reserve", "withdraw", "hand_on", "complete", "fail", "cancel"];
 /// Smaller bodies are not charged: their calls are charged by commands.
 const UNCOUNTED: usize = 1_024;
+/// How long refusals are delayed at most while the node throttles heavy callers, and how many at a time.
+const HELD_FOR: Duration = Duration::from_millis(500);
+const HELD_MAX: usize = 2_000;
+/// Each is delayed by this many of `HELD_PARTS` more than the one before, so that any few of them are far apart.
+const HELD_STEP: u32 = 61;
+const HELD_PARTS: u32 = 99;
 /// Room that is reserved for the response of one of [`LISTS`]: more than a usual page has.
 const LIST_BYTES: usize = 4 * 1024 * 1024;
 /// `retry_after_ms` of a caller that does not read its responses.
@@ -66,6 +75,8 @@ struct Inner {
     unsent: Unsent,
     bodies: WholeBody,
     batches: WholeBody,
+    held: Semaphore,
+    held_nth: AtomicU32,
 }
 
 impl fmt::Debug for Front {
@@ -84,7 +95,16 @@ impl Front {
         let unsent = edge.unsent.clone();
         let bodies = WholeBody::new(BodyLimits { bytes_max: BODY_BYTES, ..BodyLimits::default() });
         let batches = bodies.clone().with_bytes_max(BATCH_BYTES);
-        Self(Arc::new(Inner { edge, routes, compressed, unsent, bodies, batches }))
+        Self(Arc::new(Inner {
+            edge,
+            routes,
+            compressed,
+            unsent,
+            bodies,
+            batches,
+            held: Semaphore::new(HELD_MAX),
+            held_nth: AtomicU32::new(0),
+        }))
     }
 }
 
@@ -131,7 +151,25 @@ impl Inner {
             span.in_scope(|| tracing::error!(operation, "request failed with an internal error"));
         }
         finished(&mut response, &name, &trace);
+        if code == Some(Code::RateLimited) && known.is_some_and(|known| known.class > Class::Finish) {
+            let retry_after_ms = response.extensions().get::<Told>().and_then(|told| told.0.retry_after_ms);
+            self.hold_back(retry_after_ms.map_or(HELD_FOR, Duration::from_millis)).await;
+        }
         response
+    }
+
+    /// Delays a refusal while heavy callers are throttled. A caller that retries at once on many connections would otherwise keep
+    /// the node busy with refusals, and light callers would wait for their turn behind them.
+    async fn hold_back(&self, at_most: Duration) {
+        if !self.edge.gate.is_pressed() {
+            return;
+        }
+        // Beyond this many they are sent at once: they take memory.
+        let Ok(_held) = self.held.try_acquire() else { return };
+        // At different times: callers that were refused together would return together.
+        let nth = self.held_nth.fetch_add(1, Ordering::Relaxed);
+        let held_for = HELD_FOR / 2 + HELD_FOR / 2 * (nth.wrapping_mul(HELD_STEP) % HELD_PARTS) / HELD_PARTS;
+        sleep(held_for.min(at_most)).await;
     }
 
     fn check_local(&self, request: &Request) -> Result<(), Failure> {

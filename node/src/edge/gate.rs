@@ -321,12 +321,18 @@ impl Gate {
         }
     }
 
+    /// Whether heavy callers are throttled because light callers wait.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.0.is_pressed.load(Ordering::Relaxed)
+    }
+
     /// Checks before the body is read whether a call of this actor may be admitted.
     ///
     /// # Errors
     /// When the actor has used more than its share while light callers wait.
     pub fn check_share(&self, actor: &str, class: Class) -> Result<(), Shed> {
-        if class <= Class::Finish || !self.0.is_pressed.load(Ordering::Relaxed) {
+        if class <= Class::Finish || !self.is_pressed() {
             return Ok(());
         }
         self.check(actor, |pressure, actor, now| pressure.holds_back(&mut actor.effort, now))

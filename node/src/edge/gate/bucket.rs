@@ -3,8 +3,8 @@
 use super::Class;
 use std::time::Duration;
 
-/// A byte bucket holds the bytes of this many seconds.
-const BYTES_BURST_SECS: f64 = 4.0;
+/// A byte bucket holds the bytes of this many seconds: four of the largest batches at the default rate.
+const BYTES_BURST_SECS: f64 = 1.0;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {

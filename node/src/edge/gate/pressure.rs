@@ -2,7 +2,7 @@
 //! callers meanwhile.
 //!
 //! The rates of an actor are ceilings, far above what a busy node can do for several actors at once. While light
-//! callers wait, all ceilings are lowered together, by half in each window, until light callers are answered as usual.
+//! callers wait, all ceilings are lowered together, by half or more in each window, until light callers are answered as usual.
 //! The ceilings always stay above what most actors use: if all actors use the node alike, nothing changes.
 
 use super::bucket::{Bucket, Fill};
@@ -16,13 +16,15 @@ const WINDOW_CALLS_MIN: u32 = 8;
 const WINDOW_LONG: Duration = Duration::from_secs(1);
 /// Light callers count as waiting when their mean latency is above this many times the latency of the best recent
 /// window ...
-const SLOW_TIMES: u32 = 3;
+const SLOW_TIMES: u32 = 2;
 /// ... and above this: a node that answers them this fast is not busy.
 const SLOW_MIN: Duration = Duration::from_millis(5);
 /// The best window is taken from this epoch and the one before.
 const EPOCH: Duration = Duration::from_secs(300);
-/// Factors for the ceilings after a window in which light callers waited, and after one in which they did not.
+/// Factors for the ceilings after a window in which light callers waited, by how much longer than acceptable, and after one
+/// in which they did not wait.
 const CUT: f64 = 0.5;
+const CUT_MOST: f64 = 1.0 / 16.0;
 const GROWTH: f64 = 1.015;
 /// Minimum of the share.
 const SHARE_MIN: f64 = 1.0 / 64.0;
@@ -129,9 +131,10 @@ impl Pressure {
         if now.saturating_sub(self.window_began) >= USE_WINDOW {
             self.look_at_use(now, used);
         }
-        let Some(is_slow) = self.waits.judge(now) else { return };
+        let Some(slowness) = self.waits.judge(now) else { return };
         let floor = SHARE_MIN.max((self.light_max / self.ceiling.rate).min(1.0));
-        self.share = (self.share * if is_slow { CUT } else { GROWTH }).clamp(floor, 1.0);
+        let factor = if slowness > 1.0 { (CUT / slowness).max(CUT_MOST) } else { GROWTH };
+        self.share = (self.share * factor).clamp(floor, 1.0);
     }
 
     fn look_at_use(&mut self, now: Duration, used: impl Fn(u64) -> Option<Used>) {
@@ -166,22 +169,23 @@ impl Waits {
         self.took = self.took.saturating_add(took);
     }
 
-    /// Returns whether light callers waited, at the end of a window. A window without answers counts as without
-    /// waiting.
-    fn judge(&mut self, now: Duration) -> Option<bool> {
+    /// At the end of a window: the mean latency of light callers as a multiple of what is acceptable. A window without
+    /// answers counts as without waiting.
+    fn judge(&mut self, now: Duration) -> Option<f64> {
         let passed = now.saturating_sub(self.began);
         if passed < WINDOW || (self.calls < WINDOW_CALLS_MIN && passed < WINDOW_LONG) {
             return None;
         }
         let mean = (self.calls > 0).then(|| self.took / self.calls);
         (self.began, self.calls, self.took) = (now, 0, Duration::ZERO);
-        let Some(mean) = mean else { return Some(false) };
+        let Some(mean) = mean else { return Some(0.0) };
         if now.saturating_sub(self.epoch_began) >= EPOCH {
             self.best = [self.best[1], Duration::MAX];
             self.epoch_began = now;
         }
         let best = self.best[0].min(self.best[1]);
         self.best[1] = self.best[1].min(mean);
-        Some(mean > SLOW_MIN.max(best.saturating_mul(SLOW_TIMES)))
+        let acceptable = SLOW_MIN.max(best.saturating_mul(SLOW_TIMES));
+        Some(mean.as_secs_f64() / acceptable.as_secs_f64())
     }
 }
