@@ -53,9 +53,9 @@ const AGAIN: Duration = Duration::from_millis(250);
 pub enum Kind {
     /// Single commands without the right to execute them
     Flood,
-    /// Refused batches of a thousand entries and up to 8 MiB
+    /// Refused batches of a thousand entries and almost 2 MiB
     RefusedBatches,
-    /// Created batches of a hundred items with the largest bodies
+    /// Created batches of 31 items with the largest bodies
     CreatedBatches,
     /// Activities of 64 KiB from one holder
     Activities,
