@@ -42,7 +42,7 @@ use crate::policy::Policy;
 use crate::queue::{Flow, Queue, Usage};
 use crate::record::{Archived, Key};
 use crate::refusal::Refusal;
-use crate::request_memory::RequestKey;
+use crate::remembered::RequestKey;
 use crate::rights::{Need, Whereabouts};
 use crate::sabotage::goes_by_later_rules;
 use crate::share::Bound;

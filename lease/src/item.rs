@@ -62,7 +62,7 @@ pub struct Content {
     pub links: Option<Box<Links>>,
     /// The size of each part of the body. The parts themselves are separate records and not held in memory.
     pub parts: Parts,
-    /// Shown by [`crate::disclose`] only.
+    /// Shown only as far as disclosure allows.
     pub(crate) created_by: ActorId,
     pub created_at: Time,
     pub created_wall: Wall,

@@ -31,7 +31,7 @@ pub mod policy;
 pub mod queue;
 pub mod record;
 pub mod refusal;
-pub mod request_memory;
+pub mod remembered;
 pub mod rights;
 pub mod sabotage;
 pub mod space;

@@ -3,7 +3,7 @@
 use crate::caller::{ActorKind, Holder};
 use crate::names::ActorId;
 use crate::numbers::{Span, Time};
-use crate::request_memory::RequestKey;
+use crate::remembered::RequestKey;
 use crate::sabotage::{Broken, is_broken};
 use crate::standing::{Doing, Mirrors};
 use serde::{Deserialize, Serialize};

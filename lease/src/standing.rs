@@ -4,7 +4,7 @@ use crate::caller::{ActorKind, Caller, Holder};
 use crate::item::FieldRevisions;
 use crate::names::{ActorId, SessionId};
 use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
-use crate::request_memory::RequestKey;
+use crate::remembered::RequestKey;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 

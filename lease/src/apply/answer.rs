@@ -13,10 +13,11 @@ use crate::outcome::{Grant, ItemSnapshot, Outcome};
 use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
-use crate::request_memory::{Answer, Bytes, Remembered, RequestKey, RequestMemory};
+use crate::remembered::{Bytes, Remembered, RememberedAnswer, RequestKey};
 use crate::sabotage::{Broken, is_broken};
 use crate::state::State;
 use crate::state::items::ItemKey;
+use crate::state::request_memory::RequestMemory;
 use std::sync::Arc;
 
 impl Step<'_> {
@@ -30,11 +31,11 @@ impl Step<'_> {
         };
         let space = self.state.space_numbers.get(&request.space).copied();
         let is_poll = match answer {
-            Some(Answer::Given(bytes)) => {
+            Some(RememberedAnswer::Given(bytes)) => {
                 let outcome = decode(&bytes.0).expect("an outcome this machine remembered");
                 return self.replay(space, outcome);
             }
-            Some(Answer::Waiting) => true,
+            Some(RememberedAnswer::Waiting) => true,
             None => false,
         };
 
@@ -54,7 +55,7 @@ impl Step<'_> {
 
     fn remember(&mut self, key: RequestKey, body: u64, weight: u64, outcome: &mut Outcome) {
         let answer = match outcome {
-            Outcome::Waiting { .. } => Answer::Waiting,
+            Outcome::Waiting { .. } => RememberedAnswer::Waiting,
             Outcome::Empty { .. } => return,
             Outcome::Refused(refusal)
                 if matches!(
@@ -71,17 +72,17 @@ impl Step<'_> {
     }
 
     /// The remembered form of an outcome, without the items in it.
-    fn given(&mut self, outcome: &mut Outcome) -> Answer {
+    fn given(&mut self, outcome: &mut Outcome) -> RememberedAnswer {
         outcome.for_each_grant(|grant| self.snapshots.push(grant.snapshot.take()));
         self.scratch.clear();
         encode_into(&mut self.scratch, outcome);
         let mut snapshots = self.snapshots.drain(..);
         outcome.for_each_grant(|grant| grant.snapshot = snapshots.next().flatten());
         drop(snapshots);
-        Answer::Given(Bytes(self.scratch.as_slice().into()))
+        RememberedAnswer::Given(Bytes(self.scratch.as_slice().into()))
     }
 
-    fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: Answer) {
+    fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: RememberedAnswer) {
         self.state.meta.last_request = RequestMemory::number_after(self.state.meta.last_request);
         let weight = weight.max(answer.size() / BYTES_PER_WEIGHT);
         let remembered = Remembered { seq: self.state.meta.last_request, at: self.now(), body, weight, answer };
@@ -96,7 +97,7 @@ impl Step<'_> {
     pub(super) fn answer_waiting(&mut self, request: Option<RequestKey>, mut outcome: Outcome) {
         let Some(key) = request else { return };
         let Some(remembered) = self.state.requests.get(key) else { return };
-        if remembered.answer == Answer::Waiting {
+        if remembered.answer == RememberedAnswer::Waiting {
             let (body, weight) = (remembered.body, remembered.weight);
             let answer = self.given(&mut outcome);
             self.write_memory(key, body, weight, answer);
@@ -210,7 +211,7 @@ pub(crate) struct Recalled<'s> {
     /// The command's fingerprint.
     body: u64,
     /// The earlier answer under its id.
-    pub(crate) answer: Option<&'s Answer>,
+    pub(crate) answer: Option<&'s RememberedAnswer>,
 }
 
 impl State {
@@ -237,7 +238,7 @@ impl State {
             None => None,
         };
         // An answer that was given is final.
-        let is_over = matches!(answer, Some(Answer::Given(_)));
+        let is_over = matches!(answer, Some(RememberedAnswer::Given(_)));
         if !is_over && !self.meta.activated && !request.command.is_of_cluster() {
             return Err(Refusal::NotActivated);
         }

@@ -10,7 +10,7 @@ use crate::names::{ActorId, ItemId};
 use crate::numbers::{Span, Time, Token};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
-use crate::request_memory::RequestKey;
+use crate::remembered::RequestKey;
 use crate::standing::{Assignment, Doing, ItemState, Lease, Mirrors, Pickup, Standing, Transition};
 use crate::state::items::ItemKey;
 
