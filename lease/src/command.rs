@@ -2,11 +2,10 @@
 
 use crate::bounds::REPEAT_WITHIN;
 use crate::caller::{Caller, Holder};
-use crate::item::{ActivityKind, Edit, NewItem, RunsIn};
+use crate::item::{ActivityKind, Edit, Mirrors, NewItem, RunsIn};
 use crate::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
 use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
 use crate::policy::{Setting, SpacePolicy};
-use crate::standing::Mirrors;
 use serde::{Deserialize, Serialize};
 
 /// One record of the log. An entry without commands is a tick, which only moves time.

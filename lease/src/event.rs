@@ -1,11 +1,11 @@
 //! The events: what happened, named in the past tense. They are numbered per space, without gaps.
 
 use crate::caller::{ActorKind, Caller, Holder};
-use crate::item::{ActivityKind, Field};
+use crate::item::{ActivityKind, Field, MirrorSkip, Transition};
 use crate::names::{ActorId, ItemId, Phase, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, Time, Token, Wall};
 use crate::refusal::Code;
-use crate::standing::{BlockedBy, StateKind, Transition};
+use crate::standing::{BlockedBy, StateKind};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,15 +195,6 @@ pub enum What {
         epoch: Epoch,
     },
     Activated,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MirrorSkip {
-    Held,
-    Terminal,
-    Missing,
-    /// The target's queue has a list of phases, and this phase is not in it.
-    NoSuchPhase,
 }
 
 impl What {

@@ -1,10 +1,10 @@
 //! The policies of queues and spaces. They are replicated, versioned and changed by commands.
 
 use crate::bounds;
+use crate::item::Transition;
 use crate::names::Phase;
 use crate::numbers::Span;
 use crate::refusal::Refusal;
-use crate::standing::Transition;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,13 +5,13 @@ use super::{Ask, Found, Step};
 use crate::caller::Holder;
 use crate::command::{Complete, Fail};
 use crate::event::What;
-use crate::item::{ActivityKind, Edit, Part};
+use crate::item::{ActivityKind, Edit, Mirrors, Part, Transition};
 use crate::names::{ActorId, ItemId};
 use crate::numbers::{Span, Token};
 use crate::outcome::Outcome;
 use crate::record::{Archived, Key, Retained};
 use crate::refusal::Refusal;
-use crate::standing::{BlockedBy, ItemState, Mirrors, Past, Transition, Waits};
+use crate::standing::{BlockedBy, ItemState, Past, Waits};
 use crate::state::Wake;
 use crate::state::items::{Item, ItemKey};
 

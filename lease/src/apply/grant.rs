@@ -6,12 +6,13 @@ use crate::bounds::TOKEN_LIMIT;
 use crate::caller::{ActorKind, Caller, Holder};
 use crate::command::Claim;
 use crate::event::What;
+use crate::item::{Mirrors, Transition};
 use crate::names::{ActorId, ItemId};
 use crate::numbers::{Span, Time, Token};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::remembered::RequestKey;
-use crate::standing::{Assignment, Doing, ItemState, Lease, Mirrors, Pickup, Standing, Transition};
+use crate::standing::{Assignment, Doing, ItemState, Lease, Pickup, Standing};
 use crate::state::items::ItemKey;
 
 /// The terms of a new lease.

@@ -2,9 +2,8 @@
 //! further.
 
 use super::{Found, Step};
-use crate::event::{MirrorSkip, What};
-use crate::item::{Edit, Field};
-use crate::standing::{Mirrors, Transition};
+use crate::event::What;
+use crate::item::{Edit, Field, MirrorSkip, Mirrors, Transition};
 use crate::state::items::ItemKey;
 
 impl Step<'_> {

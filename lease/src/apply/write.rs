@@ -4,14 +4,14 @@ use super::{Ask, Found, Step};
 use crate::bounds::{ACTIVITIES, NOTE_BYTES};
 use crate::command::{Activity, AwaitInput, HandOn, Write};
 use crate::event::What;
-use crate::item::{self, ActivityKind, Edit, Part};
+use crate::item::{self, ActivityKind, Edit, Mirrors, Part, Transition};
 use crate::numbers::Revision;
 use crate::outcome::Outcome;
 use crate::policy::RequireLease;
 use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::sabotage::{Broken, is_broken};
-use crate::standing::{ItemState, Mirrors, StateKind, Transition};
+use crate::standing::{ItemState, StateKind};
 use crate::state::items::ItemKey;
 
 /// Why a write is accepted.

@@ -9,13 +9,12 @@ use lease::command::{
     Write,
 };
 use lease::event::What;
-use lease::item::{ActivityKind, Edit, Mode, NewItem, Part, RunsIn};
+use lease::item::{ActivityKind, Edit, Mirrors, Mode, NewItem, Part, RunsIn, Transition};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SessionId, SpaceName};
 use lease::numbers::{EventNumber, Revision, Span, Time, Token, Wall};
 use lease::policy::{
     AtMaxLeases, Backoff, Disclosure, IdentityPolicy, OnDependencyFailed, RequireLease, Setting, SpacePolicy,
 };
-use lease::standing::{Mirrors, Transition};
 use lease::{Applied, Outcome, Refusal};
 use std::collections::BTreeMap;
 
