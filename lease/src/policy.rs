@@ -173,27 +173,6 @@ impl Policy {
         policy.check().map(|()| policy)
     }
 
-    /// Whether each setting is valid by itself. Only [`Policy::with`] can check whether the settings fit one another.
-    pub(crate) fn check_settings(settings: &[Setting]) -> Result<(), Refusal> {
-        for setting in settings {
-            match setting {
-                Setting::LeaseFor(span) => Refusal::check_span("lease_for", *span)?,
-                Setting::LeaseMax(span) => Refusal::check_span("lease_max", *span)?,
-                Setting::LeaseMin(span) => Refusal::check_span("lease_min", *span)?,
-                Setting::Pickup(span) => Refusal::check_span("pickup", *span)?,
-                Setting::Retention(span) => Refusal::check_span("retention", *span)?,
-                Setting::ReservationMax(span) => Refusal::check_span("reservation_max", *span)?,
-                Setting::LockDelay(span) => Refusal::check_span_or_zero("lock_delay", *span)?,
-                Setting::Backoff(backoff) => {
-                    Refusal::check_span_or_zero("backoff.first", backoff.first)?;
-                    Refusal::check_span_or_zero("backoff.max", backoff.max)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Whether the settings fit one another.
     fn check(&self) -> Result<(), Refusal> {
         let sane = |ok: bool, field: &'static str, why: &'static str| {

@@ -213,20 +213,6 @@ impl Refusal {
         Self::Invalid { field: field.into(), why: why.into() }
     }
 
-    pub(crate) fn check_span(field: &str, span: Span) -> Result<(), Self> {
-        if span == Span(0) {
-            return Err(Self::invalid(field, "must be more than zero"));
-        }
-        Self::check_span_or_zero(field, span)
-    }
-
-    pub(crate) fn check_span_or_zero(field: &str, span: Span) -> Result<(), Self> {
-        if span > crate::bounds::SPAN_MAX {
-            return Err(Self::invalid(field, "must not exceed ten years; the unit is milliseconds"));
-        }
-        Ok(())
-    }
-
     /// How long to wait before a retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
