@@ -27,6 +27,7 @@ pub mod line;
 pub mod names;
 pub mod numbers;
 pub mod outcome;
+pub mod past_holder;
 pub mod policy;
 pub mod queue;
 pub mod record;

@@ -12,7 +12,7 @@ use crate::bounds::NEXT_COUNT;
 use crate::caller::{ActorKind, Caller, Holder};
 use crate::command::Next;
 use crate::disclose::{self, ContentView, EventView, Sight};
-use crate::event::{Event, What};
+use crate::event::Event;
 use crate::item::Content;
 use crate::names::{ActorId, ItemId, QueueName, SessionId, SpaceName};
 use crate::numbers::{ItemNo, QueueNo, Revision, SpaceNo, Span, Time, Token, Wall};
@@ -543,23 +543,4 @@ impl Shown<'_> {
             },
         })
     }
-}
-
-/// The holder of an item at a moment of cluster time, from the events of its space in order.
-#[must_use]
-pub fn holder_at<'a>(
-    events: impl IntoIterator<Item = &'a Event>,
-    item: &ItemId,
-    at: Time,
-) -> Option<(&'a Holder, Token)> {
-    let mut held = None;
-    for event in events.into_iter().filter(|event| event.at <= at && event.item.as_ref() == Some(item)) {
-        if event.what.ended_lease().is_some() {
-            held = None;
-        }
-        if let What::Granted { holder, token, .. } = &event.what {
-            held = Some((holder, *token));
-        }
-    }
-    held
 }
