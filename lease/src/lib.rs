@@ -43,6 +43,7 @@ pub mod worker;
 mod apply;
 mod share;
 mod state;
+mod words;
 
 pub use apply::{Applied, NextDeadlines, check_new_names, validate};
 pub use archive::{Archive, Records};

@@ -6,7 +6,6 @@ use crate::admission::{self, Admitted};
 use crate::daemon::wall_now;
 use crate::leadership::known_leader;
 use crate::members::ChangeError;
-use crate::metrics;
 use crate::node::Node;
 use crate::peers::Refusal;
 use crate::peers::connection::Peers;
@@ -68,7 +67,7 @@ impl NodeService {
         };
         // The request id leads to the request's trace in the log of the node that was called.
         for request in &requests {
-            let (request_id, command) = (request.request_id.as_str(), metrics::name(&request.command));
+            let (request_id, command) = (request.request_id.as_str(), request.command.name());
             tracing::debug!(from, request_id, command, "a command of another node's caller");
         }
         match self.node.proposer().submit_here(requests, FORWARDED_WITHIN).await {
