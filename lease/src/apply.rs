@@ -44,7 +44,6 @@ use crate::record::{Archived, Key};
 use crate::refusal::Refusal;
 use crate::remembered::RequestKey;
 use crate::rights::{Need, Whereabouts};
-use crate::sabotage::goes_by_later_rules;
 use crate::share::Bound;
 use crate::space::{Counts, Space};
 use crate::standing::ItemState;
@@ -241,7 +240,7 @@ impl Step<'_> {
         }
         self.changes.put(&Key::Meta, &self.state.meta);
         self.state.hash = self.state.hash.then(self.changes.as_bytes());
-        if goes_by_later_rules(self.state.meta.rules_version, self.state.known_rules) {
+        if self.state.goes_by_later_rules() {
             self.state.hash = self.state.hash.then(b"later rules");
         }
         let openings = self.state.take_openings();

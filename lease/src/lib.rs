@@ -34,7 +34,6 @@ pub mod record;
 pub mod refusal;
 pub mod remembered;
 pub mod rights;
-pub mod sabotage;
 pub mod space;
 pub mod standing;
 pub mod views;

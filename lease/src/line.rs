@@ -5,8 +5,8 @@ use crate::item::Mirrors;
 use crate::names::ActorId;
 use crate::numbers::{Span, Time};
 use crate::remembered::RequestKey;
-use crate::sabotage::{Broken, is_broken};
 use crate::standing::Doing;
+use sabotage::{Broken, is_broken};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

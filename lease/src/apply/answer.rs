@@ -14,10 +14,10 @@ use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
 use crate::remembered::{Bytes, Remembered, RememberedAnswer, RequestKey};
-use crate::sabotage::{Broken, is_broken};
 use crate::state::State;
 use crate::state::items::ItemKey;
 use crate::state::request_memory::RequestMemory;
+use sabotage::{Broken, is_broken};
 use std::sync::Arc;
 
 impl Step<'_> {

@@ -10,9 +10,9 @@ use crate::outcome::Outcome;
 use crate::policy::RequireLease;
 use crate::record::Key;
 use crate::refusal::Refusal;
-use crate::sabotage::{Broken, is_broken};
 use crate::standing::{ItemState, StateKind};
 use crate::state::items::ItemKey;
+use sabotage::{Broken, is_broken};
 
 /// Why a write is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
