@@ -45,7 +45,7 @@ use crate::refusal::Refusal;
 use crate::remembered::RequestKey;
 use crate::rights::{Need, Whereabouts};
 use crate::share::Bound;
-use crate::space::{Counts, Space};
+use crate::space::{Space, SpaceCounts};
 use crate::standing::ItemState;
 use crate::state::items::{Item, ItemKey, Touched};
 use crate::state::openings::Opening;
@@ -140,7 +140,7 @@ pub(crate) struct Step<'a> {
 
 /// What every command needs to know about its request and sender.
 #[derive(Clone, Copy)]
-struct Ask<'r> {
+struct Sender<'r> {
     caller: &'r Caller,
     space_name: &'r SpaceName,
     /// None: nothing was ever created in the space.
@@ -157,44 +157,44 @@ enum Found {
 }
 
 impl Step<'_> {
-    fn run(&mut self, ask: Ask<'_>, command: &Command) -> Result<Outcome, Refusal> {
-        if let Some(need) = Need::of(command, ask.caller) {
-            self.check_right(ask, need)?;
+    fn run(&mut self, sender: Sender<'_>, command: &Command) -> Result<Outcome, Refusal> {
+        if let Some(need) = Need::of(command, sender.caller) {
+            self.check_right(sender, need)?;
         }
         match command {
-            Command::Create(item) => self.create(ask, item),
-            Command::CreateMany(items) => self.create_many(ask, items),
-            Command::Claim(claim) => self.claim(ask, claim),
-            Command::ClaimMany(many) => self.claim_many(ask, many),
-            Command::Next(next) => self.next(ask, next),
-            Command::Renew(renew) => self.renew(ask, renew),
-            Command::RenewAll(all) => Ok(self.renew_all(ask, all)),
-            Command::Extend(extend) => self.extend(ask, extend),
-            Command::Release(release) => self.release(ask, release),
-            Command::Reserve(reserve) => self.reserve(ask, reserve),
-            Command::Withdraw { item } => self.withdraw(ask, item),
-            Command::Reorder { item, actors } => self.reorder(ask, item, actors),
-            Command::Revoke(revoke) => self.revoke(ask, revoke),
-            Command::Assign { item, actor } => self.assign(ask, item, actor),
-            Command::Unassign { item, actor } => self.unassign(ask, item, actor),
-            Command::Update(update) => self.update(ask, update),
-            Command::Activity(activity) => self.activity(ask, activity),
-            Command::AwaitInput(wait) => self.await_input(ask, wait),
-            Command::Resume(write) => self.resume(ask, write),
-            Command::HandOn(hand_on) => self.hand_on(ask, hand_on),
-            Command::Complete(complete) => self.complete(ask, complete),
-            Command::Fail(fail) => self.fail(ask, fail),
-            Command::Cancel(cancel) => self.cancel(ask, cancel),
-            Command::Reopen { item } => self.reopen(ask, item),
-            Command::Retry { item } => self.retry(ask, item),
-            Command::SetPolicy(set) => self.set_policy(ask, set),
-            Command::Pause { queue } => self.set_flow(ask, queue, Flow::Paused),
-            Command::Unpause { queue } => self.set_flow(ask, queue, Flow::Open),
-            Command::Drain { queue } => self.set_flow(ask, queue, Flow::Draining),
-            Command::SetSpacePolicy(policy) => self.set_space_policy(ask, policy),
-            Command::RegisterWorker(registration) => self.register_worker(ask, registration),
-            Command::DrainWorker { worker } => self.drain_worker(ask, worker),
-            Command::RemoveWorker { worker } => self.remove_worker(ask, worker),
+            Command::Create(item) => self.create(sender, item),
+            Command::CreateMany(items) => self.create_many(sender, items),
+            Command::Claim(claim) => self.claim(sender, claim),
+            Command::ClaimMany(many) => self.claim_many(sender, many),
+            Command::Next(next) => self.next(sender, next),
+            Command::Renew(renew) => self.renew(sender, renew),
+            Command::RenewAll(all) => Ok(self.renew_all(sender, all)),
+            Command::Extend(extend) => self.extend(sender, extend),
+            Command::Release(release) => self.release(sender, release),
+            Command::Reserve(reserve) => self.reserve(sender, reserve),
+            Command::Withdraw { item } => self.withdraw(sender, item),
+            Command::Reorder { item, actors } => self.reorder(sender, item, actors),
+            Command::Revoke(revoke) => self.revoke(sender, revoke),
+            Command::Assign { item, actor } => self.assign(sender, item, actor),
+            Command::Unassign { item, actor } => self.unassign(sender, item, actor),
+            Command::Update(update) => self.update(sender, update),
+            Command::Activity(activity) => self.activity(sender, activity),
+            Command::AwaitInput(wait) => self.await_input(sender, wait),
+            Command::Resume(write) => self.resume(sender, write),
+            Command::HandOn(hand_on) => self.hand_on(sender, hand_on),
+            Command::Complete(complete) => self.complete(sender, complete),
+            Command::Fail(fail) => self.fail(sender, fail),
+            Command::Cancel(cancel) => self.cancel(sender, cancel),
+            Command::Reopen { item } => self.reopen(sender, item),
+            Command::Retry { item } => self.retry(sender, item),
+            Command::SetPolicy(set) => self.set_policy(sender, set),
+            Command::Pause { queue } => self.set_flow(sender, queue, Flow::Paused),
+            Command::Unpause { queue } => self.set_flow(sender, queue, Flow::Open),
+            Command::Drain { queue } => self.set_flow(sender, queue, Flow::Draining),
+            Command::SetSpacePolicy(policy) => self.set_space_policy(sender, policy),
+            Command::RegisterWorker(registration) => self.register_worker(sender, registration),
+            Command::DrainWorker { worker } => self.drain_worker(sender, worker),
+            Command::RemoveWorker { worker } => self.remove_worker(sender, worker),
             Command::BeginEpoch { token_floor } => self.begin_epoch(*token_floor, false),
             Command::Activate => self.activate(),
             Command::RaiseRules { version } => self.raise_rules(*version),
@@ -357,8 +357,8 @@ impl Step<'_> {
     }
 
     /// Called before each command and for each entry of a batch.
-    fn check_right(&self, ask: Ask<'_>, need: Need<'_>) -> Result<(), Refusal> {
-        need.check(ask.caller, |id| Some(self.place(ask.caller, &self.find(ask.space?, id)?)))
+    fn check_right(&self, sender: Sender<'_>, need: Need<'_>) -> Result<(), Refusal> {
+        need.check(sender.caller, |id| Some(self.place(sender.caller, &self.find(sender.space?, id)?)))
     }
 
     fn place(&self, caller: &Caller, found: &Found) -> Whereabouts<'_> {
@@ -370,22 +370,22 @@ impl Step<'_> {
     }
 
     /// The item that a command acts on. Call [`Step::check_right`] first.
-    fn find_item(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        ask.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)
+    fn find_item(&self, sender: Sender<'_>, id: &ItemId) -> Result<Found, Refusal> {
+        sender.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)
     }
 
     /// Like [`Step::find_item`], for items that are not terminal.
-    fn find_live(&self, ask: Ask<'_>, id: &ItemId) -> Result<ItemKey, Refusal> {
-        match self.find_item(ask, id)? {
+    fn find_live(&self, sender: Sender<'_>, id: &ItemId) -> Result<ItemKey, Refusal> {
+        match self.find_item(sender, id)? {
             Found::Live(key) => Ok(key),
             Found::Archived(_) => Err(Refusal::TerminalItem),
         }
     }
 
     /// An item that a command refers to. A hidden item gets the same answer as one that does not exist.
-    fn find_visible(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        let found = self.find_item(ask, id)?;
-        if self.place(ask.caller, &found).is_visible_to(ask.caller) { Ok(found) } else { Err(Refusal::NotFound) }
+    fn find_visible(&self, sender: Sender<'_>, id: &ItemId) -> Result<Found, Refusal> {
+        let found = self.find_item(sender, id)?;
+        if self.place(sender.caller, &found).is_visible_to(sender.caller) { Ok(found) } else { Err(Refusal::NotFound) }
     }
 
     fn ensure_space(&mut self, name: &SpaceName) -> SpaceNo {
@@ -400,26 +400,26 @@ impl Step<'_> {
             last_event: 0,
             version: 0,
             policy: crate::policy::SpacePolicy::default(),
-            counts: Counts::default(),
+            counts: SpaceCounts::default(),
         });
         self.touched_spaces.insert(no);
         no
     }
 
     /// Checks that the space and the queue in it exist or can still be created.
-    fn check_room(&self, ask: Ask<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
+    fn check_room(&self, sender: Sender<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
         let full = |what: &str, max: u64| {
             Err(Refusal::invalid(what, format!("cannot be created; the limit of {max} is reached")))
         };
-        let Some(space) = ask.space else {
+        let Some(space) = sender.space else {
             return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
         };
-        if queue.is_none_or(|name| self.find_queue(ask, name).is_some()) {
+        if queue.is_none_or(|name| self.find_queue(sender, name).is_some()) {
             return Ok(());
         }
         let used = self.state.space(space).counts.queues;
         let bound = Bound { max: QUEUES_PER_SPACE, used, at_least: 1 };
-        if bound.admits(1, || self.state.makers.get(space, &ask.caller.actor).queues) {
+        if bound.admits(1, || self.state.makers.get(space, &sender.caller.actor).queues) {
             Ok(())
         } else if used < QUEUES_PER_SPACE {
             let why =
@@ -431,16 +431,16 @@ impl Step<'_> {
     }
 
     /// Returns the queue, which is created on first use.
-    fn ensure_queue(&mut self, ask: Ask<'_>, space: SpaceNo, name: &QueueName) -> QueueNo {
+    fn ensure_queue(&mut self, sender: Sender<'_>, space: SpaceNo, name: &QueueName) -> QueueNo {
         if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
             return *no;
         }
         let no = self.state.queues.first_free();
         self.state.queue_numbers.insert((space, name.clone()), no);
         let queue = Queue::new(no, space, name.clone());
-        let usage = Usage { made_by: ask.caller.actor.clone(), terminal: 0, used_at: self.now() };
+        let usage = Usage { made_by: sender.caller.actor.clone(), terminal: 0, used_at: self.now() };
         self.state.queues.insert(LiveQueue::new(queue, Some(usage)));
-        self.state.makers.change(space, &ask.caller.actor, |made| made.queues += 1);
+        self.state.makers.change(space, &sender.caller.actor, |made| made.queues += 1);
         self.state.space_mut(space).counts.queues += 1;
         self.touched_spaces.insert(space);
         self.touched_queues.insert(no);
@@ -448,7 +448,7 @@ impl Step<'_> {
         no
     }
 
-    fn find_queue(&self, ask: Ask<'_>, name: &QueueName) -> Option<QueueNo> {
-        self.state.queue_numbers.get(&(ask.space?, name.clone())).copied()
+    fn find_queue(&self, sender: Sender<'_>, name: &QueueName) -> Option<QueueNo> {
+        self.state.queue_numbers.get(&(sender.space?, name.clone())).copied()
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod deadlines;
 pub(crate) mod hash_index;
 pub(crate) mod holdings;
+pub(crate) mod interned;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
@@ -13,7 +14,6 @@ pub(crate) mod ordered_set;
 pub(crate) mod queues;
 pub(crate) mod ready;
 pub(crate) mod request_memory;
-pub(crate) mod shared;
 
 use crate::bounds::{RULES_FIRST, RULES_VERSION, WALL_SET_BACK};
 use crate::caller::Holder;
@@ -27,6 +27,7 @@ use crate::standing::StateKind;
 use crate::worker::Worker;
 use deadlines::Deadlines;
 use holdings::AllHoldings;
+use interned::Interner;
 use items::{Item, ItemKey, Items};
 use makers::Makers;
 use openings::Openings;
@@ -36,7 +37,6 @@ use ready::Ready;
 use request_memory::RequestMemory;
 use sabotage::{Broken, is_broken};
 use serde::{Deserialize, Serialize};
-use shared::Shared;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct State {
     pub(crate) workers: BTreeMap<(SpaceNo, Holder), Worker>,
     pub(crate) requests: RequestMemory,
     /// Each set is stored once for all items that have it.
-    pub(crate) label_sets: Shared<Arc<LabelSets>>,
+    pub(crate) label_sets: Interner<Arc<LabelSets>>,
     pub(crate) makers: Makers,
     /// Queues with lines to settle or to reject now.
     pub(crate) busy_queues: BTreeSet<QueueNo>,
@@ -173,7 +173,7 @@ impl State {
             wakes: BTreeMap::new(),
             workers: BTreeMap::new(),
             requests: RequestMemory::default(),
-            label_sets: Shared::default(),
+            label_sets: Interner::default(),
             makers: Makers::default(),
             busy_queues: BTreeSet::new(),
             openings: Openings::default(),

@@ -1,6 +1,6 @@
 //! One request, one effect, one answer: identity, activation and request memory are checked before every command.
 
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, RETRY_HINT, STEPS_PER_ENTRY};
 use crate::caller::Verified;
 use crate::command::{Attempt, Command, Request};
@@ -39,9 +39,9 @@ impl Step<'_> {
             None => false,
         };
 
-        let ask = Ask { caller: &request.caller, space_name: &request.space, space, request: Some(key), is_poll };
+        let sender = Sender { caller: &request.caller, space_name: &request.space, space, request: Some(key), is_poll };
         self.by = Some(Who::from(&request.caller));
-        let mut outcome = Outcome::from(self.run(ask, &request.command));
+        let mut outcome = Outcome::from(self.run(sender, &request.command));
         self.by = None;
         if !request.command.is_renewal() {
             self.remember(key, body, request.command.weight(), &mut outcome);
@@ -185,7 +185,7 @@ impl Step<'_> {
     }
 
     /// The refusal `already_claimed`, with as much of the holder as this caller may see.
-    pub(super) fn conflict(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
+    pub(super) fn conflict(&self, sender: Sender<'_>, key: ItemKey) -> Refusal {
         let item = self.item(key);
         let now = self.now();
         let delay = item.standing.delay().map(|(_, until)| *until);
@@ -193,15 +193,15 @@ impl Step<'_> {
         let retry_after = until.map_or(RETRY_HINT, |until| now.until(until).max(Span(1)));
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
         let queue = &self.state.queue(item.queue).queue;
-        disclose::conflict(retry_after, holder, ask.caller, queue)
+        disclose::conflict(retry_after, holder, sender.caller, queue)
     }
 
     /// The refusal `lease_lost`, with as much of the current holder as this caller may see.
-    pub(super) fn lease_lost(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
+    pub(super) fn lease_lost(&self, sender: Sender<'_>, key: ItemKey) -> Refusal {
         let item = self.item(key);
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
         let queue = &self.state.queue(item.queue).queue;
-        Refusal::LeaseLost { holder: holder.and_then(|view| disclose::holder(view, ask.caller, queue)) }
+        Refusal::LeaseLost { holder: holder.and_then(|view| disclose::holder(view, sender.caller, queue)) }
     }
 }
 

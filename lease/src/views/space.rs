@@ -2,13 +2,13 @@
 
 use crate::names::SpaceName;
 use crate::policy::SpacePolicy;
-use crate::space::{Counts, Space};
+use crate::space::{Space, SpaceCounts};
 use crate::state::State;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceStats {
     pub space: SpaceName,
-    pub counts: Counts,
+    pub counts: SpaceCounts,
     pub policy: SpacePolicy,
     pub version: u64,
 }

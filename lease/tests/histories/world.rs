@@ -30,7 +30,8 @@ use verb::{Verb, WEIGHTS};
 /// 2026-03-01.
 const WALL_START: u64 = 1_772_323_200_000;
 
-type Place = (SpaceName, ItemId);
+/// An item and its space.
+type ItemPath = (SpaceName, ItemId);
 
 #[derive(Clone, Debug)]
 struct Known {
@@ -56,17 +57,17 @@ pub(crate) struct World {
     entries: u64,
     /// About how much time passes between entries.
     pace: u64,
-    held: BTreeMap<Place, Known>,
+    held: BTreeMap<ItemPath, Known>,
     gone: Vec<Known>,
-    revisions: BTreeMap<Place, Revision>,
+    revisions: BTreeMap<ItemPath, Revision>,
     waiting: Vec<Request>,
     recent: Vec<Request>,
     closed: Vec<(SpaceName, QueueName)>,
     is_activated: bool,
     /// Items that exist, and whether they are terminal.
-    there: BTreeMap<Place, bool>,
+    there: BTreeMap<ItemPath, bool>,
     /// The items that an entry's commands mostly name.
-    focus: Option<Place>,
+    focus: Option<ItemPath>,
     /// How many of the actors take part.
     crowd: usize,
     weights: Vec<(u64, Verb)>,

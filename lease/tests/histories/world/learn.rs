@@ -24,9 +24,9 @@ impl World {
                 _ => {}
             }
             let Some(item) = &event.item else { continue };
-            let place = (event.space.clone(), item.clone());
+            let path = (event.space.clone(), item.clone());
             if event.what.ended_lease().is_some()
-                && let Some(known) = self.held.remove(&place)
+                && let Some(known) = self.held.remove(&path)
             {
                 self.gone.push(known);
                 if self.gone.len() > 40 {
@@ -35,24 +35,24 @@ impl World {
             }
             match &event.what {
                 What::Created | What::Reopened | What::Retried => {
-                    self.there.insert(place.clone(), false);
+                    self.there.insert(path.clone(), false);
                 }
                 What::Completed { .. } | What::Cancelled { .. } | What::Failed { is_final: true, .. } => {
-                    self.there.insert(place.clone(), true);
+                    self.there.insert(path.clone(), true);
                 }
                 What::Purged { .. } => {
-                    self.there.remove(&place);
+                    self.there.remove(&path);
                 }
                 _ => {}
             }
             match &event.what {
                 What::Granted { holder, token, .. } => {
                     let known =
-                        Known { space: place.0.clone(), item: place.1.clone(), token: *token, holder: holder.clone() };
-                    self.held.insert(place, known);
+                        Known { space: path.0.clone(), item: path.1.clone(), token: *token, holder: holder.clone() };
+                    self.held.insert(path, known);
                 }
                 What::Mirrored { .. } => {
-                    self.revisions.insert(place, event.number);
+                    self.revisions.insert(path, event.number);
                 }
                 _ => {}
             }

@@ -164,9 +164,9 @@ impl World {
             10..14 => token = None,
             _ => {}
         }
-        let place = (known.space.clone(), known.item.clone());
+        let path = (known.space.clone(), known.item.clone());
         let read_at = match self.random.below(100) {
-            0..60 => self.revisions.get(&place).copied(),
+            0..60 => self.revisions.get(&path).copied(),
             60..70 => Some(EventNumber { seq: self.random.below(50), ..EventNumber::default() }),
             _ => None,
         };
@@ -185,9 +185,9 @@ impl World {
             Verb::Update => {
                 if self.random.percent(15) {
                     let write = Write { token: None, ..write };
-                    Command::Update(Update { write, edits: self.edits(&place.0, &caller), start: true })
+                    Command::Update(Update { write, edits: self.edits(&path.0, &caller), start: true })
                 } else {
-                    Command::Update(Update { write, edits: self.edits(&place.0, &caller), start: false })
+                    Command::Update(Update { write, edits: self.edits(&path.0, &caller), start: false })
                 }
             }
             Verb::Activity => {
@@ -208,6 +208,6 @@ impl World {
                 is_final: self.random.percent(20),
             }),
         };
-        self.fresh(place.0, caller, command)
+        self.fresh(path.0, caller, command)
     }
 }
