@@ -10,7 +10,10 @@ mod claim_many;
 mod cluster;
 mod create;
 mod due;
+mod emit;
 mod ending;
+mod find;
+mod first_use;
 mod grant;
 mod hold;
 mod mirror;
@@ -29,27 +32,24 @@ pub use new_names::check_new_names;
 pub use validate::validate;
 
 use crate::archive::Archive;
-use crate::bounds::{QUEUES_PER_SPACE, SPACES, STEPS_PER_ENTRY, TIME_MAX};
+use crate::bounds::{STEPS_PER_ENTRY, TIME_MAX};
 use crate::caller::Caller;
 use crate::changes::Changes;
 use crate::command::{Command, Entry};
-use crate::event::{Event, What, Who};
-use crate::item::Field;
-use crate::names::{ActorId, ItemId, QueueName, SpaceName};
-use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
+use crate::event::{Event, Who};
+use crate::names::{ItemId, SpaceName};
+use crate::numbers::{QueueNo, SpaceNo, Time, Wall};
 use crate::outcome::{ItemSnapshot, Outcome};
 use crate::policy::Policy;
-use crate::queue::{Flow, Queue, Usage};
+use crate::queue::Flow;
 use crate::record::{Archived, Key};
 use crate::refusal::Refusal;
 use crate::remembered::RequestKey;
-use crate::rights::{Need, Whereabouts};
-use crate::share::Bound;
-use crate::space::{Space, SpaceCounts};
+use crate::rights::Need;
 use crate::standing::ItemState;
+use crate::state::State;
 use crate::state::items::{Item, ItemKey, Touched};
 use crate::state::openings::Opening;
-use crate::state::{LiveQueue, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of a step.
@@ -149,11 +149,6 @@ struct Sender<'r> {
     request: Option<RequestKey>,
     /// The request was answered `Waiting` before, so a repeat must not join the line again.
     is_poll: bool,
-}
-
-enum Found {
-    Live(ItemKey),
-    Archived(Box<Archived>),
 }
 
 impl Step<'_> {
@@ -291,164 +286,5 @@ impl Step<'_> {
             item.standing.state = state;
             item.standing.since = now;
         });
-    }
-
-    /// Emits an event of a space, or of one of its queues or workers.
-    fn emit(&mut self, space: SpaceNo, queue: Option<QueueName>, what: What) -> EventNumber {
-        self.emit_event(space, queue, None, None, what)
-    }
-
-    fn emit_event(
-        &mut self,
-        space: SpaceNo,
-        queue: Option<QueueName>,
-        item: Option<ItemId>,
-        local_to: Option<ActorId>,
-        what: What,
-    ) -> EventNumber {
-        let epoch = self.state.meta.epoch;
-        let at = self.now();
-        let wall = self.wall;
-        let by = self.by.clone();
-        let space_record = self.state.space_mut(space);
-        space_record.last_event += 1;
-        let number = EventNumber { epoch, seq: space_record.last_event };
-        let space_name = space_record.name.clone();
-        self.touched_spaces.insert(space);
-        self.events.push(Event { space: space_name, number, at, wall, by, queue, item, local_to, what });
-        number
-    }
-
-    fn emit_of_queue(&mut self, queue: QueueNo, what: What) {
-        let record = &self.state.queue(queue).queue;
-        let (space, name) = (record.space, record.name.clone());
-        self.emit(space, Some(name), what);
-    }
-
-    fn emit_of(&mut self, key: ItemKey, what: What) -> EventNumber {
-        let item = self.item(key);
-        let (space, id) = (item.space, item.id.clone());
-        let local_to = item.content.mode.owner().cloned();
-        let queue = self.state.queue(item.queue).queue.name.clone();
-        self.emit_event(space, Some(queue), Some(id), local_to, what)
-    }
-
-    /// Emits an event that changed these fields of the item. Its number becomes the item's revision.
-    fn emit_content(&mut self, key: ItemKey, what: What, fields: &[Field]) {
-        let number = self.emit_of(key, what);
-        if fields.is_empty() {
-            return;
-        }
-        self.change(key, |item| {
-            item.standing.revision = number;
-            let changed = item.standing.changed.get_or_insert_default();
-            changed.0.extend(fields.iter().map(|field| (*field, number)));
-        });
-    }
-
-    fn find(&self, space: SpaceNo, id: &ItemId) -> Option<Found> {
-        if let Some(key) = self.state.items.find(space, id) {
-            return Some(Found::Live(key));
-        }
-        if let Some(moved) = self.moved.get(&(space, id.clone())) {
-            return moved.clone().map(|archived| Found::Archived(Box::new(archived)));
-        }
-        self.archive.item(space, id).map(|archived| Found::Archived(Box::new(archived)))
-    }
-
-    /// Called before each command and for each entry of a batch.
-    fn check_right(&self, sender: Sender<'_>, need: Need<'_>) -> Result<(), Refusal> {
-        need.check(sender.caller, |id| Some(self.place(sender.caller, &self.find(sender.space?, id)?)))
-    }
-
-    fn place(&self, caller: &Caller, found: &Found) -> Whereabouts<'_> {
-        let (queue, mode) = match found {
-            Found::Live(key) => (self.item(*key).queue, &self.item(*key).content.mode),
-            Found::Archived(archived) => (archived.queue, &archived.content.mode),
-        };
-        Whereabouts { queue: &self.state.queue(queue).queue.name, is_open: mode.is_open_to(caller) }
-    }
-
-    /// The item that a command acts on. Call [`Step::check_right`] first.
-    fn find_item(&self, sender: Sender<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        sender.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)
-    }
-
-    /// Like [`Step::find_item`], for items that are not terminal.
-    fn find_live(&self, sender: Sender<'_>, id: &ItemId) -> Result<ItemKey, Refusal> {
-        match self.find_item(sender, id)? {
-            Found::Live(key) => Ok(key),
-            Found::Archived(_) => Err(Refusal::TerminalItem),
-        }
-    }
-
-    /// An item that a command refers to. A hidden item gets the same answer as one that does not exist.
-    fn find_visible(&self, sender: Sender<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        let found = self.find_item(sender, id)?;
-        if self.place(sender.caller, &found).is_visible_to(sender.caller) { Ok(found) } else { Err(Refusal::NotFound) }
-    }
-
-    fn ensure_space(&mut self, name: &SpaceName) -> SpaceNo {
-        if let Some(no) = self.state.space_numbers.get(name) {
-            return *no;
-        }
-        let no = SpaceNo(u32::try_from(self.state.spaces.len()).expect("fewer than four billion spaces"));
-        self.state.space_numbers.insert(name.clone(), no);
-        self.state.spaces.push(Space {
-            no,
-            name: name.clone(),
-            last_event: 0,
-            version: 0,
-            policy: crate::policy::SpacePolicy::default(),
-            counts: SpaceCounts::default(),
-        });
-        self.touched_spaces.insert(no);
-        no
-    }
-
-    /// Checks that the space and the queue in it exist or can still be created.
-    fn check_room(&self, sender: Sender<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
-        let full = |what: &str, max: u64| {
-            Err(Refusal::invalid(what, format!("cannot be created; the limit of {max} is reached")))
-        };
-        let Some(space) = sender.space else {
-            return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
-        };
-        if queue.is_none_or(|name| self.find_queue(sender, name).is_some()) {
-            return Ok(());
-        }
-        let used = self.state.space(space).counts.queues;
-        let bound = Bound { max: QUEUES_PER_SPACE, used, at_least: 1 };
-        if bound.admits(1, || self.state.makers.get(space, &sender.caller.actor).queues) {
-            Ok(())
-        } else if used < QUEUES_PER_SPACE {
-            let why =
-                format!("cannot be created; the rest of the limit of {QUEUES_PER_SPACE} is kept for actors with few");
-            Err(Refusal::invalid("queue", why))
-        } else {
-            full("queue", QUEUES_PER_SPACE)
-        }
-    }
-
-    /// Returns the queue, which is created on first use.
-    fn ensure_queue(&mut self, sender: Sender<'_>, space: SpaceNo, name: &QueueName) -> QueueNo {
-        if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
-            return *no;
-        }
-        let no = self.state.queues.first_free();
-        self.state.queue_numbers.insert((space, name.clone()), no);
-        let queue = Queue::new(no, space, name.clone());
-        let usage = Usage { made_by: sender.caller.actor.clone(), terminal: 0, used_at: self.now() };
-        self.state.queues.insert(LiveQueue::new(queue, Some(usage)));
-        self.state.makers.change(space, &sender.caller.actor, |made| made.queues += 1);
-        self.state.space_mut(space).counts.queues += 1;
-        self.touched_spaces.insert(space);
-        self.touched_queues.insert(no);
-        self.used_queues.insert(no);
-        no
-    }
-
-    fn find_queue(&self, sender: Sender<'_>, name: &QueueName) -> Option<QueueNo> {
-        self.state.queue_numbers.get(&(sender.space?, name.clone())).copied()
     }
 }

@@ -1,6 +1,7 @@
 //! Creating items. Creation never starts work on an item; only an accepted claim does.
 
-use super::{Found, Sender, Step};
+use super::find::Found;
+use super::{Sender, Step};
 use crate::bounds::{BODY_BYTES_AT_LEAST, CLASSES, ITEMS_AT_LEAST};
 use crate::event::What;
 use crate::item::{Content, LabelSets, Links, Mode, NewItem, Parts, sorted};
@@ -38,7 +39,7 @@ impl Step<'_> {
         let fingerprint = self.fingerprint(new);
         if let Some(existing) = sender.space.and_then(|space| self.find(space, &new.id)) {
             // The caller learns nothing of a hidden item except that its id is taken: ids are unique in a space.
-            return if self.place(sender.caller, &existing).is_visible_to(sender.caller) {
+            return if self.whereabouts(sender.caller, &existing).is_visible_to(sender.caller) {
                 self.created_before(new, &existing, fingerprint)
             } else {
                 Err(Refusal::AlreadyExists)

@@ -1,7 +1,8 @@
 //! Ending an item and bringing it back: complete, fail, reopen, retry.
 
+use super::find::Found;
 use super::write::{Needs, Standpoint};
-use super::{Found, Sender, Step};
+use super::{Sender, Step};
 use crate::caller::Holder;
 use crate::command::{Complete, Fail};
 use crate::event::What;

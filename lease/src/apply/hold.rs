@@ -1,6 +1,7 @@
 //! Holding: renew, extend, release, reserve.
 
-use super::{Found, Sender, Step};
+use super::find::Found;
+use super::{Sender, Step};
 use crate::caller::Role;
 use crate::command::{Extend, Release, Renew, RenewAll, Reserve};
 use crate::event::What;

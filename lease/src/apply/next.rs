@@ -1,8 +1,9 @@
 //! `next`: finds and grants items in one command, so that two callers can never get the same item. `peek` only finds.
 
 use super::claim::Plan;
+use super::find::Found;
 use super::grant::Terms;
-use super::{Found, Sender, Step};
+use super::{Sender, Step};
 use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT, RETRY_HINT};
 use crate::caller::Caller;
 use crate::command::{Cursor, Filter, Next};
@@ -103,8 +104,9 @@ impl Step<'_> {
             _ => None,
         };
         // The descendants of a hidden item are hidden too.
-        let is_hidden =
-            |id: &ItemId| self.find(space, id).is_some_and(|found| !self.place(caller, &found).is_visible_to(caller));
+        let is_hidden = |id: &ItemId| {
+            self.find(space, id).is_some_and(|found| !self.whereabouts(caller, &found).is_visible_to(caller))
+        };
         if next.filter.tree_roots().any(is_hidden) {
             return Search { found: Vec::new(), cursor: None };
         }

@@ -1,6 +1,7 @@
 //! Editing the content of an item.
 
 use super::claim::{Decision, Plan};
+use super::find::Found;
 use super::write::{Needs, Standpoint};
 use super::{Sender, Step};
 use crate::bounds::{ANCESTORS, BODY_BYTES};
@@ -128,8 +129,8 @@ impl Step<'_> {
                 return Err(Refusal::invalid("parent", "is the item itself or one of its descendants"));
             }
             above = match self.find(space, &current) {
-                Some(super::Found::Live(key)) => self.item(key).content.parent().cloned(),
-                Some(super::Found::Archived(archived)) => archived.content.parent().cloned(),
+                Some(Found::Live(key)) => self.item(key).content.parent().cloned(),
+                Some(Found::Archived(archived)) => archived.content.parent().cloned(),
                 None => None,
             };
         }
@@ -144,7 +145,7 @@ impl Step<'_> {
         let Ok(found) = self.find_visible(sender, target) else {
             return Err(Refusal::invalid("target", "does not exist"));
         };
-        check_role(sender.caller, self.place(sender.caller, &found).queue, &[Role::Dispatcher])
+        check_role(sender.caller, self.whereabouts(sender.caller, &found).queue, &[Role::Dispatcher])
     }
 
     /// Makes the edits and returns the fields that changed. Body parts are not in memory and cannot be compared, so

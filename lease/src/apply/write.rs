@@ -1,6 +1,7 @@
 //! Writing under a lease: the check of every write, and the writes that keep the lease.
 
-use super::{Found, Sender, Step};
+use super::find::Found;
+use super::{Sender, Step};
 use crate::bounds::{ACTIVITIES, NOTE_BYTES};
 use crate::command::{Activity, AwaitInput, HandOn, Write};
 use crate::event::What;
