@@ -8,8 +8,9 @@
 //! consensus. Its caller stamps time on entries, orders them, stores the records that changed, and returns the outcomes
 //! to the callers. Two replicas that apply the same entries have the same bytes.
 //!
-//! Where to look: each noun has its own file (`item`, `standing`, `line`, `policy`, …), the commands are in `apply/`,
-//! and all limits are in [`bounds`].
+//! Where to look: two nouns share this crate. The work item, which is what the work is, is in `item`. The lease machine,
+//! which decides who holds an item, has a file for each noun (`standing`, `line`, `policy`, …); the commands are in
+//! `apply/`, and all limits are in [`bounds`].
 
 pub mod answer_size;
 pub mod archive;
