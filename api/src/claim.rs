@@ -10,10 +10,10 @@ use lease::Command;
 use lease::bounds::NEXT_COUNT;
 use lease::command::{Claim as CoreClaim, ClaimMany, Filter, Next as CoreNext, OnConflict as CoreOnConflict};
 use lease::disclose::ContentView;
+use lease::item::Mirrors;
 use lease::names::{ItemId, Label, Phase, QueueName};
 use lease::numbers::{Span, Token};
 use lease::outcome::{Grant as CoreGrant, ItemSnapshot as CoreItemSnapshot, Outcome};
-use lease::standing::Mirrors;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

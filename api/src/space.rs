@@ -81,7 +81,7 @@ impl Space {
     pub fn untouched(space: SpaceName) -> Self {
         Self::from(SpaceStats {
             space,
-            counts: lease::space::Counts::default(),
+            counts: lease::space::SpaceCounts::default(),
             policy: CoreSpacePolicy::default(),
             version: 0,
         })

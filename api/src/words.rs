@@ -2,15 +2,16 @@
 
 use lease::caller::{ActorKind as CoreActorKind, Role as CoreRole, Verified as CoreVerified};
 use lease::command::Order as CoreOrder;
-use lease::event::MirrorSkip as CoreMirrorSkip;
-use lease::item::{ActivityKind as CoreActivityKind, RunsIn as CoreRunsIn};
+use lease::item::{
+    ActivityKind as CoreActivityKind, MirrorSkip as CoreMirrorSkip, RunsIn as CoreRunsIn, Transition as CoreTransition,
+};
 use lease::outcome::EmptyReason as CoreEmptyReason;
 use lease::policy::{
     AtMaxLeases as CoreAtMaxLeases, Disclosure as CoreDisclosure, IdentityPolicy as CoreIdentityPolicy,
     OnDependencyFailed as CoreOnDependencyFailed, RequireLease as CoreRequireLease,
 };
 use lease::queue::Flow as CoreFlow;
-use lease::standing::{BlockedBy as CoreBlockedBy, StateKind as CoreStateKind, Transition as CoreTransition};
+use lease::standing::{BlockedBy as CoreBlockedBy, StateKind as CoreStateKind};
 use lease::views::ClaimStatus as CoreClaimStatus;
 use lease::worker::Liveness as CoreLiveness;
 use serde::{Deserialize, Serialize};

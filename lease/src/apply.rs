@@ -10,7 +10,10 @@ mod claim_many;
 mod cluster;
 mod create;
 mod due;
+mod emit;
 mod ending;
+mod find;
+mod first_use;
 mod grant;
 mod hold;
 mod mirror;
@@ -29,28 +32,24 @@ pub use new_names::check_new_names;
 pub use validate::validate;
 
 use crate::archive::Archive;
-use crate::bounds::{QUEUES_PER_SPACE, SPACES, STEPS_PER_ENTRY, TIME_MAX};
+use crate::bounds::{STEPS_PER_ENTRY, TIME_MAX};
 use crate::caller::Caller;
 use crate::changes::Changes;
 use crate::command::{Command, Entry};
-use crate::event::{Event, What, Who};
-use crate::item::Field;
-use crate::names::{ActorId, ItemId, QueueName, SpaceName};
-use crate::numbers::{EventNumber, QueueNo, SpaceNo, Time, Wall};
+use crate::event::{Event, Who};
+use crate::names::{ItemId, SpaceName};
+use crate::numbers::{QueueNo, SpaceNo, Time, Wall};
 use crate::outcome::{ItemSnapshot, Outcome};
 use crate::policy::Policy;
-use crate::queue::{Flow, Queue, Usage};
+use crate::queue::Flow;
 use crate::record::{Archived, Key};
 use crate::refusal::Refusal;
-use crate::request_memory::RequestKey;
-use crate::rights::{Need, Whereabouts};
-use crate::sabotage::goes_by_later_rules;
-use crate::share::Bound;
-use crate::space::{Counts, Space};
+use crate::remembered::RequestKey;
+use crate::rights::Need;
 use crate::standing::ItemState;
+use crate::state::State;
 use crate::state::items::{Item, ItemKey, Touched};
 use crate::state::openings::Opening;
-use crate::state::{LiveQueue, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of a step.
@@ -141,7 +140,7 @@ pub(crate) struct Step<'a> {
 
 /// What every command needs to know about its request and sender.
 #[derive(Clone, Copy)]
-struct Ask<'r> {
+struct Sender<'r> {
     caller: &'r Caller,
     space_name: &'r SpaceName,
     /// None: nothing was ever created in the space.
@@ -152,50 +151,45 @@ struct Ask<'r> {
     is_poll: bool,
 }
 
-enum Found {
-    Live(ItemKey),
-    Archived(Box<Archived>),
-}
-
 impl Step<'_> {
-    fn run(&mut self, ask: Ask<'_>, command: &Command) -> Result<Outcome, Refusal> {
-        if let Some(need) = Need::of(command, ask.caller) {
-            self.check_right(ask, need)?;
+    fn run(&mut self, sender: Sender<'_>, command: &Command) -> Result<Outcome, Refusal> {
+        if let Some(need) = Need::of(command, sender.caller) {
+            self.check_right(sender, need)?;
         }
         match command {
-            Command::Create(item) => self.create(ask, item),
-            Command::CreateMany(items) => self.create_many(ask, items),
-            Command::Claim(claim) => self.claim(ask, claim),
-            Command::ClaimMany(many) => self.claim_many(ask, many),
-            Command::Next(next) => self.next(ask, next),
-            Command::Renew(renew) => self.renew(ask, renew),
-            Command::RenewAll(all) => Ok(self.renew_all(ask, all)),
-            Command::Extend(extend) => self.extend(ask, extend),
-            Command::Release(release) => self.release(ask, release),
-            Command::Reserve(reserve) => self.reserve(ask, reserve),
-            Command::Withdraw { item } => self.withdraw(ask, item),
-            Command::Reorder { item, actors } => self.reorder(ask, item, actors),
-            Command::Revoke(revoke) => self.revoke(ask, revoke),
-            Command::Assign { item, actor } => self.assign(ask, item, actor),
-            Command::Unassign { item, actor } => self.unassign(ask, item, actor),
-            Command::Update(update) => self.update(ask, update),
-            Command::Activity(activity) => self.activity(ask, activity),
-            Command::AwaitInput(wait) => self.await_input(ask, wait),
-            Command::Resume(write) => self.resume(ask, write),
-            Command::HandOn(hand_on) => self.hand_on(ask, hand_on),
-            Command::Complete(complete) => self.complete(ask, complete),
-            Command::Fail(fail) => self.fail(ask, fail),
-            Command::Cancel(cancel) => self.cancel(ask, cancel),
-            Command::Reopen { item } => self.reopen(ask, item),
-            Command::Retry { item } => self.retry(ask, item),
-            Command::SetPolicy(set) => self.set_policy(ask, set),
-            Command::Pause { queue } => self.set_flow(ask, queue, Flow::Paused),
-            Command::Unpause { queue } => self.set_flow(ask, queue, Flow::Open),
-            Command::Drain { queue } => self.set_flow(ask, queue, Flow::Draining),
-            Command::SetSpacePolicy(policy) => self.set_space_policy(ask, policy),
-            Command::RegisterWorker(registration) => self.register_worker(ask, registration),
-            Command::DrainWorker { worker } => self.drain_worker(ask, worker),
-            Command::RemoveWorker { worker } => self.remove_worker(ask, worker),
+            Command::Create(item) => self.create(sender, item),
+            Command::CreateMany(items) => self.create_many(sender, items),
+            Command::Claim(claim) => self.claim(sender, claim),
+            Command::ClaimMany(many) => self.claim_many(sender, many),
+            Command::Next(next) => self.next(sender, next),
+            Command::Renew(renew) => self.renew(sender, renew),
+            Command::RenewAll(all) => Ok(self.renew_all(sender, all)),
+            Command::Extend(extend) => self.extend(sender, extend),
+            Command::Release(release) => self.release(sender, release),
+            Command::Reserve(reserve) => self.reserve(sender, reserve),
+            Command::Withdraw { item } => self.withdraw(sender, item),
+            Command::Reorder { item, actors } => self.reorder(sender, item, actors),
+            Command::Revoke(revoke) => self.revoke(sender, revoke),
+            Command::Assign { item, actor } => self.assign(sender, item, actor),
+            Command::Unassign { item, actor } => self.unassign(sender, item, actor),
+            Command::Update(update) => self.update(sender, update),
+            Command::Activity(activity) => self.activity(sender, activity),
+            Command::AwaitInput(wait) => self.await_input(sender, wait),
+            Command::Resume(write) => self.resume(sender, write),
+            Command::HandOn(hand_on) => self.hand_on(sender, hand_on),
+            Command::Complete(complete) => self.complete(sender, complete),
+            Command::Fail(fail) => self.fail(sender, fail),
+            Command::Cancel(cancel) => self.cancel(sender, cancel),
+            Command::Reopen { item } => self.reopen(sender, item),
+            Command::Retry { item } => self.retry(sender, item),
+            Command::SetPolicy(set) => self.set_policy(sender, set),
+            Command::Pause { queue } => self.set_flow(sender, queue, Flow::Paused),
+            Command::Unpause { queue } => self.set_flow(sender, queue, Flow::Open),
+            Command::Drain { queue } => self.set_flow(sender, queue, Flow::Draining),
+            Command::SetSpacePolicy(policy) => self.set_space_policy(sender, policy),
+            Command::RegisterWorker(registration) => self.register_worker(sender, registration),
+            Command::DrainWorker { worker } => self.drain_worker(sender, worker),
+            Command::RemoveWorker { worker } => self.remove_worker(sender, worker),
             Command::BeginEpoch { token_floor } => self.begin_epoch(*token_floor, false),
             Command::Activate => self.activate(),
             Command::RaiseRules { version } => self.raise_rules(*version),
@@ -241,7 +235,7 @@ impl Step<'_> {
         }
         self.changes.put(&Key::Meta, &self.state.meta);
         self.state.hash = self.state.hash.then(self.changes.as_bytes());
-        if goes_by_later_rules(self.state.meta.rules_version, self.state.known_rules) {
+        if self.state.goes_by_later_rules() {
             self.state.hash = self.state.hash.then(b"later rules");
         }
         let openings = self.state.take_openings();
@@ -292,164 +286,5 @@ impl Step<'_> {
             item.standing.state = state;
             item.standing.since = now;
         });
-    }
-
-    /// Emits an event of a space, or of one of its queues or workers.
-    fn emit(&mut self, space: SpaceNo, queue: Option<QueueName>, what: What) -> EventNumber {
-        self.emit_event(space, queue, None, None, what)
-    }
-
-    fn emit_event(
-        &mut self,
-        space: SpaceNo,
-        queue: Option<QueueName>,
-        item: Option<ItemId>,
-        local_to: Option<ActorId>,
-        what: What,
-    ) -> EventNumber {
-        let epoch = self.state.meta.epoch;
-        let at = self.now();
-        let wall = self.wall;
-        let by = self.by.clone();
-        let space_record = self.state.space_mut(space);
-        space_record.last_event += 1;
-        let number = EventNumber { epoch, seq: space_record.last_event };
-        let space_name = space_record.name.clone();
-        self.touched_spaces.insert(space);
-        self.events.push(Event { space: space_name, number, at, wall, by, queue, item, local_to, what });
-        number
-    }
-
-    fn emit_of_queue(&mut self, queue: QueueNo, what: What) {
-        let record = &self.state.queue(queue).queue;
-        let (space, name) = (record.space, record.name.clone());
-        self.emit(space, Some(name), what);
-    }
-
-    fn emit_of(&mut self, key: ItemKey, what: What) -> EventNumber {
-        let item = self.item(key);
-        let (space, id) = (item.space, item.id.clone());
-        let local_to = item.content.mode.owner().cloned();
-        let queue = self.state.queue(item.queue).queue.name.clone();
-        self.emit_event(space, Some(queue), Some(id), local_to, what)
-    }
-
-    /// Emits an event that changed these fields of the item. Its number becomes the item's revision.
-    fn emit_content(&mut self, key: ItemKey, what: What, fields: &[Field]) {
-        let number = self.emit_of(key, what);
-        if fields.is_empty() {
-            return;
-        }
-        self.change(key, |item| {
-            item.standing.revision = number;
-            let changed = item.standing.changed.get_or_insert_default();
-            changed.0.extend(fields.iter().map(|field| (*field, number)));
-        });
-    }
-
-    fn find(&self, space: SpaceNo, id: &ItemId) -> Option<Found> {
-        if let Some(key) = self.state.items.find(space, id) {
-            return Some(Found::Live(key));
-        }
-        if let Some(moved) = self.moved.get(&(space, id.clone())) {
-            return moved.clone().map(|archived| Found::Archived(Box::new(archived)));
-        }
-        self.archive.item(space, id).map(|archived| Found::Archived(Box::new(archived)))
-    }
-
-    /// Called before each command and for each entry of a batch.
-    fn check_right(&self, ask: Ask<'_>, need: Need<'_>) -> Result<(), Refusal> {
-        need.check(ask.caller, |id| Some(self.place(ask.caller, &self.find(ask.space?, id)?)))
-    }
-
-    fn place(&self, caller: &Caller, found: &Found) -> Whereabouts<'_> {
-        let (queue, mode) = match found {
-            Found::Live(key) => (self.item(*key).queue, &self.item(*key).content.mode),
-            Found::Archived(archived) => (archived.queue, &archived.content.mode),
-        };
-        Whereabouts { queue: &self.state.queue(queue).queue.name, is_open: mode.is_open_to(caller) }
-    }
-
-    /// The item that a command acts on. Call [`Step::check_right`] first.
-    fn find_item(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        ask.space.and_then(|space| self.find(space, id)).ok_or(Refusal::NotFound)
-    }
-
-    /// Like [`Step::find_item`], for items that are not terminal.
-    fn find_live(&self, ask: Ask<'_>, id: &ItemId) -> Result<ItemKey, Refusal> {
-        match self.find_item(ask, id)? {
-            Found::Live(key) => Ok(key),
-            Found::Archived(_) => Err(Refusal::TerminalItem),
-        }
-    }
-
-    /// An item that a command refers to. A hidden item gets the same answer as one that does not exist.
-    fn find_visible(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        let found = self.find_item(ask, id)?;
-        if self.place(ask.caller, &found).is_visible_to(ask.caller) { Ok(found) } else { Err(Refusal::NotFound) }
-    }
-
-    fn ensure_space(&mut self, name: &SpaceName) -> SpaceNo {
-        if let Some(no) = self.state.space_numbers.get(name) {
-            return *no;
-        }
-        let no = SpaceNo(u32::try_from(self.state.spaces.len()).expect("fewer than four billion spaces"));
-        self.state.space_numbers.insert(name.clone(), no);
-        self.state.spaces.push(Space {
-            no,
-            name: name.clone(),
-            last_event: 0,
-            version: 0,
-            policy: crate::policy::SpacePolicy::default(),
-            counts: Counts::default(),
-        });
-        self.touched_spaces.insert(no);
-        no
-    }
-
-    /// Checks that the space and the queue in it exist or can still be created.
-    fn check_room(&self, ask: Ask<'_>, queue: Option<&QueueName>) -> Result<(), Refusal> {
-        let full = |what: &str, max: u64| {
-            Err(Refusal::invalid(what, format!("cannot be created; the limit of {max} is reached")))
-        };
-        let Some(space) = ask.space else {
-            return if self.state.spaces.len() < SPACES { Ok(()) } else { full("space", SPACES as u64) };
-        };
-        if queue.is_none_or(|name| self.find_queue(ask, name).is_some()) {
-            return Ok(());
-        }
-        let used = self.state.space(space).counts.queues;
-        let bound = Bound { max: QUEUES_PER_SPACE, used, at_least: 1 };
-        if bound.admits(1, || self.state.makers.get(space, &ask.caller.actor).queues) {
-            Ok(())
-        } else if used < QUEUES_PER_SPACE {
-            let why =
-                format!("cannot be created; the rest of the limit of {QUEUES_PER_SPACE} is kept for actors with few");
-            Err(Refusal::invalid("queue", why))
-        } else {
-            full("queue", QUEUES_PER_SPACE)
-        }
-    }
-
-    /// Returns the queue, which is created on first use.
-    fn ensure_queue(&mut self, ask: Ask<'_>, space: SpaceNo, name: &QueueName) -> QueueNo {
-        if let Some(no) = self.state.queue_numbers.get(&(space, name.clone())) {
-            return *no;
-        }
-        let no = self.state.queues.first_free();
-        self.state.queue_numbers.insert((space, name.clone()), no);
-        let queue = Queue::new(no, space, name.clone());
-        let usage = Usage { made_by: ask.caller.actor.clone(), terminal: 0, used_at: self.now() };
-        self.state.queues.insert(LiveQueue::new(queue, Some(usage)));
-        self.state.makers.change(space, &ask.caller.actor, |made| made.queues += 1);
-        self.state.space_mut(space).counts.queues += 1;
-        self.touched_spaces.insert(space);
-        self.touched_queues.insert(no);
-        self.used_queues.insert(no);
-        no
-    }
-
-    fn find_queue(&self, ask: Ask<'_>, name: &QueueName) -> Option<QueueNo> {
-        self.state.queue_numbers.get(&(ask.space?, name.clone())).copied()
     }
 }

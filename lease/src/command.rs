@@ -1,12 +1,22 @@
 //! The commands that callers may send. The effect of a command depends only on the command, the caller and the state.
 
+mod claim;
+mod hold;
+mod next;
+mod write;
+
+pub use claim::{Claim, ClaimMany, OnConflict};
+pub use hold::{Extend, Release, Renew, RenewAll, Reserve, Revoke};
+pub use next::{Cursor, Filter, Next, Order};
+pub use write::{Activity, AwaitInput, Cancel, Complete, Fail, HandOn, Update, Write};
+
 use crate::bounds::REPEAT_WITHIN;
 use crate::caller::{Caller, Holder};
-use crate::item::{ActivityKind, Edit, NewItem, RunsIn};
-use crate::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
-use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
+use crate::item::{NewItem, RunsIn};
+use crate::names::{ActorId, ItemId, Label, QueueName, RequestId, SpaceName};
+use crate::numbers::{Span, Time, Token, Wall};
 use crate::policy::{Setting, SpacePolicy};
-use crate::standing::Mirrors;
+use crate::words::variant_names;
 use serde::{Deserialize, Serialize};
 
 /// One record of the log. An entry without commands is a tick, which only moves time.
@@ -89,227 +99,58 @@ pub enum Command {
     BeginEpochAcceptingClock { token_floor: Option<Token> },
 }
 
-/// What a claim does when it cannot be granted now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OnConflict {
-    #[default]
-    Fail,
-    Wait {
-        /// Give up after this long.
-        wait_for: Option<Span>,
-        /// Do not join a line already this long.
-        line_max: Option<u32>,
-    },
+variant_names! {
+    Command::{NAMES, name}
+    Create = "create";
+    CreateMany = "create_many";
+    Claim = "claim";
+    ClaimMany = "claim_many";
+    Next = "next";
+    Renew = "renew";
+    RenewAll = "renew_all";
+    Extend = "extend";
+    Release = "release";
+    Reserve = "reserve";
+    Withdraw = "withdraw";
+    Reorder = "reorder";
+    Revoke = "revoke";
+    Assign = "assign";
+    Unassign = "unassign";
+    Update = "update";
+    Activity = "activity";
+    AwaitInput = "await_input";
+    Resume = "resume";
+    HandOn = "hand_on";
+    Complete = "complete";
+    Fail = "fail";
+    Cancel = "cancel";
+    Reopen = "reopen";
+    Retry = "retry";
+    SetPolicy = "set_policy";
+    Pause = "pause";
+    Unpause = "unpause";
+    Drain = "drain";
+    SetSpacePolicy = "set_space_policy";
+    RegisterWorker = "register_worker";
+    DrainWorker = "drain_worker";
+    RemoveWorker = "remove_worker";
+    BeginEpoch = "begin_epoch";
+    Activate = "activate";
+    RaiseRules = "raise_rules";
+    BeginEpochAcceptingClock = "begin_epoch_accepting_clock";
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    pub item: ItemId,
-    pub lease_for: Option<Span>,
-    /// What the holder is doing and to which part of the item. Only shown to observers.
-    pub action: Option<String>,
-    pub field: Option<String>,
-    pub on_conflict: OnConflict,
-    /// If another session of the same actor holds the item, end its lease and grant a new one.
-    pub takeover: bool,
-    /// The mirrors that this holder allows. Only mirrors that the policy has can take effect.
-    pub mirrors: Mirrors,
-}
-
-impl Claim {
-    #[must_use]
-    pub fn new(item: ItemId) -> Self {
-        Self {
-            item,
-            lease_for: None,
-            action: None,
-            field: None,
-            on_conflict: OnConflict::Fail,
-            takeover: false,
-            mirrors: Mirrors::ALL,
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClaimMany {
-    pub claims: Vec<Claim>,
-    /// Leases to release in the same step. The claims may use the capacity that they free.
-    pub releases: Vec<Release>,
-    pub all_or_none: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Next {
-    pub queue: QueueName,
-    pub filter: Filter,
-    pub lease_for: Option<Span>,
-    pub count: u32,
-    pub order: Order,
-    /// Where an earlier call stopped examining.
-    pub cursor: Option<Cursor>,
-    pub action: Option<String>,
-    pub mirrors: Mirrors,
-}
-
-impl Next {
-    #[must_use]
-    pub fn new(queue: QueueName) -> Self {
-        Self {
-            queue,
-            filter: Filter::default(),
-            lease_for: None,
-            count: 1,
-            order: Order::Priority,
-            cursor: None,
-            action: None,
-            mirrors: Mirrors::ALL,
-        }
-    }
-}
-
-/// The items of a queue that a caller wants.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Filter {
-    /// The item must have all of these.
-    pub labels: Vec<Label>,
-    /// The caller's capabilities, which must include all needs of the item. None: those that its worker is registered
-    /// with.
-    pub capabilities: Option<Vec<Label>>,
-    pub phase: Option<Phase>,
-    /// None: the mode that its worker is registered with, or any if there is no such worker.
-    pub mode: Option<RunsIn>,
-    pub parent: Option<ItemId>,
-    pub ancestor: Option<ItemId>,
-    pub priority_min: Option<u8>,
-    pub priority_max: Option<u8>,
-}
-
-impl Filter {
-    /// The items whose descendants are searched.
-    pub(crate) fn tree_roots(&self) -> impl Iterator<Item = &ItemId> {
-        self.parent.iter().chain(&self.ancestor)
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
-    /// Highest priority, then oldest.
-    #[default]
-    Priority,
-    Oldest,
-    Newest,
-}
-
-/// The last candidate examined. The next call continues after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cursor {
-    pub priority: u8,
-    pub item: ItemNo,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Renew {
-    pub item: ItemId,
-    pub token: Token,
-    pub lease_for: Option<Span>,
-}
-
-/// Renews every lease of the caller's session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RenewAll {
-    pub lease_for: Option<Span>,
-    /// The leases that the caller believes it holds. The answer names the items that it does not hold.
-    pub expected: Vec<(ItemId, Token)>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extend {
-    pub item: ItemId,
-    pub token: Token,
-    pub by: Span,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Release {
-    pub item: ItemId,
-    pub token: Option<Token>,
-    pub keep_assignment: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reserve {
-    pub item: ItemId,
-    pub token: Token,
-    /// How long to reserve the item. None: the policy's `reservation_max`.
-    pub span: Option<Span>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Revoke {
-    pub item: ItemId,
-    pub reason: String,
-    /// Move the assignment to this actor. None: keep it.
-    pub assign_to: Option<ActorId>,
-}
-
-/// The fields that every write under a lease has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Write {
-    pub item: ItemId,
-    pub token: Option<Token>,
-    /// The revision the caller has read.
-    pub read_at: Option<Revision>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Update {
-    pub write: Write,
-    pub edits: Vec<Edit>,
-    /// Set the item to in-progress. This claims the item, and the answer contains the grant.
-    pub start: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Activity {
-    pub write: Write,
-    pub kind: ActivityKind,
-    /// For `plan_updated` and `external_url_updated`: the new text, which is also written to the body.
-    pub note: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AwaitInput {
-    pub write: Write,
-    pub question: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HandOn {
-    pub write: Write,
-    pub phase: Phase,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Complete {
-    pub write: Write,
-    pub result: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fail {
-    pub write: Write,
-    pub error: Option<String>,
-    /// Do not try the item again, whatever attempts are left.
-    pub is_final: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cancel {
-    pub item: ItemId,
-    pub reason: String,
-    /// End a live lease at once instead of waiting for its holder.
-    pub force: bool,
+/// What a command is for. A node that is short of room rejects some purposes before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It keeps a lease.
+    Keep,
+    /// It ends a lease, a wait or an item.
+    End,
+    /// It creates items.
+    Create,
+    /// It does anything else.
+    Work,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -400,23 +241,63 @@ impl Command {
         entries.max(1) as u64
     }
 
-    /// Whether the command only keeps or ends what its caller holds, and creates, claims or changes nothing else. Such
-    /// commands are accepted even when disks are short of space.
+    /// What the command is for.
     #[must_use]
-    pub fn keeps_or_ends(&self) -> bool {
+    pub fn purpose(&self) -> Purpose {
         match self {
-            Self::Renew(_)
-            | Self::RenewAll(_)
-            | Self::Extend(_)
-            | Self::Release(_)
+            Self::Renew(_) | Self::RenewAll(_) | Self::Extend(_) => Purpose::Keep,
+            Self::Release(_)
             | Self::Reserve(_)
             | Self::Withdraw { .. }
             | Self::HandOn(_)
             | Self::Complete(_)
             | Self::Fail(_)
-            | Self::Cancel(_) => true,
+            | Self::Cancel(_) => Purpose::End,
+            Self::Create(_) | Self::CreateMany(_) => Purpose::Create,
+            Self::Claim(_)
+            | Self::ClaimMany(_)
+            | Self::Next(_)
+            | Self::Reorder { .. }
+            | Self::Revoke(_)
+            | Self::Assign { .. }
+            | Self::Unassign { .. }
+            | Self::Update(_)
+            | Self::Activity(_)
+            | Self::AwaitInput(_)
+            | Self::Resume(_)
+            | Self::Reopen { .. }
+            | Self::Retry { .. }
+            | Self::SetPolicy(_)
+            | Self::Pause { .. }
+            | Self::Unpause { .. }
+            | Self::Drain { .. }
+            | Self::SetSpacePolicy(_)
+            | Self::RegisterWorker(_)
+            | Self::DrainWorker { .. }
+            | Self::RemoveWorker { .. }
+            | Self::BeginEpoch { .. }
+            | Self::BeginEpochAcceptingClock { .. }
+            | Self::Activate
+            | Self::RaiseRules { .. } => Purpose::Work,
+        }
+    }
+
+    /// Whether the command only keeps or ends what its caller holds, and creates, claims or changes nothing else. Such
+    /// commands are accepted even when disks are short of space.
+    #[must_use]
+    pub fn keeps_or_ends(&self) -> bool {
+        match self {
             Self::ClaimMany(many) => many.claims.is_empty(),
-            _ => false,
+            _ => matches!(self.purpose(), Purpose::Keep | Purpose::End),
+        }
+    }
+
+    /// The item in whose line the command may have to wait for its answer.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<&ItemId> {
+        match self {
+            Self::Claim(claim) if claim.on_conflict != OnConflict::Fail => Some(&claim.item),
+            _ => None,
         }
     }
 

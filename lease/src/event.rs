@@ -1,11 +1,12 @@
 //! The events: what happened, named in the past tense. They are numbered per space, without gaps.
 
 use crate::caller::{ActorKind, Caller, Holder};
-use crate::item::{ActivityKind, Field};
+use crate::item::{ActivityKind, Field, MirrorSkip, Transition};
 use crate::names::{ActorId, ItemId, Phase, QueueName, SpaceName};
 use crate::numbers::{Epoch, EventNumber, Time, Token, Wall};
 use crate::refusal::Code;
-use crate::standing::{BlockedBy, StateKind, Transition};
+use crate::standing::{BlockedBy, StateKind};
+use crate::words::variant_names;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,115 +198,56 @@ pub enum What {
     Activated,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MirrorSkip {
-    Held,
-    Terminal,
-    Missing,
-    /// The target's queue has a list of phases, and this phase is not in it.
-    NoSuchPhase,
+variant_names! {
+    What::{KINDS, kind}
+    Created = "created";
+    Updated = "updated";
+    Queued = "queued";
+    Granted = "granted";
+    PickedUp = "picked_up";
+    NotPickedUp = "not_picked_up";
+    Extended = "extended";
+    Released = "released";
+    Expired = "expired";
+    TakenOver = "taken_over";
+    Revoked = "revoked";
+    Voided = "voided";
+    Reserved = "reserved";
+    ReservationEnded = "reservation_ended";
+    Joined = "joined";
+    LeftLine = "left_line";
+    Reordered = "reordered";
+    Assigned = "assigned";
+    Unassigned = "unassigned";
+    ActivityRecorded = "activity_recorded";
+    AwaitedInput = "awaited_input";
+    Resumed = "resumed";
+    HandedOn = "handed_on";
+    Completed = "completed";
+    Failed = "failed";
+    Blocked = "blocked";
+    CancelRequested = "cancel_requested";
+    Cancelled = "cancelled";
+    Reopened = "reopened";
+    Retried = "retried";
+    Purged = "purged";
+    Mirrored = "mirrored";
+    MirrorSkipped = "mirror_skipped";
+    PolicyChanged = "policy_changed";
+    Paused = "paused";
+    Unpaused = "unpaused";
+    DrainStarted = "drain_started";
+    Drained = "drained";
+    SpacePolicyChanged = "space_policy_changed";
+    WorkerRegistered = "worker_registered";
+    WorkerDrained = "worker_drained";
+    WorkerGone = "worker_gone";
+    WorkerRemoved = "worker_removed";
+    EpochBegun = "epoch_begun";
+    Activated = "activated";
 }
 
 impl What {
-    pub const KINDS: [&'static str; 45] = [
-        "created",
-        "updated",
-        "queued",
-        "granted",
-        "picked_up",
-        "not_picked_up",
-        "extended",
-        "released",
-        "expired",
-        "taken_over",
-        "revoked",
-        "voided",
-        "reserved",
-        "reservation_ended",
-        "joined",
-        "left_line",
-        "reordered",
-        "assigned",
-        "unassigned",
-        "activity_recorded",
-        "awaited_input",
-        "resumed",
-        "handed_on",
-        "completed",
-        "failed",
-        "blocked",
-        "cancel_requested",
-        "cancelled",
-        "reopened",
-        "retried",
-        "purged",
-        "mirrored",
-        "mirror_skipped",
-        "policy_changed",
-        "paused",
-        "unpaused",
-        "drain_started",
-        "drained",
-        "space_policy_changed",
-        "worker_registered",
-        "worker_drained",
-        "worker_gone",
-        "worker_removed",
-        "epoch_begun",
-        "activated",
-    ];
-
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Updated { .. } => "updated",
-            Self::Queued => "queued",
-            Self::Granted { .. } => "granted",
-            Self::PickedUp { .. } => "picked_up",
-            Self::NotPickedUp { .. } => "not_picked_up",
-            Self::Extended { .. } => "extended",
-            Self::Released { .. } => "released",
-            Self::Expired { .. } => "expired",
-            Self::TakenOver { .. } => "taken_over",
-            Self::Revoked { .. } => "revoked",
-            Self::Voided { .. } => "voided",
-            Self::Reserved { .. } => "reserved",
-            Self::ReservationEnded { .. } => "reservation_ended",
-            Self::Joined { .. } => "joined",
-            Self::LeftLine { .. } => "left_line",
-            Self::Reordered { .. } => "reordered",
-            Self::Assigned { .. } => "assigned",
-            Self::Unassigned { .. } => "unassigned",
-            Self::ActivityRecorded { .. } => "activity_recorded",
-            Self::AwaitedInput { .. } => "awaited_input",
-            Self::Resumed { .. } => "resumed",
-            Self::HandedOn { .. } => "handed_on",
-            Self::Completed { .. } => "completed",
-            Self::Failed { .. } => "failed",
-            Self::Blocked { .. } => "blocked",
-            Self::CancelRequested { .. } => "cancel_requested",
-            Self::Cancelled { .. } => "cancelled",
-            Self::Reopened => "reopened",
-            Self::Retried => "retried",
-            Self::Purged { .. } => "purged",
-            Self::Mirrored { .. } => "mirrored",
-            Self::MirrorSkipped { .. } => "mirror_skipped",
-            Self::PolicyChanged { .. } => "policy_changed",
-            Self::Paused => "paused",
-            Self::Unpaused => "unpaused",
-            Self::DrainStarted => "drain_started",
-            Self::Drained => "drained",
-            Self::SpacePolicyChanged { .. } => "space_policy_changed",
-            Self::WorkerRegistered { .. } => "worker_registered",
-            Self::WorkerDrained { .. } => "worker_drained",
-            Self::WorkerGone { .. } => "worker_gone",
-            Self::WorkerRemoved { .. } => "worker_removed",
-            Self::EpochBegun { .. } => "epoch_begun",
-            Self::Activated => "activated",
-        }
-    }
-
     /// The lease that this event ended, if any. Each grant ends exactly once.
     #[must_use]
     pub fn ended_lease(&self) -> Option<Token> {

@@ -8,8 +8,9 @@
 //! consensus. Its caller stamps time on entries, orders them, stores the records that changed, and returns the outcomes
 //! to the callers. Two replicas that apply the same entries have the same bytes.
 //!
-//! Where to look: each noun has its own file (`item`, `standing`, `line`, `policy`, …), the commands are in `apply/`,
-//! and all limits are in [`bounds`].
+//! Where to look: two nouns share this crate. The work item, which is what the work is, is in `item`. The lease machine,
+//! which decides who holds an item, has a file for each noun (`standing`, `line`, `policy`, …); the commands are in
+//! `apply/`, and all limits are in [`bounds`].
 
 pub mod answer_size;
 pub mod archive;
@@ -27,13 +28,13 @@ pub mod line;
 pub mod names;
 pub mod numbers;
 pub mod outcome;
+pub mod past_holder;
 pub mod policy;
 pub mod queue;
 pub mod record;
 pub mod refusal;
-pub mod request_memory;
+pub mod remembered;
 pub mod rights;
-pub mod sabotage;
 pub mod space;
 pub mod standing;
 pub mod views;
@@ -42,6 +43,7 @@ pub mod worker;
 mod apply;
 mod share;
 mod state;
+mod words;
 
 pub use apply::{Applied, NextDeadlines, check_new_names, validate};
 pub use archive::{Archive, Records};

@@ -1,11 +1,12 @@
 //! The wait line of one item. Waiters are granted in the order in which they joined, by position in the log.
 
 use crate::caller::{ActorKind, Holder};
+use crate::item::Mirrors;
 use crate::names::ActorId;
 use crate::numbers::{Span, Time};
-use crate::request_memory::RequestKey;
-use crate::sabotage::{Broken, is_broken};
-use crate::standing::{Doing, Mirrors};
+use crate::remembered::RequestKey;
+use crate::standing::Doing;
+use sabotage::{Broken, is_broken};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! The policies of queues and spaces. They are replicated, versioned and changed by commands.
 
 use crate::bounds;
+use crate::item::Transition;
 use crate::names::Phase;
 use crate::numbers::Span;
 use crate::refusal::Refusal;
-use crate::standing::Transition;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,27 +171,6 @@ impl Policy {
             }
         }
         policy.check().map(|()| policy)
-    }
-
-    /// Whether each setting is valid by itself. Only [`Policy::with`] can check whether the settings fit one another.
-    pub(crate) fn check_settings(settings: &[Setting]) -> Result<(), Refusal> {
-        for setting in settings {
-            match setting {
-                Setting::LeaseFor(span) => Refusal::check_span("lease_for", *span)?,
-                Setting::LeaseMax(span) => Refusal::check_span("lease_max", *span)?,
-                Setting::LeaseMin(span) => Refusal::check_span("lease_min", *span)?,
-                Setting::Pickup(span) => Refusal::check_span("pickup", *span)?,
-                Setting::Retention(span) => Refusal::check_span("retention", *span)?,
-                Setting::ReservationMax(span) => Refusal::check_span("reservation_max", *span)?,
-                Setting::LockDelay(span) => Refusal::check_span_or_zero("lock_delay", *span)?,
-                Setting::Backoff(backoff) => {
-                    Refusal::check_span_or_zero("backoff.first", backoff.first)?;
-                    Refusal::check_span_or_zero("backoff.max", backoff.max)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     /// Whether the settings fit one another.

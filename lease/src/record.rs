@@ -7,7 +7,7 @@ use crate::item::{Content, Part};
 use crate::line::PlaceNo;
 use crate::names::ItemId;
 use crate::numbers::{EventNumber, ItemNo, QueueNo, SpaceNo, Time};
-use crate::request_memory::RequestKey;
+use crate::remembered::RequestKey;
 use crate::standing::Standing;
 use serde::{Deserialize, Serialize};
 

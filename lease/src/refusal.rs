@@ -112,40 +112,80 @@ pub struct NamedHolder {
     pub field: Option<String>,
 }
 
-/// The code of a refusal, which a program branches on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Code {
-    Invalid,
-    NotFound,
-    Forbidden,
-    RejectedByPolicy,
-    TerminalItem,
-    NotReady,
-    Blocked,
-    Reserved,
-    QueuePaused,
-    HeldByYourOtherSession,
-    AlreadyClaimed,
-    QueueFull,
-    TooManyLeases,
-    LineTooLong,
-    WaitTimeout,
-    LeaseLost,
-    NotHolder,
-    StaleToken,
-    LeaseRequired,
-    StaleWrite,
-    AlreadyExists,
-    WrongState,
-    AllOrNone,
-    WorkerDraining,
-    SpaceFull,
-    TooManyDependents,
-    RequestIdReused,
-    RequestForgotten,
-    NotActivated,
-    RestoreRefused,
-    RateLimited,
+/// Makes [`Code`] and all that is known of a code from one table with a row for each refusal.
+macro_rules! codes {
+    ($($variant:ident = $name:literal, $may_retry:literal;)+) => {
+        /// The code of a refusal, which a program branches on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $($variant),+
+        }
+
+        impl Code {
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),+
+                }
+            }
+
+            /// Whether the same command, sent later under a new request id, may succeed without any other change by the
+            /// caller.
+            #[must_use]
+            pub fn may_retry(self) -> bool {
+                match self {
+                    $(Self::$variant => $may_retry),+
+                }
+            }
+        }
+
+        impl Refusal {
+            #[must_use]
+            pub fn code(&self) -> Code {
+                match self {
+                    $(Self::$variant { .. } => Code::$variant),+
+                }
+            }
+        }
+    };
+}
+
+// The order is that of the variants of `Code`, whose numbers are in records: new codes come last. The last column says
+// whether a retry may succeed.
+codes! {
+    Invalid = "invalid", false;
+    NotFound = "not_found", false;
+    Forbidden = "forbidden", false;
+    RejectedByPolicy = "rejected_by_policy", false;
+    TerminalItem = "terminal_item", false;
+    NotReady = "not_ready", true;
+    Blocked = "blocked", false;
+    Reserved = "reserved", true;
+    QueuePaused = "queue_paused", true;
+    HeldByYourOtherSession = "held_by_your_other_session", true;
+    AlreadyClaimed = "already_claimed", true;
+    QueueFull = "queue_full", true;
+    TooManyLeases = "too_many_leases", true;
+    LineTooLong = "line_too_long", true;
+    WaitTimeout = "wait_timeout", true;
+    LeaseLost = "lease_lost", false;
+    NotHolder = "not_holder", false;
+    StaleToken = "stale_token", false;
+    LeaseRequired = "lease_required", false;
+    StaleWrite = "stale_write", false;
+    AlreadyExists = "already_exists", false;
+    WrongState = "wrong_state", false;
+    AllOrNone = "all_or_none", true;
+    WorkerDraining = "worker_draining", false;
+    SpaceFull = "space_full", true;
+    TooManyDependents = "too_many_dependents", true;
+    RequestIdReused = "request_id_reused", false;
+    RequestForgotten = "request_forgotten", false;
+    NotActivated = "not_activated", true;
+    RestoreRefused = "restore_refused", false;
+    RateLimited = "rate_limited", true;
 }
 
 /// Whether a refused request had an effect.
@@ -156,115 +196,6 @@ pub enum TookEffect {
 }
 
 impl Code {
-    pub const ALL: [Self; 31] = [
-        Self::Invalid,
-        Self::NotFound,
-        Self::Forbidden,
-        Self::RejectedByPolicy,
-        Self::TerminalItem,
-        Self::NotReady,
-        Self::Blocked,
-        Self::Reserved,
-        Self::QueuePaused,
-        Self::HeldByYourOtherSession,
-        Self::AlreadyClaimed,
-        Self::QueueFull,
-        Self::TooManyLeases,
-        Self::LineTooLong,
-        Self::WaitTimeout,
-        Self::LeaseLost,
-        Self::NotHolder,
-        Self::StaleToken,
-        Self::LeaseRequired,
-        Self::StaleWrite,
-        Self::AlreadyExists,
-        Self::WrongState,
-        Self::AllOrNone,
-        Self::WorkerDraining,
-        Self::SpaceFull,
-        Self::TooManyDependents,
-        Self::RequestIdReused,
-        Self::RequestForgotten,
-        Self::NotActivated,
-        Self::RestoreRefused,
-        Self::RateLimited,
-    ];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Invalid => "invalid",
-            Self::NotFound => "not_found",
-            Self::Forbidden => "forbidden",
-            Self::RejectedByPolicy => "rejected_by_policy",
-            Self::TerminalItem => "terminal_item",
-            Self::NotReady => "not_ready",
-            Self::Blocked => "blocked",
-            Self::Reserved => "reserved",
-            Self::QueuePaused => "queue_paused",
-            Self::HeldByYourOtherSession => "held_by_your_other_session",
-            Self::AlreadyClaimed => "already_claimed",
-            Self::QueueFull => "queue_full",
-            Self::TooManyLeases => "too_many_leases",
-            Self::LineTooLong => "line_too_long",
-            Self::WaitTimeout => "wait_timeout",
-            Self::LeaseLost => "lease_lost",
-            Self::NotHolder => "not_holder",
-            Self::StaleToken => "stale_token",
-            Self::LeaseRequired => "lease_required",
-            Self::StaleWrite => "stale_write",
-            Self::AlreadyExists => "already_exists",
-            Self::WrongState => "wrong_state",
-            Self::AllOrNone => "all_or_none",
-            Self::WorkerDraining => "worker_draining",
-            Self::SpaceFull => "space_full",
-            Self::TooManyDependents => "too_many_dependents",
-            Self::RequestIdReused => "request_id_reused",
-            Self::RequestForgotten => "request_forgotten",
-            Self::NotActivated => "not_activated",
-            Self::RestoreRefused => "restore_refused",
-            Self::RateLimited => "rate_limited",
-        }
-    }
-
-    /// Whether the same command, sent later under a new request id, may succeed without any other change by the caller.
-    #[must_use]
-    pub fn may_retry(self) -> bool {
-        match self {
-            Self::NotReady
-            | Self::Reserved
-            | Self::QueuePaused
-            | Self::HeldByYourOtherSession
-            | Self::AlreadyClaimed
-            | Self::QueueFull
-            | Self::TooManyLeases
-            | Self::LineTooLong
-            | Self::WaitTimeout
-            | Self::AllOrNone
-            | Self::SpaceFull
-            | Self::TooManyDependents
-            | Self::NotActivated
-            | Self::RateLimited => true,
-            Self::Invalid
-            | Self::NotFound
-            | Self::Forbidden
-            | Self::RejectedByPolicy
-            | Self::TerminalItem
-            | Self::Blocked
-            | Self::LeaseLost
-            | Self::NotHolder
-            | Self::StaleToken
-            | Self::LeaseRequired
-            | Self::StaleWrite
-            | Self::AlreadyExists
-            | Self::WrongState
-            | Self::WorkerDraining
-            | Self::RequestIdReused
-            | Self::RequestForgotten
-            | Self::RestoreRefused => false,
-        }
-    }
-
     #[must_use]
     pub fn took_effect(self) -> TookEffect {
         if self == Self::RequestForgotten { TookEffect::Unknown } else { TookEffect::No }
@@ -280,57 +211,6 @@ impl fmt::Display for Code {
 impl Refusal {
     pub(crate) fn invalid(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), why: why.into() }
-    }
-
-    pub(crate) fn check_span(field: &str, span: Span) -> Result<(), Self> {
-        if span == Span(0) {
-            return Err(Self::invalid(field, "must be more than zero"));
-        }
-        Self::check_span_or_zero(field, span)
-    }
-
-    pub(crate) fn check_span_or_zero(field: &str, span: Span) -> Result<(), Self> {
-        if span > crate::bounds::SPAN_MAX {
-            return Err(Self::invalid(field, "must not exceed ten years; the unit is milliseconds"));
-        }
-        Ok(())
-    }
-
-    #[must_use]
-    pub fn code(&self) -> Code {
-        match self {
-            Self::Invalid { .. } => Code::Invalid,
-            Self::NotFound => Code::NotFound,
-            Self::Forbidden { .. } => Code::Forbidden,
-            Self::RejectedByPolicy => Code::RejectedByPolicy,
-            Self::TerminalItem => Code::TerminalItem,
-            Self::NotReady(_) => Code::NotReady,
-            Self::Blocked => Code::Blocked,
-            Self::Reserved { .. } => Code::Reserved,
-            Self::QueuePaused => Code::QueuePaused,
-            Self::HeldByYourOtherSession => Code::HeldByYourOtherSession,
-            Self::AlreadyClaimed(_) => Code::AlreadyClaimed,
-            Self::QueueFull { .. } => Code::QueueFull,
-            Self::TooManyLeases { .. } => Code::TooManyLeases,
-            Self::LineTooLong { .. } => Code::LineTooLong,
-            Self::WaitTimeout => Code::WaitTimeout,
-            Self::LeaseLost { .. } => Code::LeaseLost,
-            Self::NotHolder => Code::NotHolder,
-            Self::StaleToken => Code::StaleToken,
-            Self::LeaseRequired => Code::LeaseRequired,
-            Self::StaleWrite { .. } => Code::StaleWrite,
-            Self::AlreadyExists => Code::AlreadyExists,
-            Self::WrongState { .. } => Code::WrongState,
-            Self::AllOrNone => Code::AllOrNone,
-            Self::WorkerDraining => Code::WorkerDraining,
-            Self::SpaceFull { .. } => Code::SpaceFull,
-            Self::TooManyDependents { .. } => Code::TooManyDependents,
-            Self::RequestIdReused => Code::RequestIdReused,
-            Self::RequestForgotten => Code::RequestForgotten,
-            Self::NotActivated => Code::NotActivated,
-            Self::RestoreRefused { .. } => Code::RestoreRefused,
-            Self::RateLimited { .. } => Code::RateLimited,
-        }
     }
 
     /// How long to wait before a retry.

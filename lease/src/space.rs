@@ -13,12 +13,12 @@ pub struct Space {
     pub last_event: u64,
     pub version: u64,
     pub policy: SpacePolicy,
-    pub counts: Counts,
+    pub counts: SpaceCounts,
 }
 
 /// Conservation: created = live + terminal + purged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct SpaceCounts {
     pub created: u64,
     pub live: u64,
     pub terminal: u64,

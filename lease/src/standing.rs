@@ -1,10 +1,10 @@
 //! The standing of an item: its state, its assignment, its lease, and what is remembered of earlier leases.
 
 use crate::caller::{ActorKind, Caller, Holder};
-use crate::item::FieldRevisions;
+use crate::item::{FieldRevisions, Mirrors};
 use crate::names::{ActorId, SessionId};
 use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
-use crate::request_memory::RequestKey;
+use crate::remembered::RequestKey;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
@@ -203,34 +203,6 @@ pub struct Pickup {
     pub request: Option<RequestKey>,
 }
 
-/// The set of transitions that are mirrored to an item's target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mirrors(u8);
-
-impl Mirrors {
-    pub const ALL: Self = Self(0b1111);
-    pub const NONE: Self = Self(0);
-
-    #[must_use]
-    pub fn with(self, transition: Transition) -> Self {
-        Self(self.0 | 1 << transition as u8)
-    }
-
-    #[must_use]
-    pub fn has(self, transition: Transition) -> bool {
-        self.0 & (1 << transition as u8) != 0
-    }
-}
-
-/// A transition of an item that may move the phase of its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Transition {
-    Claimed,
-    Completed,
-    AwaitingInput,
-    AttemptsExhausted,
-}
-
 /// What is remembered of earlier leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
@@ -325,19 +297,5 @@ impl Standing {
 
     pub(crate) fn late_right(&self) -> Option<&LateRight> {
         self.past.as_ref()?.late.as_deref()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn naming_a_mirror_more_than_once_allows_it_once() {
-        let mirrors = Mirrors::NONE.with(Transition::Completed).with(Transition::Claimed).with(Transition::Completed);
-        let transitions =
-            [Transition::Claimed, Transition::Completed, Transition::AwaitingInput, Transition::AttemptsExhausted];
-        assert_eq!(transitions.map(|transition| mirrors.has(transition)), [true, true, false, false]);
-        assert!(transitions.iter().all(|transition| Mirrors::ALL.has(*transition)));
     }
 }

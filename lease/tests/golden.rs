@@ -10,14 +10,13 @@ mod names;
 use lease::caller::{ActorKind, Holder, Role, Verified};
 use lease::command::*;
 use lease::encoding::{DecodeError, decode, encode};
-use lease::item::{ActivityKind, Edit, Mode, NewItem, Part, RunsIn};
+use lease::item::{ActivityKind, Edit, Mirrors, Mode, NewItem, Part, RunsIn, Transition};
 use lease::names::{ItemId, SessionId, SpaceName};
 use lease::numbers::{Epoch, EventNumber, ItemNo, Span, Time, Token, Wall};
 use lease::policy::{
     AtMaxLeases, Backoff, Disclosure, IdentityPolicy, OnDependencyFailed, RequireLease, Setting, SpacePolicy,
 };
 use lease::record::Key;
-use lease::standing::{Mirrors, Transition};
 use lease::{Applied, Command, Entry, Outcome, Records, Request, Salt, State};
 use names::{actor, item, label, phase, queue};
 use std::fmt::Write as _;

@@ -7,12 +7,14 @@ use lease::caller::{Caller, QueueScope, Right, Role};
 use lease::command::{
     Claim, ClaimMany, Next, OnConflict, Registration, Release, Renew, RenewAll, Reserve, SetPolicy, Update, Write,
 };
+use lease::event::What;
 use lease::item::{Mode, NewItem, RunsIn};
 use lease::names::{ItemId, SpaceName};
 use lease::numbers::{Epoch, ItemNo, QueueNo, SpaceNo, Span, Time, Token, Wall};
+use lease::past_holder::{PastHolder, PastHolderSearch};
 use lease::policy::{Disclosure, Setting};
 use lease::standing::StateKind;
-use lease::views::{ClaimStatus, ClaimSummary, IfClaimed, ItemView, Query, holder_at};
+use lease::views::{ClaimStatus, ClaimSummary, IfClaimed, ItemView, Query};
 use lease::worker::Liveness;
 use lease::{Applied, Code, Command, Entry, Event, NextDeadlines, Outcome, Records, Refusal, Salt, State};
 use names::{actor, caller, item, label, queue};
@@ -471,13 +473,32 @@ fn events_tell_who_held_an_item_at_a_time() {
         Command::Release(Release { item: item("disk"), token: Some(token), keep_assignment: false }),
     );
     story.claim(7_000, &worker("bob"), "disk");
-    let at =
-        |time: u64| holder_at(&story.events, &item("disk"), Time(time)).map(|(holder, _)| holder.actor.to_string());
-    assert_eq!(at(999), None);
-    assert_eq!(at(1_000).as_deref(), Some("ada"));
-    assert_eq!(at(4_999).as_deref(), Some("ada"));
-    assert_eq!(at(5_000), None);
-    assert_eq!(at(7_000).as_deref(), Some("bob"));
+    let (disk, newest_first) = (item("disk"), story.events.iter().rev().cloned().collect::<Vec<_>>());
+    for page in 1..=newest_first.len() {
+        let at = |time: u64| {
+            let mut search = PastHolderSearch::new(&disk, Time(time), newest_first[0].number);
+            let mut pages = newest_first.chunks(page).peekable();
+            let found = std::iter::from_fn(|| {
+                let page = pages.next().expect("the last page has the answer").to_vec();
+                Some(search.examine(page, pages.peek().is_none()))
+            });
+            match found.flatten().next() {
+                Some(PastHolder::Granted(event)) => match event.what {
+                    What::Granted { holder, .. } => Some(holder.actor.to_string()),
+                    other => panic!("{other:?}"),
+                },
+                other => {
+                    assert_eq!(other, Some(PastHolder::Nobody), "at {time} in pages of {page}");
+                    None
+                }
+            }
+        };
+        assert_eq!(at(999), None);
+        assert_eq!(at(1_000).as_deref(), Some("ada"));
+        assert_eq!(at(4_999).as_deref(), Some("ada"));
+        assert_eq!(at(5_000), None);
+        assert_eq!(at(7_000).as_deref(), Some("bob"));
+    }
 }
 
 fn of_prefix(name: &str, prefix: &str, roles: &[Role]) -> Caller {

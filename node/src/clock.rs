@@ -8,9 +8,9 @@
 
 use crate::daemon::wall_now;
 use lease::numbers::Time;
-use lease::sabotage::{Broken, is_broken};
 use openraft::Instant;
 use raft_store::types::LeaderId;
+use sabotage::{Broken, is_broken};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

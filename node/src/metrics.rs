@@ -3,13 +3,11 @@
 //! There is a registry per node, since several may run in one process. No label carries an actor, an item or anything
 //! else that a caller chose, except the names of queues and spaces, whose number is limited.
 
-mod command;
 mod encode;
 mod process;
 mod queues;
 mod sample;
 
-pub use command::{CommandName, name};
 pub(crate) use process::bytes_in;
 
 use crate::edge::gate::GateStatus;
@@ -102,10 +100,10 @@ impl Metrics {
         Self(Arc::new(inner.registered()))
     }
 
-    /// A call was answered. `outcome` is [`OK`], a refusal's code or a code of the edge: from a closed set, never text
-    /// from a caller.
-    pub fn call(&self, command: CommandName, outcome: &'static str, took: Duration) {
-        let labels = [("command", command.as_str()), ("outcome", outcome)];
+    /// A call was answered. `command` is the name of the operation; `outcome` is [`OK`], a refusal's code or a code of
+    /// the edge. Both are from closed sets, never text from a caller.
+    pub fn call(&self, command: &'static str, outcome: &'static str, took: Duration) {
+        let labels = [("command", command), ("outcome", outcome)];
         self.0.calls.get_or_create(&labels).observe(took.as_secs_f64());
         if outcome != OK {
             self.0.refusals.get_or_create(&[("code", outcome)]).inc();

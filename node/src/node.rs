@@ -14,9 +14,8 @@ use crate::reads::{self, Reads, Rounds};
 use crate::tick;
 use futures_util::FutureExt;
 use futures_util::future::{self, Either};
-use lease::command::OnConflict;
 use lease::numbers::Wall;
-use lease::{Archive, Command, Outcome, Request, State};
+use lease::{Archive, Outcome, Request, State};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::storage::RaftLogStorage;
@@ -298,13 +297,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     pub async fn call(&self, request: Request, within: Duration, poll: Duration) -> Result<Outcome, NoOutcome> {
         use openraft::Instant;
         let (by, poll_by) = (C::now() + within, C::now() + poll);
-        let topic = match &request.command {
-            // Subscribe only if the command may wait: every event is matched against all subscriptions.
-            Command::Claim(claim) if claim.on_conflict != OnConflict::Fail => {
-                Some(Topic::Place(request.space.clone(), claim.item.clone(), request.caller.holder()))
-            }
-            _ => None,
-        };
+        // Subscribe only if the command may wait: every event is matched against all subscriptions.
+        let topic = request.command.waits_for();
+        let topic = topic.map(|item| Topic::Place(request.space.clone(), item.clone(), request.caller.holder()));
         let mut place: Option<Outcome> = None;
         loop {
             // Subscribe before the command: the grant may come between its answer and the wait.

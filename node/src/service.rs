@@ -6,7 +6,6 @@ use crate::admission::{self, Admitted};
 use crate::daemon::wall_now;
 use crate::leadership::known_leader;
 use crate::members::ChangeError;
-use crate::metrics;
 use crate::node::Node;
 use crate::peers::Refusal;
 use crate::peers::connection::Peers;
@@ -16,7 +15,6 @@ use crate::propose::{ANSWERS_BYTES_MAX, NoOutcome};
 use crate::roster::Roster;
 use crate::throttle::Throttle;
 use lease::encoding::{decode, encode, encoded_len};
-use lease::sabotage::{Broken, is_broken};
 use lease::{Outcome, Request};
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -24,6 +22,7 @@ use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::state::Machine;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::{NodeId, OnTokio};
+use sabotage::{Broken, is_broken};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -68,7 +67,7 @@ impl NodeService {
         };
         // The request id leads to the request's trace in the log of the node that was called.
         for request in &requests {
-            let (request_id, command) = (request.request_id.as_str(), metrics::name(&request.command));
+            let (request_id, command) = (request.request_id.as_str(), request.command.name());
             tracing::debug!(from, request_id, command, "a command of another node's caller");
         }
         match self.node.proposer().submit_here(requests, FORWARDED_WITHIN).await {

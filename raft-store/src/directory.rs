@@ -47,11 +47,6 @@ pub enum DirectoryError {
         wanted: NodeId,
         found: NodeId,
     },
-    OtherCluster {
-        path: PathBuf,
-        wanted: u128,
-        found: u128,
-    },
     /// Part of the acknowledged data is missing.
     Wiped {
         path: PathBuf,
@@ -84,11 +79,6 @@ impl fmt::Display for DirectoryError {
             Self::OtherNode { path, wanted, found } => write!(
                 f,
                 "{}: is the directory of node {found}, not of node {wanted}: correct the node id or the path",
-                path.display()
-            ),
-            Self::OtherCluster { path, wanted, found } => write!(
-                f,
-                "{}: belongs to cluster {found:032x}, not to {wanted:032x}: correct the path or the seed list",
                 path.display()
             ),
             Self::Wiped { path, missing, node } => write!(
@@ -221,17 +211,6 @@ impl Directory {
     pub fn expect_node(&self, wanted: NodeId) -> Result<(), DirectoryError> {
         let found = self.identity.node;
         if found == wanted { Ok(()) } else { Err(DirectoryError::OtherNode { path: self.root.clone(), wanted, found }) }
-    }
-
-    /// # Errors
-    /// When the directory belongs to another cluster.
-    pub fn expect_cluster(&self, wanted: u128) -> Result<(), DirectoryError> {
-        let found = self.identity.cluster;
-        if found == wanted {
-            Ok(())
-        } else {
-            Err(DirectoryError::OtherCluster { path: self.root.clone(), wanted, found })
-        }
     }
 
     #[must_use]

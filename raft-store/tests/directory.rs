@@ -42,7 +42,6 @@ fn unused_paths_are_empty_and_created_directories_are_found() {
     let Ok(Found::Used(found)) = Directory::find(&root) else { panic!("it is there") };
     assert_eq!(*found.identity(), IDENTITY);
     found.expect_node(1).unwrap();
-    found.expect_cluster(7).unwrap();
 }
 
 #[test]
@@ -82,11 +81,10 @@ fn a_directory_with_other_files_is_refused_and_unchanged() {
 }
 
 #[test]
-fn another_nodes_and_another_clusters_directory_is_refused() {
+fn another_nodes_directory_is_refused() {
     let (_folder, root) = used();
     let Ok(Found::Used(found)) = Directory::find(&root) else { panic!("it is there") };
     assert!(found.expect_node(2).unwrap_err().to_string().contains("directory of node 1, not of node 2"));
-    assert!(found.expect_cluster(8).unwrap_err().to_string().contains("belongs to cluster"));
     assert!(Directory::make(&root, IDENTITY, fill).is_err(), "nothing is made over it");
 }
 

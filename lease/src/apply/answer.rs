@@ -1,6 +1,6 @@
 //! One request, one effect, one answer: identity, activation and request memory are checked before every command.
 
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::bounds::{BYTES_PER_WEIGHT, REQUESTS_MAX, RETRY_HINT, STEPS_PER_ENTRY};
 use crate::caller::Verified;
 use crate::command::{Attempt, Command, Request};
@@ -13,10 +13,11 @@ use crate::outcome::{Grant, ItemSnapshot, Outcome};
 use crate::policy::IdentityPolicy;
 use crate::record::Key;
 use crate::refusal::{Code, Refusal};
-use crate::request_memory::{Answer, Bytes, Remembered, RequestKey, RequestMemory};
-use crate::sabotage::{Broken, is_broken};
+use crate::remembered::{Bytes, Remembered, RememberedAnswer, RequestKey};
 use crate::state::State;
 use crate::state::items::ItemKey;
+use crate::state::request_memory::RequestMemory;
+use sabotage::{Broken, is_broken};
 use std::sync::Arc;
 
 impl Step<'_> {
@@ -30,17 +31,17 @@ impl Step<'_> {
         };
         let space = self.state.space_numbers.get(&request.space).copied();
         let is_poll = match answer {
-            Some(Answer::Given(bytes)) => {
+            Some(RememberedAnswer::Given(bytes)) => {
                 let outcome = decode(&bytes.0).expect("an outcome this machine remembered");
                 return self.replay(space, outcome);
             }
-            Some(Answer::Waiting) => true,
+            Some(RememberedAnswer::Waiting) => true,
             None => false,
         };
 
-        let ask = Ask { caller: &request.caller, space_name: &request.space, space, request: Some(key), is_poll };
+        let sender = Sender { caller: &request.caller, space_name: &request.space, space, request: Some(key), is_poll };
         self.by = Some(Who::from(&request.caller));
-        let mut outcome = Outcome::from(self.run(ask, &request.command));
+        let mut outcome = Outcome::from(self.run(sender, &request.command));
         self.by = None;
         if !request.command.is_renewal() {
             self.remember(key, body, request.command.weight(), &mut outcome);
@@ -54,7 +55,7 @@ impl Step<'_> {
 
     fn remember(&mut self, key: RequestKey, body: u64, weight: u64, outcome: &mut Outcome) {
         let answer = match outcome {
-            Outcome::Waiting { .. } => Answer::Waiting,
+            Outcome::Waiting { .. } => RememberedAnswer::Waiting,
             Outcome::Empty { .. } => return,
             Outcome::Refused(refusal)
                 if matches!(
@@ -71,17 +72,17 @@ impl Step<'_> {
     }
 
     /// The remembered form of an outcome, without the items in it.
-    fn given(&mut self, outcome: &mut Outcome) -> Answer {
+    fn given(&mut self, outcome: &mut Outcome) -> RememberedAnswer {
         outcome.for_each_grant(|grant| self.snapshots.push(grant.snapshot.take()));
         self.scratch.clear();
         encode_into(&mut self.scratch, outcome);
         let mut snapshots = self.snapshots.drain(..);
         outcome.for_each_grant(|grant| grant.snapshot = snapshots.next().flatten());
         drop(snapshots);
-        Answer::Given(Bytes(self.scratch.as_slice().into()))
+        RememberedAnswer::Given(Bytes(self.scratch.as_slice().into()))
     }
 
-    fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: Answer) {
+    fn write_memory(&mut self, key: RequestKey, body: u64, weight: u64, answer: RememberedAnswer) {
         self.state.meta.last_request = RequestMemory::number_after(self.state.meta.last_request);
         let weight = weight.max(answer.size() / BYTES_PER_WEIGHT);
         let remembered = Remembered { seq: self.state.meta.last_request, at: self.now(), body, weight, answer };
@@ -96,7 +97,7 @@ impl Step<'_> {
     pub(super) fn answer_waiting(&mut self, request: Option<RequestKey>, mut outcome: Outcome) {
         let Some(key) = request else { return };
         let Some(remembered) = self.state.requests.get(key) else { return };
-        if remembered.answer == Answer::Waiting {
+        if remembered.answer == RememberedAnswer::Waiting {
             let (body, weight) = (remembered.body, remembered.weight);
             let answer = self.given(&mut outcome);
             self.write_memory(key, body, weight, answer);
@@ -184,7 +185,7 @@ impl Step<'_> {
     }
 
     /// The refusal `already_claimed`, with as much of the holder as this caller may see.
-    pub(super) fn conflict(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
+    pub(super) fn conflict(&self, sender: Sender<'_>, key: ItemKey) -> Refusal {
         let item = self.item(key);
         let now = self.now();
         let delay = item.standing.delay().map(|(_, until)| *until);
@@ -192,15 +193,15 @@ impl Step<'_> {
         let retry_after = until.map_or(RETRY_HINT, |until| now.until(until).max(Span(1)));
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
         let queue = &self.state.queue(item.queue).queue;
-        disclose::conflict(retry_after, holder, ask.caller, queue)
+        disclose::conflict(retry_after, holder, sender.caller, queue)
     }
 
     /// The refusal `lease_lost`, with as much of the current holder as this caller may see.
-    pub(super) fn lease_lost(&self, ask: Ask<'_>, key: ItemKey) -> Refusal {
+    pub(super) fn lease_lost(&self, sender: Sender<'_>, key: ItemKey) -> Refusal {
         let item = self.item(key);
         let holder = item.standing.lease.as_ref().map(|lease| disclose::full_view(lease));
         let queue = &self.state.queue(item.queue).queue;
-        Refusal::LeaseLost { holder: holder.and_then(|view| disclose::holder(view, ask.caller, queue)) }
+        Refusal::LeaseLost { holder: holder.and_then(|view| disclose::holder(view, sender.caller, queue)) }
     }
 }
 
@@ -210,7 +211,7 @@ pub(crate) struct Recalled<'s> {
     /// The command's fingerprint.
     body: u64,
     /// The earlier answer under its id.
-    pub(crate) answer: Option<&'s Answer>,
+    pub(crate) answer: Option<&'s RememberedAnswer>,
 }
 
 impl State {
@@ -237,7 +238,7 @@ impl State {
             None => None,
         };
         // An answer that was given is final.
-        let is_over = matches!(answer, Some(Answer::Given(_)));
+        let is_over = matches!(answer, Some(RememberedAnswer::Given(_)));
         if !is_over && !self.meta.activated && !request.command.is_of_cluster() {
             return Err(Refusal::NotActivated);
         }

@@ -1,6 +1,6 @@
 //! Cancelling: at once if nobody holds the item, else as soon as its holder has stopped its work.
 
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::command::Cancel;
 use crate::event::What;
 use crate::outcome::Outcome;
@@ -9,8 +9,8 @@ use crate::standing::{self, ItemState, StateKind};
 use crate::state::items::ItemKey;
 
 impl Step<'_> {
-    pub(super) fn cancel(&mut self, ask: Ask<'_>, cancel: &Cancel) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, &cancel.item)?;
+    pub(super) fn cancel(&mut self, sender: Sender<'_>, cancel: &Cancel) -> Result<Outcome, Refusal> {
+        let key = self.find_live(sender, &cancel.item)?;
         let is_held = self.item(key).standing.lease.is_some();
         if !is_held || cancel.force {
             self.cancel_now(key, cancel.reason.clone());

@@ -1,6 +1,6 @@
 //! Claiming one item. The order of the checks is part of the rules.
 
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::bounds::{LEASES_PER_SESSION, PLACES_AT_LEAST, PLACES_PER_ACTOR, RETRY_HINT};
 use crate::caller::Caller;
 use crate::command::{Claim, OnConflict};
@@ -73,25 +73,24 @@ impl Plan {
 }
 
 impl Step<'_> {
-    pub(super) fn claim(&mut self, ask: Ask<'_>, claim: &Claim) -> Result<Outcome, Refusal> {
-        let decision = self.decide_claim(ask, claim, Plan::NONE)?;
-        self.carry_out_claim(ask, claim, decision)
+    pub(super) fn claim(&mut self, sender: Sender<'_>, claim: &Claim) -> Result<Outcome, Refusal> {
+        let decision = self.decide_claim(sender, claim, Plan::NONE)?;
+        self.carry_out_claim(sender, claim, decision)
     }
 
-    pub(super) fn decide_claim(&self, ask: Ask<'_>, claim: &Claim, plan: &Plan) -> Result<Decision, Refusal> {
-        let key = self.find_live(ask, &claim.item)?;
+    pub(super) fn decide_claim(&self, sender: Sender<'_>, claim: &Claim, plan: &Plan) -> Result<Decision, Refusal> {
+        let key = self.find_live(sender, &claim.item)?;
         let item = self.item(key);
         let lease = item.standing.lease.as_deref();
-        if lease.is_some_and(|lease| lease.holder.is(ask.caller)) || plan.granted.contains(&key) {
-            return Ok(Decision::Renew { key, price: self.price_of_offer(key, ask.caller, plan)? });
+        if lease.is_some_and(|lease| lease.holder.is(sender.caller)) || plan.granted.contains(&key) {
+            return Ok(Decision::Renew { key, price: self.price_of_offer(key, sender.caller, plan)? });
         }
-        let place = item.line.as_ref().and_then(|line| line.number_of(&ask.caller.holder()));
-        if ask.is_poll && place.is_none() {
+        let place = item.line.as_ref().and_then(|line| line.number_of(&sender.caller.holder()));
+        if sender.is_poll && place.is_none() {
             return Err(Refusal::WaitTimeout);
         }
         let waits = claim.on_conflict != OnConflict::Fail;
-        let is_own_reservation =
-            matches!(&item.standing.state, ItemState::Reserved(reservation) if reservation.actor == ask.caller.actor);
+        let is_own_reservation = matches!(&item.standing.state, ItemState::Reserved(reservation) if reservation.actor == sender.caller.actor);
         if place.is_some() && waits && !claim.takeover && !is_own_reservation {
             // A place survives whatever prevents the grant. A poll keeps it.
             return Ok(Decision::Join(key));
@@ -104,10 +103,10 @@ impl Step<'_> {
             }
             _ => {}
         }
-        if !item.content.mode.is_open_to(ask.caller) {
+        if !item.content.mode.is_open_to(sender.caller) {
             return Err(Refusal::NotFound);
         }
-        if self.is_draining_worker(item.space, || ask.caller.holder()) {
+        if self.is_draining_worker(item.space, || sender.caller.holder()) {
             return Err(Refusal::WorkerDraining);
         }
 
@@ -115,23 +114,23 @@ impl Step<'_> {
         if queue.queue.flow.is_draining() || (queue.queue.flow == Flow::Paused && !waits) {
             return Err(Refusal::QueuePaused);
         }
-        if lease.is_some_and(|lease| lease.holder.actor == ask.caller.actor) {
+        if lease.is_some_and(|lease| lease.holder.actor == sender.caller.actor) {
             return match (claim.takeover, queue.queue.flow) {
                 (false, _) => Err(Refusal::HeldByYourOtherSession),
                 (true, Flow::Open) => {
-                    self.check_session(ask, item.space, plan)?;
-                    Ok(Decision::TakeOver { key, price: self.price_of_offer(key, ask.caller, plan)? })
+                    self.check_session(sender, item.space, plan)?;
+                    Ok(Decision::TakeOver { key, price: self.price_of_offer(key, sender.caller, plan)? })
                 }
                 (true, _) => Err(Refusal::QueuePaused),
             };
         }
 
-        let join = || self.decide_join(ask, key, claim, place.is_some());
+        let join = || self.decide_join(sender, key, claim, place.is_some());
         if !is_own_reservation {
             let others_in_line =
                 item.line.as_ref().is_some_and(|line| line.iter().any(|(number, _)| Some(number) != place));
-            if lease.is_some() || others_in_line || self.is_delayed_for(key, ask.caller) {
-                return if waits { join() } else { Err(self.conflict(ask, key)) };
+            if lease.is_some() || others_in_line || self.is_delayed_for(key, sender.caller) {
+                return if waits { join() } else { Err(self.conflict(sender, key)) };
             }
         }
 
@@ -146,12 +145,18 @@ impl Step<'_> {
             // A reservation is not a place in line. Its owner comes back when there is room.
             return if waits && !is_own_reservation { join() } else { Err(bar) };
         }
-        self.check_session(ask, item.space, plan)?;
-        let evict = self.room_of_caller(ask, item.queue, plan)?;
+        self.check_session(sender, item.space, plan)?;
+        let evict = self.room_of_caller(sender, item.queue, plan)?;
         Ok(Decision::Grant { key, evict })
     }
 
-    fn decide_join(&self, ask: Ask<'_>, key: ItemKey, claim: &Claim, has_place: bool) -> Result<Decision, Refusal> {
+    fn decide_join(
+        &self,
+        sender: Sender<'_>,
+        key: ItemKey,
+        claim: &Claim,
+        has_place: bool,
+    ) -> Result<Decision, Refusal> {
         if has_place {
             return Ok(Decision::Join(key));
         }
@@ -164,11 +169,11 @@ impl Step<'_> {
         let line_length = item.line_len();
         let bound = Bound { max: max.into(), used: line_length.into(), at_least: PLACES_AT_LEAST };
         let enough = usize::try_from(bound.little()).expect("a part of a bound");
-        let own = || item.line.as_ref().map_or(0, |line| line.places_of(&ask.caller.actor, enough) as u64);
+        let own = || item.line.as_ref().map_or(0, |line| line.places_of(&sender.caller.actor, enough) as u64);
         if max == 0 || asked.is_some_and(|asked| line_length >= asked) || !bound.admits(1, own) {
             return Err(Refusal::LineTooLong { line_length });
         }
-        let holdings = self.state.holdings.get(item.space, &ask.caller.actor);
+        let holdings = self.state.holdings.get(item.space, &sender.caller.actor);
         if holdings.is_some_and(|holdings| holdings.places >= PLACES_PER_ACTOR) {
             return Err(Refusal::TooManyLeases { max: PLACES_PER_ACTOR });
         }
@@ -176,8 +181,8 @@ impl Step<'_> {
     }
 
     /// Checks that the caller's session may have one more lease.
-    fn check_session(&self, ask: Ask<'_>, space: SpaceNo, plan: &Plan) -> Result<(), Refusal> {
-        if plan.granted.len() < self.room_of_session(ask, space) {
+    fn check_session(&self, sender: Sender<'_>, space: SpaceNo, plan: &Plan) -> Result<(), Refusal> {
+        if plan.granted.len() < self.room_of_session(sender, space) {
             Ok(())
         } else {
             Err(Refusal::TooManyLeases { max: LEASES_PER_SESSION })
@@ -185,16 +190,16 @@ impl Step<'_> {
     }
 
     /// How many more leases the caller's session may have.
-    pub(super) fn room_of_session(&self, ask: Ask<'_>, space: SpaceNo) -> usize {
-        let holdings = self.state.holdings.get(space, &ask.caller.actor);
-        let leases = holdings.map_or(0, |holdings| holdings.count_of_session(&ask.caller.session));
+    pub(super) fn room_of_session(&self, sender: Sender<'_>, space: SpaceNo) -> usize {
+        let holdings = self.state.holdings.get(space, &sender.caller.actor);
+        let leases = holdings.map_or(0, |holdings| holdings.count_of_session(&sender.caller.session));
         (LEASES_PER_SESSION as usize).saturating_sub(leases)
     }
 
     /// Whether the caller may have one more lease in this queue, and which lease it gives up for it.
     pub(super) fn room_of_caller(
         &self,
-        ask: Ask<'_>,
+        sender: Sender<'_>,
         queue_no: QueueNo,
         plan: &Plan,
     ) -> Result<Option<ItemKey>, Refusal> {
@@ -203,7 +208,7 @@ impl Step<'_> {
         if max == 0 {
             return Ok(None);
         }
-        let holdings = self.state.holdings.get(queue.space, &ask.caller.actor);
+        let holdings = self.state.holdings.get(queue.space, &sender.caller.actor);
         let leases = holdings.map_or(0, |holdings| holdings.leases_in(queue_no).all());
         if leases - plan.room_in(queue_no) < i64::from(max) {
             return Ok(None);
@@ -211,7 +216,7 @@ impl Step<'_> {
         let is_oldest = |key: &ItemKey| !plan.evicted.contains(key) && !plan.kept.contains(key);
         let oldest = holdings
             .filter(|_| queue.policy.at_max_leases == AtMaxLeases::ReleaseOldest)
-            .and_then(|holdings| self.oldest_of(holdings, &ask.caller.session, queue_no, is_oldest));
+            .and_then(|holdings| self.oldest_of(holdings, &sender.caller.session, queue_no, is_oldest));
         oldest.map(Some).ok_or(Refusal::TooManyLeases { max })
     }
 
@@ -261,7 +266,7 @@ impl Step<'_> {
 
     pub(super) fn carry_out_claim(
         &mut self,
-        ask: Ask<'_>,
+        sender: Sender<'_>,
         claim: &Claim,
         decision: Decision,
     ) -> Result<Outcome, Refusal> {
@@ -274,16 +279,16 @@ impl Step<'_> {
                 self.show_cancel(key);
                 Ok(Outcome::Granted(self.grant_of(key, !is_pickup, cut, released)))
             }
-            Decision::Join(key) => Ok(self.join(ask, claim, key)),
+            Decision::Join(key) => Ok(self.join(sender, claim, key)),
             Decision::TakeOver { key, price } => {
                 self.take_over(key);
-                let cut = self.grant_claim(ask, claim, key);
+                let cut = self.grant_claim(sender, claim, key);
                 let released = self.give(price);
                 self.show_cancel(key);
                 Ok(Outcome::Granted(self.grant_of(key, false, cut, released)))
             }
             Decision::Grant { key, evict } => {
-                let cut = self.grant_claim(ask, claim, key);
+                let cut = self.grant_claim(sender, claim, key);
                 let released = self.give(evict);
                 Ok(Outcome::Granted(self.grant_of(key, false, cut, released)))
             }

@@ -1,7 +1,7 @@
 //! Several claims and releases in one step, each with its own outcome.
 
 use super::claim::{Decision, Plan};
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::command::{ClaimMany, OnConflict, Release};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
@@ -44,34 +44,34 @@ impl Plan {
 impl Step<'_> {
     /// The claims run first and may use the capacity that the releases free. So the caller loses no lease before it is
     /// certain what it gets for it.
-    pub(super) fn claim_many(&mut self, ask: Ask<'_>, many: &ClaimMany) -> Result<Outcome, Refusal> {
+    pub(super) fn claim_many(&mut self, sender: Sender<'_>, many: &ClaimMany) -> Result<Outcome, Refusal> {
         // Several claims cannot share the remembered waiting state of one request, so each is polled by a separate
         // claim.
-        let ask = Ask { request: None, ..ask };
+        let sender = Sender { request: None, ..sender };
         if many.all_or_none {
-            return Ok(self.claim_all_or_none(ask, many));
+            return Ok(self.claim_all_or_none(sender, many));
         }
-        let mut plan = self.plan_of_releases(ask, &many.releases);
+        let mut plan = self.plan_of_releases(sender, &many.releases);
         let mut claims = Vec::with_capacity(many.claims.len());
         for claim in &many.claims {
             let decided =
-                self.check_right(ask, Need::of_claim(claim)).and_then(|()| self.decide_claim(ask, claim, &plan));
+                self.check_right(sender, Need::of_claim(claim)).and_then(|()| self.decide_claim(sender, claim, &plan));
             let outcome = decided.and_then(|decision| {
                 plan.note(self.item(decision.key()), decision, false);
-                self.carry_out_claim(ask, claim, decision)
+                self.carry_out_claim(sender, claim, decision)
             });
             claims.push(outcome.into());
         }
-        Ok(Outcome::ClaimedMany { claims, releases: self.release_many(ask, &many.releases) })
+        Ok(Outcome::ClaimedMany { claims, releases: self.release_many(sender, &many.releases) })
     }
 
-    fn claim_all_or_none(&mut self, ask: Ask<'_>, many: &ClaimMany) -> Outcome {
-        let mut plan = self.plan_of_releases(ask, &many.releases);
+    fn claim_all_or_none(&mut self, sender: Sender<'_>, many: &ClaimMany) -> Outcome {
+        let mut plan = self.plan_of_releases(sender, &many.releases);
         let mut decisions = Vec::with_capacity(many.claims.len());
         for claim in &many.claims {
             debug_assert_eq!(claim.on_conflict, OnConflict::Fail, "validated");
-            let right = self.check_right(ask, Need::of_claim(claim));
-            let mut decision = right.and_then(|()| self.decide_claim(ask, claim, &plan));
+            let right = self.check_right(sender, Need::of_claim(claim));
+            let mut decision = right.and_then(|()| self.decide_claim(sender, claim, &plan));
             if let Ok(decided) = decision {
                 let key = decided.key();
                 if plan.evicted.contains(&key) {
@@ -91,28 +91,27 @@ impl Step<'_> {
                 releases: many.releases.iter().map(|_| none()).collect(),
             };
         }
-        let claims =
-            many.claims.iter().zip(decisions).map(|(claim, decision)| {
-                decision.and_then(|decision| self.carry_out_claim(ask, claim, decision)).into()
-            });
+        let claims = many.claims.iter().zip(decisions).map(|(claim, decision)| {
+            decision.and_then(|decision| self.carry_out_claim(sender, claim, decision)).into()
+        });
         let claims = claims.collect();
-        Outcome::ClaimedMany { claims, releases: self.release_many(ask, &many.releases) }
+        Outcome::ClaimedMany { claims, releases: self.release_many(sender, &many.releases) }
     }
 
-    fn release_many(&mut self, ask: Ask<'_>, releases: &[Release]) -> Vec<Outcome> {
+    fn release_many(&mut self, sender: Sender<'_>, releases: &[Release]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(releases.len());
         for release in releases {
-            let right = self.check_right(ask, Need::of_release(release));
-            outcomes.push(right.and_then(|()| self.release(ask, release)).into());
+            let right = self.check_right(sender, Need::of_release(release));
+            outcomes.push(right.and_then(|()| self.release(sender, release)).into());
         }
         outcomes
     }
 
     /// Only leases that the caller really holds free capacity, and each only once.
-    fn plan_of_releases(&self, ask: Ask<'_>, releases: &[Release]) -> Plan {
+    fn plan_of_releases(&self, sender: Sender<'_>, releases: &[Release]) -> Plan {
         let mut plan = Plan::default();
         for release in releases {
-            if let Some(key) = self.held_for_release(ask, release)
+            if let Some(key) = self.held_for_release(sender, release)
                 && plan.kept.insert(key)
             {
                 *plan.given_back.entry(self.item(key).queue).or_default() += 1;
@@ -121,11 +120,11 @@ impl Step<'_> {
         plan
     }
 
-    fn held_for_release(&self, ask: Ask<'_>, release: &Release) -> Option<ItemKey> {
-        self.check_right(ask, Need::of_release(release)).ok()?;
-        let key = self.find_live(ask, &release.item).ok()?;
+    fn held_for_release(&self, sender: Sender<'_>, release: &Release) -> Option<ItemKey> {
+        self.check_right(sender, Need::of_release(release)).ok()?;
+        let key = self.find_live(sender, &release.item).ok()?;
         let lease = self.item(key).standing.lease.as_ref()?;
         let names_it = release.token.is_none_or(|token| token == lease.token);
-        (lease.holder.is(ask.caller) && names_it).then_some(key)
+        (lease.holder.is(sender.caller) && names_it).then_some(key)
     }
 }

@@ -1,6 +1,7 @@
 //! Creating items. Creation never starts work on an item; only an accepted claim does.
 
-use super::{Ask, Found, Step};
+use super::find::Found;
+use super::{Sender, Step};
 use crate::bounds::{BODY_BYTES_AT_LEAST, CLASSES, ITEMS_AT_LEAST};
 use crate::event::What;
 use crate::item::{Content, LabelSets, Links, Mode, NewItem, Parts, sorted};
@@ -17,51 +18,51 @@ use crate::state::items::Item;
 use std::sync::Arc;
 
 impl Step<'_> {
-    pub(super) fn create_many(&mut self, ask: Ask<'_>, items: &[NewItem]) -> Result<Outcome, Refusal> {
+    pub(super) fn create_many(&mut self, sender: Sender<'_>, items: &[NewItem]) -> Result<Outcome, Refusal> {
         let mut outcomes = Vec::with_capacity(items.len());
         for item in items {
             // The first item may have created the space.
-            let space = self.state.space_numbers.get(ask.space_name).copied();
-            let ask = Ask { space, ..ask };
-            let created = self.check_right(ask, Need::of_create(item)).and_then(|()| self.create(ask, item));
+            let space = self.state.space_numbers.get(sender.space_name).copied();
+            let sender = Sender { space, ..sender };
+            let created = self.check_right(sender, Need::of_create(item)).and_then(|()| self.create(sender, item));
             outcomes.push(created.into());
         }
         Ok(Outcome::CreatedMany(outcomes))
     }
 
-    pub(super) fn create(&mut self, ask: Ask<'_>, new: &NewItem) -> Result<Outcome, Refusal> {
+    pub(super) fn create(&mut self, sender: Sender<'_>, new: &NewItem) -> Result<Outcome, Refusal> {
         if let Mode::Local { owner } = &new.mode
-            && *owner != ask.caller.actor
+            && *owner != sender.caller.actor
         {
             return Err(Refusal::invalid("mode", "only its owner may make an item local"));
         }
         let fingerprint = self.fingerprint(new);
-        if let Some(existing) = ask.space.and_then(|space| self.find(space, &new.id)) {
+        if let Some(existing) = sender.space.and_then(|space| self.find(space, &new.id)) {
             // The caller learns nothing of a hidden item except that its id is taken: ids are unique in a space.
-            return if self.place(ask.caller, &existing).is_visible_to(ask.caller) {
+            return if self.whereabouts(sender.caller, &existing).is_visible_to(sender.caller) {
                 self.created_before(new, &existing, fingerprint)
             } else {
                 Err(Refusal::AlreadyExists)
             };
         }
-        let policy = self.find_queue(ask, &new.queue).map(|no| self.state.queue(no).queue.policy.clone());
+        let policy = self.find_queue(sender, &new.queue).map(|no| self.state.queue(no).queue.policy.clone());
         let policy = policy.unwrap_or_default();
         let phase = new.phase.clone().or_else(|| policy.phases.first().cloned());
         if phase.as_ref().is_some_and(|phase| !policy.has_phase(phase)) {
             return Err(Refusal::invalid("phase", "is not a phase of the queue"));
         }
         for (field, id) in [("parent", &new.parent), ("target", &new.target)] {
-            if id.is_some() && ask.space.is_none() {
+            if id.is_some() && sender.space.is_none() {
                 return Err(Refusal::invalid(field, "does not exist"));
             }
         }
-        if let (Some(space), Some(parent)) = (ask.space, &new.parent) {
-            self.check_parent(ask, space, &new.id, parent)?;
+        if let (Some(space), Some(parent)) = (sender.space, &new.parent) {
+            self.check_parent(sender, space, &new.id, parent)?;
         }
-        if let (Some(_), Some(target)) = (ask.space, &new.target) {
-            self.check_target(ask, &new.id, target)?;
+        if let (Some(_), Some(target)) = (sender.space, &new.target) {
+            self.check_target(sender, &new.id, target)?;
         }
-        let state = self.first_state(ask, new, &policy)?;
+        let state = self.first_state(sender, new, &policy)?;
         let mut content = Content {
             title: new.title.as_str().into(),
             priority: new.priority,
@@ -70,7 +71,7 @@ impl Step<'_> {
             phase,
             links: links_of(new),
             parts: Parts::default(),
-            created_by: ask.caller.actor.clone(),
+            created_by: sender.caller.actor.clone(),
             created_at: self.now(),
             created_wall: self.wall,
             fingerprint,
@@ -78,16 +79,16 @@ impl Step<'_> {
         for (part, text) in &new.body {
             content.set_part(*part, text.len());
         }
-        self.check_room(ask, Some(&new.queue))?;
-        if let Some(space) = ask.space {
+        self.check_room(sender, Some(&new.queue))?;
+        if let Some(space) = sender.space {
             self.check_space(space, &content.created_by, 1, content.body_bytes())?;
         }
-        if let Some(queue) = self.find_queue(ask, &new.queue) {
+        if let Some(queue) = self.find_queue(sender, &new.queue) {
             self.check_class(queue, &content)?;
         }
 
-        let space = self.ensure_space(ask.space_name);
-        let queue = self.ensure_queue(ask, space, &new.queue);
+        let space = self.ensure_space(sender.space_name);
+        let queue = self.ensure_queue(sender, space, &new.queue);
         self.state.meta.last_item = ItemNo(self.state.meta.last_item.0 + 1);
         let no = self.state.meta.last_item;
         for (part, text) in &new.body {
@@ -125,7 +126,7 @@ impl Step<'_> {
     }
 
     /// Pending if the item waits for anything, blocked if it waits for something that can no longer happen.
-    fn first_state(&self, ask: Ask<'_>, new: &NewItem, policy: &Policy) -> Result<ItemState, Refusal> {
+    fn first_state(&self, sender: Sender<'_>, new: &NewItem, policy: &Policy) -> Result<ItemState, Refusal> {
         let mut waits = Waits {
             dependencies: Vec::new(),
             not_before: new.not_before.filter(|date| *date > self.wall),
@@ -133,7 +134,7 @@ impl Step<'_> {
         };
         let mut waits_in_vain = false;
         for dependency in &new.depends_on {
-            match self.find_dependency(ask, dependency)? {
+            match self.find_dependency(sender, dependency)? {
                 Found::Live(key) => {
                     let dependents = self.state.dependents.get(&key.no).map_or(0, std::collections::BTreeSet::len);
                     if dependents >= crate::bounds::DEPENDENTS {
@@ -156,8 +157,8 @@ impl Step<'_> {
         })
     }
 
-    fn find_dependency(&self, ask: Ask<'_>, id: &ItemId) -> Result<Found, Refusal> {
-        self.find_visible(ask, id)
+    fn find_dependency(&self, sender: Sender<'_>, id: &ItemId) -> Result<Found, Refusal> {
+        self.find_visible(sender, id)
             .map_err(|_| Refusal::invalid("depends_on", format!("{id} does not exist; create it first")))
     }
 

@@ -5,10 +5,10 @@ use crate::command::{Command, Request};
 use crate::event::What;
 use crate::numbers::Time;
 use crate::refusal::Refusal;
-use crate::sabotage::{Broken, is_broken};
 use crate::standing::ItemState;
 use crate::state::deadlines::Due;
 use crate::state::items::ItemKey;
+use sabotage::{Broken, is_broken};
 
 impl Step<'_> {
     /// Processes the deadlines of the items that this entry's commands act on, if more deadlines have passed than an

@@ -1,47 +1,48 @@
 //! Ending an item and bringing it back: complete, fail, reopen, retry.
 
+use super::find::Found;
 use super::write::{Needs, Standpoint};
-use super::{Ask, Found, Step};
+use super::{Sender, Step};
 use crate::caller::Holder;
 use crate::command::{Complete, Fail};
 use crate::event::What;
-use crate::item::{ActivityKind, Edit, Part};
+use crate::item::{ActivityKind, Edit, Mirrors, Part, Transition};
 use crate::names::{ActorId, ItemId};
 use crate::numbers::{Span, Token};
 use crate::outcome::Outcome;
 use crate::record::{Archived, Key, Retained};
 use crate::refusal::Refusal;
-use crate::standing::{BlockedBy, ItemState, Mirrors, Past, Transition, Waits};
+use crate::standing::{BlockedBy, ItemState, Past, Waits};
 use crate::state::Wake;
 use crate::state::items::{Item, ItemKey};
 
 impl Step<'_> {
-    pub(super) fn complete(&mut self, ask: Ask<'_>, complete: &Complete) -> Result<Outcome, Refusal> {
-        let (key, standpoint) = self.check_write(ask, &complete.write, Needs::LeaseOrLate)?;
+    pub(super) fn complete(&mut self, sender: Sender<'_>, complete: &Complete) -> Result<Outcome, Refusal> {
+        let (key, standpoint) = self.check_write(sender, &complete.write, Needs::LeaseOrLate)?;
         let edits = words(Part::Result, complete.result.as_ref());
         // The added bytes leave the space together with the item, so a full space does not prevent the end of an item.
-        self.check_values(ask, key, &edits)?;
-        let (holder, token, mirrors) = self.close_lease(ask, key, standpoint);
+        self.check_values(sender, key, &edits)?;
+        let (holder, token, mirrors) = self.close_lease(sender, key, standpoint);
         let fields = self.write_edits(key, &edits);
-        self.note_activity(ask, key, ActivityKind::Completed, "");
+        self.note_activity(sender, key, ActivityKind::Completed, "");
         let late = standpoint == Standpoint::LateHolder;
         self.emit_content(key, What::Completed { holder, token, late }, &fields);
         let revision = self.item(key).standing.revision;
         self.mirror(key, Transition::Completed, mirrors);
         self.end_item(key, ItemState::Complete);
-        self.moved_by_id(ask, &complete.write.item, revision)
+        self.moved_by_id(sender, &complete.write.item, revision)
     }
 
-    pub(super) fn fail(&mut self, ask: Ask<'_>, fail: &Fail) -> Result<Outcome, Refusal> {
-        let (key, standpoint) = self.check_write(ask, &fail.write, Needs::LeaseOrLate)?;
+    pub(super) fn fail(&mut self, sender: Sender<'_>, fail: &Fail) -> Result<Outcome, Refusal> {
+        let (key, standpoint) = self.check_write(sender, &fail.write, Needs::LeaseOrLate)?;
         let edits = words(Part::Error, fail.error.as_ref());
-        let more = self.check_values(ask, key, &edits)?;
+        let more = self.check_values(sender, key, &edits)?;
         if !fail.is_final {
             self.check_growth(key, more)?;
         }
-        let (holder, token, mirrors) = self.close_lease(ask, key, standpoint);
+        let (holder, token, mirrors) = self.close_lease(sender, key, standpoint);
         let fields = self.write_edits(key, &edits);
-        self.note_activity(ask, key, ActivityKind::Failed, fail.error.as_deref().unwrap_or(""));
+        self.note_activity(sender, key, ActivityKind::Failed, fail.error.as_deref().unwrap_or(""));
         let late = standpoint == Standpoint::LateHolder;
         self.emit_content(key, What::Failed { holder, token, is_final: fail.is_final, late }, &fields);
         let revision = self.item(key).standing.revision;
@@ -57,22 +58,27 @@ impl Step<'_> {
                 self.back_off(key);
             }
         }
-        self.moved_by_id(ask, &fail.write.item, revision)
+        self.moved_by_id(sender, &fail.write.item, revision)
     }
 
-    fn moved_by_id(&self, ask: Ask<'_>, id: &ItemId, revision: crate::numbers::Revision) -> Result<Outcome, Refusal> {
-        let state = self.state_now(ask, id).expect("it existed just now");
+    fn moved_by_id(
+        &self,
+        sender: Sender<'_>,
+        id: &ItemId,
+        revision: crate::numbers::Revision,
+    ) -> Result<Outcome, Refusal> {
+        let state = self.state_now(sender, id).expect("it existed just now");
         Ok(Outcome::Moved { item: id.clone(), state, revision })
     }
 
     /// Ends the lease of a holder that finishes. A late holder has no lease.
-    fn close_lease(&mut self, ask: Ask<'_>, key: ItemKey, standpoint: Standpoint) -> (Holder, Token, Mirrors) {
+    fn close_lease(&mut self, sender: Sender<'_>, key: ItemKey, standpoint: Standpoint) -> (Holder, Token, Mirrors) {
         if standpoint == Standpoint::LateHolder {
             let standing = &self.item(key).standing;
             let mirrors = standing.late_right().map_or(Mirrors::NONE, |late| late.mirrors);
-            return (ask.caller.holder(), standing.newest_token, mirrors);
+            return (sender.caller.holder(), standing.newest_token, mirrors);
         }
-        self.confirm(ask, key);
+        self.confirm(sender, key);
         let mirrors = self.mirrors_of(key);
         let lease = self.end_lease(key);
         (lease.holder, lease.token, mirrors)
@@ -151,15 +157,15 @@ impl Step<'_> {
         self.moved.insert((space, id), Some(archived));
     }
 
-    pub(super) fn reopen(&mut self, ask: Ask<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
-        match self.find_item(ask, id)? {
+    pub(super) fn reopen(&mut self, sender: Sender<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
+        match self.find_item(sender, id)? {
             Found::Live(key) => Err(Refusal::WrongState { state: self.item(key).standing.state.name().into() }),
-            Found::Archived(archived) => self.bring_back(ask, id, *archived, What::Reopened),
+            Found::Archived(archived) => self.bring_back(sender, id, *archived, What::Reopened),
         }
     }
 
-    pub(super) fn retry(&mut self, ask: Ask<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
-        match self.find_item(ask, id)? {
+    pub(super) fn retry(&mut self, sender: Sender<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
+        match self.find_item(sender, id)? {
             Found::Live(key) => {
                 let ItemState::Blocked(_) = self.item(key).standing.state else {
                     return Err(Refusal::WrongState { state: self.item(key).standing.state.name().into() });
@@ -177,14 +183,20 @@ impl Step<'_> {
                 if archived.standing.state != ItemState::Error {
                     return Err(Refusal::WrongState { state: archived.standing.state.name().into() });
                 }
-                self.bring_back(ask, id, *archived, What::Retried)
+                self.bring_back(sender, id, *archived, What::Retried)
             }
         }
     }
 
     /// Moves an item from the archive back to the queue.
-    fn bring_back(&mut self, ask: Ask<'_>, id: &ItemId, archived: Archived, what: What) -> Result<Outcome, Refusal> {
-        let space = ask.space.ok_or(Refusal::NotFound)?;
+    fn bring_back(
+        &mut self,
+        sender: Sender<'_>,
+        id: &ItemId,
+        archived: Archived,
+        what: What,
+    ) -> Result<Outcome, Refusal> {
+        let space = sender.space.ok_or(Refusal::NotFound)?;
         self.check_space(space, &archived.content.created_by, 1, archived.content.body_bytes())?;
         self.check_class(archived.queue, &archived.content)?;
         let Archived { no, queue, content, mut standing, purge_at } = archived;

@@ -1,17 +1,18 @@
 //! The life cycle of a lease: granted, confirmed, prolonged, ended.
 
 use super::claim::Plan;
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::bounds::TOKEN_LIMIT;
 use crate::caller::{ActorKind, Caller, Holder};
 use crate::command::Claim;
 use crate::event::What;
+use crate::item::{Mirrors, Transition};
 use crate::names::{ActorId, ItemId};
 use crate::numbers::{Span, Time, Token};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
-use crate::request_memory::RequestKey;
-use crate::standing::{Assignment, Doing, ItemState, Lease, Mirrors, Pickup, Standing, Transition};
+use crate::remembered::RequestKey;
+use crate::standing::{Assignment, Doing, ItemState, Lease, Pickup, Standing};
 use crate::state::items::ItemKey;
 
 /// The terms of a new lease.
@@ -25,16 +26,16 @@ pub(super) struct Terms {
 
 impl Step<'_> {
     /// Grants a claim. Returns whether its length was cut.
-    pub(super) fn grant_claim(&mut self, ask: Ask<'_>, claim: &Claim, key: ItemKey) -> bool {
+    pub(super) fn grant_claim(&mut self, sender: Sender<'_>, claim: &Claim, key: ItemKey) -> bool {
         let (lease_for, cut) = self.policy(key).lease_length(claim.lease_for);
         let terms = Terms {
-            holder: ask.caller.holder(),
-            kind: ask.caller.kind,
+            holder: sender.caller.holder(),
+            kind: sender.caller.kind,
             lease_for,
             doing: Doing::new(claim.action.as_deref(), claim.field.as_deref()),
             mirrors: claim.mirrors,
         };
-        self.leave_own_place(ask.caller, key);
+        self.leave_own_place(sender.caller, key);
         self.grant(key, terms);
         cut
     }
@@ -91,9 +92,9 @@ impl Step<'_> {
     }
 
     /// Picks up a grant from the line, because its holder has sent a request.
-    pub(super) fn confirm(&mut self, ask: Ask<'_>, key: ItemKey) {
+    pub(super) fn confirm(&mut self, sender: Sender<'_>, key: ItemKey) {
         if self.item(key).is_offered() {
-            let price = self.price_of_offer(key, ask.caller, Plan::NONE).ok().flatten();
+            let price = self.price_of_offer(key, sender.caller, Plan::NONE).ok().flatten();
             self.take_up(key, price);
         }
     }

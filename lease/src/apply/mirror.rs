@@ -1,10 +1,10 @@
 //! Mirrors: a transition of an item moves the phase of its target. The move is not a transition itself, so it goes no
 //! further.
 
-use super::{Found, Step};
-use crate::event::{MirrorSkip, What};
-use crate::item::{Edit, Field};
-use crate::standing::{Mirrors, Transition};
+use super::Step;
+use super::find::Found;
+use crate::event::What;
+use crate::item::{Edit, Field, MirrorSkip, Mirrors, Transition};
 use crate::state::items::ItemKey;
 
 impl Step<'_> {

@@ -1,8 +1,9 @@
 //! `next`: finds and grants items in one command, so that two callers can never get the same item. `peek` only finds.
 
 use super::claim::Plan;
+use super::find::Found;
 use super::grant::Terms;
-use super::{Ask, Found, Step};
+use super::{Sender, Step};
 use crate::bounds::{ANCESTORS, EXAMINED_PER_NEXT, RETRY_HINT};
 use crate::caller::Caller;
 use crate::command::{Cursor, Filter, Next};
@@ -25,28 +26,28 @@ pub(crate) struct Search {
 }
 
 impl Step<'_> {
-    pub(super) fn next(&mut self, ask: Ask<'_>, next: &Next) -> Result<Outcome, Refusal> {
+    pub(super) fn next(&mut self, sender: Sender<'_>, next: &Next) -> Result<Outcome, Refusal> {
         let empty = |why, cursor| Ok(Outcome::Empty { why, retry_after: RETRY_HINT, cursor });
-        let Some(queue_no) = self.find_queue(ask, &next.queue) else {
+        let Some(queue_no) = self.find_queue(sender, &next.queue) else {
             return empty(EmptyReason::NothingQueued, None);
         };
         let queue = self.state.queue(queue_no);
         if !queue.queue.flow.is_open() {
             return empty(EmptyReason::QueuePaused, None);
         }
-        if self.is_draining_worker(queue.queue.space, || ask.caller.holder()) {
+        if self.is_draining_worker(queue.queue.space, || sender.caller.holder()) {
             return empty(EmptyReason::WorkerDraining, None);
         }
         let room = queue.room_behind(queue.settle.len());
         if room <= 0 {
             return empty(EmptyReason::QueueFull, None);
         }
-        let room_of_session = self.room_of_session(ask, queue.queue.space);
-        let Some(count) = self.count_for(ask, queue_no, next.count, room).filter(|_| room_of_session > 0) else {
+        let room_of_session = self.room_of_session(sender, queue.queue.space);
+        let Some(count) = self.count_for(sender, queue_no, next.count, room).filter(|_| room_of_session > 0) else {
             return empty(EmptyReason::TooManyLeases, None);
         };
         let count = count.min(room_of_session);
-        let search = self.search(ask.caller, queue_no, next, count);
+        let search = self.search(sender.caller, queue_no, next, count);
         if search.found.is_empty() {
             let why = match (search.cursor, self.state.queue(queue_no).ready.len()) {
                 (Some(_), _) => EmptyReason::ExaminedEnough,
@@ -59,15 +60,15 @@ impl Step<'_> {
         let (lease_for, cut) = self.state.queue(queue_no).queue.policy.lease_length(next.lease_for);
         let mut grants = Vec::with_capacity(search.found.len());
         for key in search.found {
-            let evict = self.room_of_caller(ask, queue_no, Plan::NONE)?;
+            let evict = self.room_of_caller(sender, queue_no, Plan::NONE)?;
             let terms = Terms {
-                holder: ask.caller.holder(),
-                kind: ask.caller.kind,
+                holder: sender.caller.holder(),
+                kind: sender.caller.kind,
                 lease_for,
                 doing: Doing::new(next.action.as_deref(), None),
                 mirrors: next.mirrors,
             };
-            self.leave_own_place(ask.caller, key);
+            self.leave_own_place(sender.caller, key);
             self.grant(key, terms);
             let released = self.give(evict);
             grants.push(*self.grant_of(key, false, cut, released));
@@ -76,16 +77,16 @@ impl Step<'_> {
     }
 
     /// How many items the caller may get. None: not even one.
-    fn count_for(&self, ask: Ask<'_>, queue: QueueNo, asked: u32, room: i64) -> Option<usize> {
+    fn count_for(&self, sender: Sender<'_>, queue: QueueNo, asked: u32, room: i64) -> Option<usize> {
         let policy = &self.state.queue(queue).queue.policy;
         let mut count = i64::from(asked).min(room);
         if policy.max_leases > 0 {
-            let evict = self.room_of_caller(ask, queue, Plan::NONE).ok()?;
+            let evict = self.room_of_caller(sender, queue, Plan::NONE).ok()?;
             if evict.is_some() {
                 count = 1;
             } else {
                 let space = self.state.queue(queue).queue.space;
-                let holdings = self.state.holdings.get(space, &ask.caller.actor);
+                let holdings = self.state.holdings.get(space, &sender.caller.actor);
                 let held = holdings.map_or(0, |holdings| holdings.leases_in(queue).all());
                 count = count.min(i64::from(policy.max_leases) - held);
             }
@@ -103,8 +104,9 @@ impl Step<'_> {
             _ => None,
         };
         // The descendants of a hidden item are hidden too.
-        let is_hidden =
-            |id: &ItemId| self.find(space, id).is_some_and(|found| !self.place(caller, &found).is_visible_to(caller));
+        let is_hidden = |id: &ItemId| {
+            self.find(space, id).is_some_and(|found| !self.whereabouts(caller, &found).is_visible_to(caller))
+        };
         if next.filter.tree_roots().any(is_hidden) {
             return Search { found: Vec::new(), cursor: None };
         }
@@ -131,7 +133,7 @@ impl State {
             (None, None) => &[],
         };
         let runs_in = next.filter.mode.or(worker.map(|worker| worker.mode)).unwrap_or(RunsIn::Any);
-        let wanted = Wanted { caller, filter: &next.filter, capabilities, runs_in, parent_in_archive };
+        let eligibility = Eligibility { caller, filter: &next.filter, capabilities, runs_in, parent_in_archive };
 
         let mut search = Search { found: Vec::new(), cursor: None };
         let mut examined = 0;
@@ -144,17 +146,17 @@ impl State {
                     break;
                 }
                 examined += 1;
-                if wanted.has_class_of(self, *key) && self.is_eligible(&wanted, *key, &mut examined) {
+                if eligibility.has_class_of(self, *key) && self.is_eligible(&eligibility, *key, &mut examined) {
                     search.found.push(*key);
                 }
             }
         }
         let own = search.found.len();
-        let modes = wanted.modes();
-        let mut candidates = queue.ready.candidates(next.order, next.cursor, &modes, |kind| wanted.has_kind(kind));
+        let modes = eligibility.modes();
+        let mut candidates = queue.ready.candidates(next.order, next.cursor, &modes, |kind| eligibility.has_kind(kind));
         while search.found.len() < count {
             let Some((priority, key)) = candidates.next() else { return search };
-            if !search.found[..own].contains(&key) && self.is_eligible(&wanted, key, &mut examined) {
+            if !search.found[..own].contains(&key) && self.is_eligible(&eligibility, key, &mut examined) {
                 search.found.push(key);
                 continue;
             }
@@ -168,9 +170,9 @@ impl State {
     }
 
     /// The checks that need more than the indexes.
-    fn is_eligible(&self, wanted: &Wanted<'_>, key: ItemKey, examined: &mut u32) -> bool {
+    fn is_eligible(&self, eligibility: &Eligibility<'_>, key: ItemKey, examined: &mut u32) -> bool {
         let item = self.item(key);
-        let filter = wanted.filter;
+        let filter = eligibility.filter;
         let content = &item.content;
         if !filter.labels.iter().all(|label| content.label_sets.labels.contains(label))
             || filter.priority_min.is_some_and(|min| content.priority < min)
@@ -187,11 +189,11 @@ impl State {
             *examined += 1;
             has_ancestor |= filter.ancestor.as_ref() == Some(&id);
             let Some(above) = self.items.find(item.space, &id) else {
-                parent = (wanted.parent_in_archive)(&id);
+                parent = (eligibility.parent_in_archive)(&id);
                 continue;
             };
             let above = self.item(above);
-            if above.standing.lease.as_ref().is_some_and(|lease| lease.holder.actor != wanted.caller.actor) {
+            if above.standing.lease.as_ref().is_some_and(|lease| lease.holder.actor != eligibility.caller.actor) {
                 return false;
             }
             parent = above.content.parent().cloned();
@@ -200,8 +202,8 @@ impl State {
     }
 }
 
-/// What a caller wants from a queue.
-struct Wanted<'a> {
+/// What decides which items of a queue a caller may get.
+struct Eligibility<'a> {
     caller: &'a Caller,
     filter: &'a Filter,
     capabilities: &'a [Label],
@@ -210,7 +212,7 @@ struct Wanted<'a> {
     parent_in_archive: &'a dyn Fn(&ItemId) -> Option<ItemId>,
 }
 
-impl Wanted<'_> {
+impl Eligibility<'_> {
     /// The modes of the items that the caller may get, including local items of the caller and of the person for whom
     /// it works.
     fn modes(&self) -> Vec<Mode> {

@@ -1,6 +1,6 @@
 //! Ownership without a lease (assign, unassign), and the end of a lease by an operator (revoke).
 
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::command::Revoke;
 use crate::event::What;
 use crate::names::{ActorId, ItemId};
@@ -11,11 +11,11 @@ use crate::standing::{Assignment, ItemState};
 use crate::state::items::ItemKey;
 
 impl Step<'_> {
-    pub(super) fn assign(&mut self, ask: Ask<'_>, id: &ItemId, actor: &ActorId) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, id)?;
+    pub(super) fn assign(&mut self, sender: Sender<'_>, id: &ItemId, actor: &ActorId) -> Result<Outcome, Refusal> {
+        let key = self.find_live(sender, id)?;
         let standing = &self.item(key).standing;
         if standing.lease.as_ref().is_some_and(|lease| lease.holder.actor != *actor) {
-            return Err(self.conflict(ask, key));
+            return Err(self.conflict(sender, key));
         }
         if let ItemState::Reserved(reservation) = &standing.state
             && reservation.actor != *actor
@@ -37,11 +37,11 @@ impl Step<'_> {
         self.emit_of(key, What::Assigned { actor: actor.clone() });
     }
 
-    pub(super) fn unassign(&mut self, ask: Ask<'_>, id: &ItemId, actor: &ActorId) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, id)?;
+    pub(super) fn unassign(&mut self, sender: Sender<'_>, id: &ItemId, actor: &ActorId) -> Result<Outcome, Refusal> {
+        let key = self.find_live(sender, id)?;
         let standing = &self.item(key).standing;
         if standing.lease.is_some() {
-            return Err(self.conflict(ask, key));
+            return Err(self.conflict(sender, key));
         }
         let unassigned = standing.is_assigned_to(actor);
         if unassigned {
@@ -71,8 +71,8 @@ impl Step<'_> {
         self.settle(key);
     }
 
-    pub(super) fn revoke(&mut self, ask: Ask<'_>, revoke: &Revoke) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, &revoke.item)?;
+    pub(super) fn revoke(&mut self, sender: Sender<'_>, revoke: &Revoke) -> Result<Outcome, Refusal> {
+        let key = self.find_live(sender, &revoke.item)?;
         let is_held = self.item(key).standing.lease.is_some();
         let is_reserved = matches!(self.item(key).standing.state, ItemState::Reserved(_));
         if is_held {
@@ -93,7 +93,7 @@ impl Step<'_> {
         } else {
             self.end_reservation(key);
         }
-        let state = self.state_now(ask, &revoke.item).expect("it existed just now");
+        let state = self.state_now(sender, &revoke.item).expect("it existed just now");
         Ok(Outcome::Revoked { item: revoke.item.clone(), revoked: is_held || is_reserved, state })
     }
 

@@ -1,6 +1,6 @@
 //! Commands on queues and spaces: policy, pause, unpause, drain.
 
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::command::SetPolicy;
 use crate::event::What;
 use crate::names::QueueName;
@@ -13,16 +13,16 @@ use crate::refusal::Refusal;
 use crate::state::LiveQueue;
 
 impl Step<'_> {
-    pub(super) fn set_policy(&mut self, ask: Ask<'_>, set: &SetPolicy) -> Result<Outcome, Refusal> {
-        let current = self.find_queue(ask, &set.queue).map(|no| &self.state.queue(no).queue);
+    pub(super) fn set_policy(&mut self, sender: Sender<'_>, set: &SetPolicy) -> Result<Outcome, Refusal> {
+        let current = self.find_queue(sender, &set.queue).map(|no| &self.state.queue(no).queue);
         let version = current.map_or(0, |queue| queue.version);
         if set.version.is_some_and(|read| read != version) {
             return Err(Refusal::invalid("version", format!("the policy is at version {version}; read it again")));
         }
         let policy = current.map(|queue| queue.policy.clone()).unwrap_or_default().with(&set.settings)?;
-        self.check_room(ask, Some(&set.queue))?;
-        let space = self.ensure_space(ask.space_name);
-        let no = self.ensure_queue(ask, space, &set.queue);
+        self.check_room(sender, Some(&set.queue))?;
+        let space = self.ensure_space(sender.space_name);
+        let no = self.ensure_queue(sender, space, &set.queue);
         let queue = &mut self.state.queue_mut(no).queue;
         queue.policy = policy;
         queue.version += 1;
@@ -35,10 +35,10 @@ impl Step<'_> {
     }
 
     /// Pause, unpause or drain. Idempotent.
-    pub(super) fn set_flow(&mut self, ask: Ask<'_>, name: &QueueName, flow: Flow) -> Result<Outcome, Refusal> {
-        self.check_room(ask, Some(name))?;
-        let space = self.ensure_space(ask.space_name);
-        let no = self.ensure_queue(ask, space, name);
+    pub(super) fn set_flow(&mut self, sender: Sender<'_>, name: &QueueName, flow: Flow) -> Result<Outcome, Refusal> {
+        self.check_room(sender, Some(name))?;
+        let space = self.ensure_space(sender.space_name);
+        let no = self.ensure_queue(sender, space, name);
         let before = self.state.queue(no).queue.flow;
         let is_drained = flow == Flow::Draining && before == Flow::Drained;
         if before != flow && !is_drained {
@@ -85,9 +85,9 @@ impl Step<'_> {
         self.touched_spaces.insert(queue.space);
     }
 
-    pub(super) fn set_space_policy(&mut self, ask: Ask<'_>, policy: &SpacePolicy) -> Result<Outcome, Refusal> {
-        self.check_room(ask, None)?;
-        let no = self.ensure_space(ask.space_name);
+    pub(super) fn set_space_policy(&mut self, sender: Sender<'_>, policy: &SpacePolicy) -> Result<Outcome, Refusal> {
+        self.check_room(sender, None)?;
+        let no = self.ensure_space(sender.space_name);
         let space = self.state.space_mut(no);
         space.policy = policy.clone();
         space.version += 1;

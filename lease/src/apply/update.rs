@@ -1,8 +1,9 @@
 //! Editing the content of an item.
 
 use super::claim::{Decision, Plan};
+use super::find::Found;
 use super::write::{Needs, Standpoint};
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::bounds::{ANCESTORS, BODY_BYTES};
 use crate::caller::Role;
 use crate::command::{Claim, Update};
@@ -19,14 +20,14 @@ use crate::state::items::ItemKey;
 use std::sync::Arc;
 
 impl Step<'_> {
-    pub(super) fn update(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
+    pub(super) fn update(&mut self, sender: Sender<'_>, update: &Update) -> Result<Outcome, Refusal> {
         if update.start {
-            return self.start(ask, update);
+            return self.start(sender, update);
         }
-        let (key, standpoint) = self.check_write(ask, &update.write, Needs::LeaseOrRevision)?;
-        self.check_edits(ask, key, &update.edits)?;
+        let (key, standpoint) = self.check_write(sender, &update.write, Needs::LeaseOrRevision)?;
+        self.check_edits(sender, key, &update.edits)?;
         if standpoint == Standpoint::Holder {
-            self.confirm(ask, key);
+            self.confirm(sender, key);
         }
         self.edit(key, &update.edits);
         self.settle_waits(key);
@@ -38,20 +39,20 @@ impl Step<'_> {
     }
 
     /// Sets an item to in-progress. This is a claim, and the answer contains the grant.
-    fn start(&mut self, ask: Ask<'_>, update: &Update) -> Result<Outcome, Refusal> {
+    fn start(&mut self, sender: Sender<'_>, update: &Update) -> Result<Outcome, Refusal> {
         let claim = Claim::new(update.write.item.clone());
-        let decision = self.decide_claim(ask, &claim, Plan::NONE)?;
+        let decision = self.decide_claim(sender, &claim, Plan::NONE)?;
         let key = decision.key();
         if matches!(decision, Decision::Renew { .. }) && !update.edits.is_empty() {
             // A write to a held item needs its token, also from its holder.
-            return Err(self.conflict(ask, key));
+            return Err(self.conflict(sender, key));
         }
-        self.check_edits(ask, key, &update.edits)?;
+        self.check_edits(sender, key, &update.edits)?;
         let revision = self.item(key).standing.revision;
         if let Some(read_at) = update.write.read_at.filter(|read_at| *read_at != revision) {
             return Err(self.stale_write(key, read_at));
         }
-        let outcome = self.carry_out_claim(ask, &claim, decision)?;
+        let outcome = self.carry_out_claim(sender, &claim, decision)?;
         self.edit(key, &update.edits);
         let Outcome::Granted(mut grant) = outcome else { return Ok(outcome) };
         grant.snapshot = Some(Box::new(self.snapshot(key)));
@@ -67,15 +68,15 @@ impl Step<'_> {
     }
 
     /// Checks that these edits are valid and that this caller may make them.
-    pub(super) fn check_edits(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
+    pub(super) fn check_edits(&self, sender: Sender<'_>, key: ItemKey, edits: &[Edit]) -> Result<(), Refusal> {
         for edit in edits {
             if let Edit::Mode(Mode::Local { owner }) = edit
-                && *owner != ask.caller.actor
+                && *owner != sender.caller.actor
             {
                 return Err(Refusal::invalid("mode", "only its owner may make an item local"));
             }
         }
-        let more = self.check_values(ask, key, edits)?;
+        let more = self.check_values(sender, key, edits)?;
         self.check_growth(key, more)
     }
 
@@ -86,7 +87,7 @@ impl Step<'_> {
     }
 
     /// Checks that these values are valid. Returns by how many bytes they make the body longer.
-    pub(super) fn check_values(&self, ask: Ask<'_>, key: ItemKey, edits: &[Edit]) -> Result<u64, Refusal> {
+    pub(super) fn check_values(&self, sender: Sender<'_>, key: ItemKey, edits: &[Edit]) -> Result<u64, Refusal> {
         let item = self.item(key);
         let mut content = Content::clone(&item.content);
         for edit in edits {
@@ -94,8 +95,8 @@ impl Step<'_> {
                 Edit::Phase(phase) if !self.policy(key).has_phase(phase) => {
                     return Err(Refusal::invalid("phase", "is not a phase of the queue"));
                 }
-                Edit::Parent(Some(parent)) => self.check_parent(ask, item.space, &item.id, parent)?,
-                Edit::Target(Some(target)) => self.check_target(ask, &item.id, target)?,
+                Edit::Parent(Some(parent)) => self.check_parent(sender, item.space, &item.id, parent)?,
+                Edit::Target(Some(target)) => self.check_target(sender, &item.id, target)?,
                 Edit::NotBefore(_) if !matches!(item.standing.state, ItemState::Pending(_)) => {
                     return Err(Refusal::WrongState { state: item.standing.state.name().into() });
                 }
@@ -113,12 +114,12 @@ impl Step<'_> {
     /// Checks that a parent is an item of the same space and not the item itself or one of its descendants.
     pub(super) fn check_parent(
         &self,
-        ask: Ask<'_>,
+        sender: Sender<'_>,
         space: SpaceNo,
         id: &ItemId,
         parent: &ItemId,
     ) -> Result<(), Refusal> {
-        if self.find_visible(ask, parent).is_err() {
+        if self.find_visible(sender, parent).is_err() {
             return Err(Refusal::invalid("parent", "does not exist"));
         }
         let mut above = Some(parent.clone());
@@ -128,8 +129,8 @@ impl Step<'_> {
                 return Err(Refusal::invalid("parent", "is the item itself or one of its descendants"));
             }
             above = match self.find(space, &current) {
-                Some(super::Found::Live(key)) => self.item(key).content.parent().cloned(),
-                Some(super::Found::Archived(archived)) => archived.content.parent().cloned(),
+                Some(Found::Live(key)) => self.item(key).content.parent().cloned(),
+                Some(Found::Archived(archived)) => archived.content.parent().cloned(),
                 None => None,
             };
         }
@@ -137,14 +138,14 @@ impl Step<'_> {
     }
 
     /// Checks that the caller may change the target, because mirrors change it.
-    pub(super) fn check_target(&self, ask: Ask<'_>, id: &ItemId, target: &ItemId) -> Result<(), Refusal> {
+    pub(super) fn check_target(&self, sender: Sender<'_>, id: &ItemId, target: &ItemId) -> Result<(), Refusal> {
         if target == id {
             return Err(Refusal::invalid("target", "is the item itself"));
         }
-        let Ok(found) = self.find_visible(ask, target) else {
+        let Ok(found) = self.find_visible(sender, target) else {
             return Err(Refusal::invalid("target", "does not exist"));
         };
-        check_role(ask.caller, self.place(ask.caller, &found).queue, &[Role::Dispatcher])
+        check_role(sender.caller, self.whereabouts(sender.caller, &found).queue, &[Role::Dispatcher])
     }
 
     /// Makes the edits and returns the fields that changed. Body parts are not in memory and cannot be compared, so

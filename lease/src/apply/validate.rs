@@ -2,13 +2,14 @@
 //! log.
 
 use crate::bounds::{
-    BATCH, BODY_BYTES, DEPENDENCIES, LABELS, LINE_MAX, NEXT_COUNT, NOTE_BYTES, PRIORITY_MAX, RIGHTS, TITLE_BYTES,
-    TOKEN_LIMIT, WORKER_ALIVE_MAX,
+    BATCH, BODY_BYTES, DEPENDENCIES, LABELS, LINE_MAX, NEXT_COUNT, NOTE_BYTES, PRIORITY_MAX, RIGHTS, SPAN_MAX,
+    TITLE_BYTES, TOKEN_LIMIT, WORKER_ALIVE_MAX,
 };
 use crate::command::{Claim, ClaimMany, Command, Next, OnConflict, Registration, Request, Write};
 use crate::item::{ActivityKind, Edit, NewItem, Part};
 use crate::names::{ItemId, Label};
 use crate::numbers::{Span, Token};
+use crate::policy::Setting;
 use crate::refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,7 +83,7 @@ fn command(command: &Command) -> Checked {
         Command::Cancel(cancel) => text("reason", &cancel.reason, NOTE_BYTES),
         Command::SetPolicy(set) => {
             at_most("settings", set.settings.len(), BATCH)?;
-            crate::policy::Policy::check_settings(&set.settings)
+            set.settings.iter().try_for_each(setting)
         }
         Command::RegisterWorker(registration) => self::registration(registration),
         Command::BeginEpoch { token_floor } | Command::BeginEpochAcceptingClock { token_floor } => {
@@ -235,8 +236,37 @@ fn registration(registration: &Registration) -> Checked {
     Ok(())
 }
 
+/// Whether a setting is valid by itself. [`crate::policy::Policy::with`] checks whether settings fit one another.
+fn setting(setting: &Setting) -> Checked {
+    match setting {
+        Setting::LeaseFor(length) => span("lease_for", Some(*length)),
+        Setting::LeaseMax(length) => span("lease_max", Some(*length)),
+        Setting::LeaseMin(length) => span("lease_min", Some(*length)),
+        Setting::Pickup(length) => span("pickup", Some(*length)),
+        Setting::Retention(length) => span("retention", Some(*length)),
+        Setting::ReservationMax(length) => span("reservation_max", Some(*length)),
+        Setting::LockDelay(length) => span_or_zero("lock_delay", *length),
+        Setting::Backoff(backoff) => {
+            span_or_zero("backoff.first", backoff.first)?;
+            span_or_zero("backoff.max", backoff.max)
+        }
+        _ => Ok(()),
+    }
+}
+
 fn span(field: &str, span: Option<Span>) -> Checked {
-    span.map_or(Ok(()), |span| Refusal::check_span(field, span))
+    match span {
+        None => Ok(()),
+        Some(Span(0)) => Err(Refusal::invalid(field, "must be more than zero")),
+        Some(span) => span_or_zero(field, span),
+    }
+}
+
+fn span_or_zero(field: &str, span: Span) -> Checked {
+    if span > SPAN_MAX {
+        return Err(Refusal::invalid(field, "must not exceed ten years; the unit is milliseconds"));
+    }
+    Ok(())
 }
 
 fn token(field: &str, token: Option<Token>) -> Checked {

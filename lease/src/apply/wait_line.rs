@@ -2,7 +2,7 @@
 
 use super::claim::Plan;
 use super::grant::Terms;
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::bounds::{LEASES_PER_SESSION, PLACE_LIFE};
 use crate::caller::Caller;
 use crate::command::{Claim, OnConflict};
@@ -21,9 +21,9 @@ use std::num::NonZeroU64;
 
 impl Step<'_> {
     /// Joins the line, or keeps the caller's place in it.
-    pub(super) fn join(&mut self, ask: Ask<'_>, claim: &Claim, key: ItemKey) -> Outcome {
+    pub(super) fn join(&mut self, sender: Sender<'_>, claim: &Claim, key: ItemKey) -> Outcome {
         let now = self.now();
-        let holder = ask.caller.holder();
+        let holder = sender.caller.holder();
         let (lease_for, _) = self.policy(key).lease_length(claim.lease_for);
         let wait_for = match claim.on_conflict {
             OnConflict::Wait { wait_for, .. } => wait_for,
@@ -34,13 +34,13 @@ impl Step<'_> {
         let number = earlier.unwrap_or_else(|| line.map_or(PlaceNo(0), |line| line.next_number()));
         let kept = earlier.and_then(|number| line.and_then(|line| line.get(number)));
         let place = Place {
-            kind: ask.caller.kind,
-            parent: ask.caller.parent.clone(),
-            request: ask.request.or(kept.and_then(|place| place.request)),
+            kind: sender.caller.kind,
+            parent: sender.caller.parent.clone(),
+            request: sender.request.or(kept.and_then(|place| place.request)),
             joined_at: kept.map_or(now, |place| place.joined_at),
             polled_at: now,
             wait_until: match kept {
-                Some(place) if ask.is_poll => place.wait_until,
+                Some(place) if sender.is_poll => place.wait_until,
                 _ => wait_for.map(|span| now.after(span)),
             },
             lease_for,
@@ -59,8 +59,8 @@ impl Step<'_> {
             self.settle(key);
         }
         let item = self.item(key);
-        if item.standing.lease.as_ref().is_some_and(|lease| lease.holder.is(ask.caller)) {
-            let price = self.price_of_offer(key, ask.caller, Plan::NONE).ok().flatten();
+        if item.standing.lease.as_ref().is_some_and(|lease| lease.holder.is(sender.caller)) {
+            let price = self.price_of_offer(key, sender.caller, Plan::NONE).ok().flatten();
             let released = self.take_up(key, price);
             return Outcome::Granted(self.grant_of(key, false, false, released));
         }
@@ -233,14 +233,14 @@ impl Step<'_> {
         self.change(key, |item| item.standing.settle = seq);
     }
 
-    pub(super) fn withdraw(&mut self, ask: Ask<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
+    pub(super) fn withdraw(&mut self, sender: Sender<'_>, id: &ItemId) -> Result<Outcome, Refusal> {
         let withdrawn = |withdrawn| Ok(Outcome::Withdrawn { item: id.clone(), withdrawn });
-        let key = match self.find_live(ask, id) {
+        let key = match self.find_live(sender, id) {
             Ok(key) => key,
             Err(Refusal::TerminalItem) => return withdrawn(false),
             Err(refusal) => return Err(refusal),
         };
-        let holder = ask.caller.holder();
+        let holder = sender.caller.holder();
         let Some(number) = self.item(key).line.as_ref().and_then(|line| line.number_of(&holder)) else {
             return withdrawn(false);
         };
@@ -251,8 +251,8 @@ impl Step<'_> {
 
     /// Moves the named actors to the head of the line, in that order, with all of their places. The others keep their
     /// order.
-    pub(super) fn reorder(&mut self, ask: Ask<'_>, id: &ItemId, actors: &[ActorId]) -> Result<Outcome, Refusal> {
-        let key = self.find_live(ask, id)?;
+    pub(super) fn reorder(&mut self, sender: Sender<'_>, id: &ItemId, actors: &[ActorId]) -> Result<Outcome, Refusal> {
+        let key = self.find_live(sender, id)?;
         let Some(line) = &self.item(key).line else {
             return Ok(Outcome::Reordered { item: id.clone(), line_length: 0 });
         };

@@ -1,6 +1,6 @@
 //! The registry of workers.
 
-use super::{Ask, Step};
+use super::{Sender, Step};
 use crate::bounds::WORKERS_PER_SPACE;
 use crate::caller::Holder;
 use crate::command::Registration;
@@ -14,16 +14,20 @@ use crate::share::Bound;
 use crate::worker::Worker;
 
 impl Step<'_> {
-    pub(super) fn register_worker(&mut self, ask: Ask<'_>, registration: &Registration) -> Result<Outcome, Refusal> {
-        let who = ask.caller.holder();
-        let earlier = ask.space.and_then(|space| self.state.workers.get(&(space, who.clone())));
+    pub(super) fn register_worker(
+        &mut self,
+        sender: Sender<'_>,
+        registration: &Registration,
+    ) -> Result<Outcome, Refusal> {
+        let who = sender.caller.holder();
+        let earlier = sender.space.and_then(|space| self.state.workers.get(&(space, who.clone())));
         let draining = earlier.is_some_and(|worker| worker.draining);
         let is_new = earlier.is_none();
-        if is_new && let Some(space) = ask.space {
+        if is_new && let Some(space) = sender.space {
             self.check_room_for_worker(space, &who.actor)?;
         }
-        self.check_room(ask, None)?;
-        let space = self.ensure_space(ask.space_name);
+        self.check_room(sender, None)?;
+        let space = self.ensure_space(sender.space_name);
         let worker = Worker {
             who: who.clone(),
             capabilities: crate::item::sorted(&registration.capabilities).to_vec(),
@@ -61,8 +65,8 @@ impl Step<'_> {
     }
 
     /// Drains a worker, at the request of itself or of an operator of the whole space.
-    pub(super) fn drain_worker(&mut self, ask: Ask<'_>, who: &Holder) -> Result<Outcome, Refusal> {
-        let Some((space, mut worker)) = self.find_worker(ask, who) else {
+    pub(super) fn drain_worker(&mut self, sender: Sender<'_>, who: &Holder) -> Result<Outcome, Refusal> {
+        let Some((space, mut worker)) = self.find_worker(sender, who) else {
             return Ok(Outcome::WorkerDraining { known: false });
         };
         if !worker.draining {
@@ -73,16 +77,16 @@ impl Step<'_> {
         Ok(Outcome::WorkerDraining { known: true })
     }
 
-    pub(super) fn remove_worker(&mut self, ask: Ask<'_>, who: &Holder) -> Result<Outcome, Refusal> {
-        let Some((space, _)) = self.find_worker(ask, who) else {
+    pub(super) fn remove_worker(&mut self, sender: Sender<'_>, who: &Holder) -> Result<Outcome, Refusal> {
+        let Some((space, _)) = self.find_worker(sender, who) else {
             return Ok(Outcome::WorkerRemoved { removed: false });
         };
         self.forget_worker(space, who);
         Ok(Outcome::WorkerRemoved { removed: true })
     }
 
-    fn find_worker(&self, ask: Ask<'_>, who: &Holder) -> Option<(SpaceNo, Worker)> {
-        let space = ask.space?;
+    fn find_worker(&self, sender: Sender<'_>, who: &Holder) -> Option<(SpaceNo, Worker)> {
+        let space = sender.space?;
         self.state.workers.get(&(space, who.clone())).map(|worker| (space, worker.clone()))
     }
 

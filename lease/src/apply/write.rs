@@ -1,18 +1,19 @@
 //! Writing under a lease: the check of every write, and the writes that keep the lease.
 
-use super::{Ask, Found, Step};
+use super::find::Found;
+use super::{Sender, Step};
 use crate::bounds::{ACTIVITIES, NOTE_BYTES};
 use crate::command::{Activity, AwaitInput, HandOn, Write};
 use crate::event::What;
-use crate::item::{self, ActivityKind, Edit, Part};
+use crate::item::{self, ActivityKind, Edit, Mirrors, Part, Transition};
 use crate::numbers::Revision;
 use crate::outcome::Outcome;
 use crate::policy::RequireLease;
 use crate::record::Key;
 use crate::refusal::Refusal;
-use crate::sabotage::{Broken, is_broken};
-use crate::standing::{ItemState, Mirrors, StateKind, Transition};
+use crate::standing::{ItemState, StateKind};
 use crate::state::items::ItemKey;
+use sabotage::{Broken, is_broken};
 
 /// Why a write is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +39,11 @@ impl Step<'_> {
     /// The checks of every write, in order. No surface bypasses them.
     pub(super) fn check_write(
         &self,
-        ask: Ask<'_>,
+        sender: Sender<'_>,
         write: &Write,
         needs: Needs,
     ) -> Result<(ItemKey, Standpoint), Refusal> {
-        let key = match self.find_item(ask, &write.item)? {
+        let key = match self.find_item(sender, &write.item)? {
             Found::Live(key) => key,
             Found::Archived(archived) => {
                 let is_stale = write.token.is_some_and(|token| token < archived.standing.newest_token);
@@ -56,19 +57,19 @@ impl Step<'_> {
         }
         // If another actor holds the item, every token is stale, also a greater one. Otherwise a caller could find the
         // holder's token by trial.
-        let is_others = standing.is_held_by_other(ask.caller);
+        let is_others = standing.is_held_by_other(sender.caller);
         if write.token.is_some_and(|token| is_others || token < standing.newest_token) {
             return Err(Refusal::StaleToken);
         }
         let standpoint = match (&standing.lease, write.token) {
-            (Some(_), None) => return Err(self.conflict(ask, key)),
-            (Some(lease), Some(token)) if lease.holder.is(ask.caller) && lease.token == token => Standpoint::Holder,
+            (Some(_), None) => return Err(self.conflict(sender, key)),
+            (Some(lease), Some(token)) if lease.holder.is(sender.caller) && lease.token == token => Standpoint::Holder,
             (Some(_), Some(_)) => return Err(Refusal::NotHolder),
             (None, token) => {
                 let is_late = standing.late_right().is_some_and(|late| {
                     Some(late.token) == token
-                        && late.actor == ask.caller.actor
-                        && late.session == ask.caller.session
+                        && late.actor == sender.caller.actor
+                        && late.session == sender.caller.session
                         && matches!(standing.state, ItemState::Stale | ItemState::Blocked(_))
                 });
                 let require_lease = self.state.queue(item.queue).queue.policy.require_lease;
@@ -97,13 +98,13 @@ impl Step<'_> {
     }
 
     /// Begins a write that only the live holder may make. The first request of a holder picks up a grant from the line.
-    fn begin_write(&mut self, ask: Ask<'_>, write: &Write) -> Result<ItemKey, Refusal> {
-        let (key, _) = self.check_write(ask, write, Needs::Lease)?;
-        self.confirm(ask, key);
+    fn begin_write(&mut self, sender: Sender<'_>, write: &Write) -> Result<ItemKey, Refusal> {
+        let (key, _) = self.check_write(sender, write, Needs::Lease)?;
+        self.confirm(sender, key);
         Ok(key)
     }
 
-    pub(super) fn activity(&mut self, ask: Ask<'_>, activity: &Activity) -> Result<Outcome, Refusal> {
+    pub(super) fn activity(&mut self, sender: Sender<'_>, activity: &Activity) -> Result<Outcome, Refusal> {
         let part = match activity.kind {
             ActivityKind::PlanUpdated => Some(Part::Plan),
             ActivityKind::ExternalUrlUpdated => Some(Part::ExternalUrl),
@@ -113,25 +114,25 @@ impl Step<'_> {
             | ActivityKind::Completed
             | ActivityKind::Failed => None,
         };
-        let (key, _) = self.check_write(ask, &activity.write, Needs::Lease)?;
+        let (key, _) = self.check_write(sender, &activity.write, Needs::Lease)?;
         let edits: Vec<_> = part.map(|part| Edit::Body(part, activity.note.clone())).into_iter().collect();
-        self.check_edits(ask, key, &edits)?;
-        self.confirm(ask, key);
+        self.check_edits(sender, key, &edits)?;
+        self.confirm(sender, key);
         let fields = self.write_edits(key, &edits);
         let note = cut(&activity.note).to_owned();
-        self.note_activity(ask, key, activity.kind, &note);
+        self.note_activity(sender, key, activity.kind, &note);
         self.emit_content(key, What::ActivityRecorded { kind: activity.kind, note }, &fields);
         Ok(self.moved(key))
     }
 
     /// Records an activity of the item and overwrites the oldest.
-    pub(super) fn note_activity(&mut self, ask: Ask<'_>, key: ItemKey, kind: ActivityKind, note: &str) {
+    pub(super) fn note_activity(&mut self, sender: Sender<'_>, key: ItemKey, kind: ActivityKind, note: &str) {
         let count = self.item(key).standing.activities;
         self.change(key, |item| item.standing.activities += 1);
         let slot = u32::try_from(count % u64::from(ACTIVITIES)).expect("below the size of the ring");
         let activity = item::Activity {
             kind,
-            by: ask.caller.actor.clone(),
+            by: sender.caller.actor.clone(),
             at: self.now(),
             wall: self.wall,
             note: cut(note).to_owned(),
@@ -139,21 +140,21 @@ impl Step<'_> {
         self.changes.put(&Key::Activity(key.no, slot), &activity);
     }
 
-    pub(super) fn await_input(&mut self, ask: Ask<'_>, wait: &AwaitInput) -> Result<Outcome, Refusal> {
-        let key = self.begin_write(ask, &wait.write)?;
+    pub(super) fn await_input(&mut self, sender: Sender<'_>, wait: &AwaitInput) -> Result<Outcome, Refusal> {
+        let key = self.begin_write(sender, &wait.write)?;
         if self.item(key).standing.state.kind() == StateKind::Active {
             let lease = self.item(key).standing.lease.as_ref().expect("a held item");
             let (token, mirrors) = (lease.token, lease.mirrors);
             self.set_state(key, ItemState::AwaitingInput);
-            self.note_activity(ask, key, ActivityKind::AwaitingInput, &wait.question);
+            self.note_activity(sender, key, ActivityKind::AwaitingInput, &wait.question);
             self.emit_of(key, What::AwaitedInput { token });
             self.mirror(key, Transition::AwaitingInput, mirrors);
         }
         Ok(self.moved(key))
     }
 
-    pub(super) fn resume(&mut self, ask: Ask<'_>, write: &Write) -> Result<Outcome, Refusal> {
-        let key = self.begin_write(ask, write)?;
+    pub(super) fn resume(&mut self, sender: Sender<'_>, write: &Write) -> Result<Outcome, Refusal> {
+        let key = self.begin_write(sender, write)?;
         if self.item(key).standing.state.kind() == StateKind::AwaitingInput {
             let token = self.item(key).standing.newest_token;
             self.set_state(key, ItemState::Active);
@@ -163,11 +164,11 @@ impl Step<'_> {
     }
 
     /// Ends the lease, removes the assignment and queues the item in another phase, in one step.
-    pub(super) fn hand_on(&mut self, ask: Ask<'_>, hand_on: &HandOn) -> Result<Outcome, Refusal> {
-        let (key, _) = self.check_write(ask, &hand_on.write, Needs::Lease)?;
+    pub(super) fn hand_on(&mut self, sender: Sender<'_>, hand_on: &HandOn) -> Result<Outcome, Refusal> {
+        let (key, _) = self.check_write(sender, &hand_on.write, Needs::Lease)?;
         let edits = [Edit::Phase(hand_on.phase.clone())];
-        self.check_values(ask, key, &edits)?;
-        self.confirm(ask, key);
+        self.check_values(sender, key, &edits)?;
+        self.confirm(sender, key);
         let lease = self.end_lease(key);
         let fields = self.write_edits(key, &edits);
         self.change(key, |item| item.standing.assignment = None);
@@ -175,7 +176,7 @@ impl Step<'_> {
         self.emit_content(key, what, &fields);
         let revision = self.item(key).standing.revision;
         self.free(key, ItemState::Queued);
-        let state = self.state_now(ask, &hand_on.write.item).expect("it existed just now");
+        let state = self.state_now(sender, &hand_on.write.item).expect("it existed just now");
         Ok(Outcome::Moved { item: hand_on.write.item.clone(), state, revision })
     }
 

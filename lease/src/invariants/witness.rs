@@ -12,7 +12,8 @@ use crate::queue::Queue;
 use crate::state::State;
 use std::collections::BTreeMap;
 
-type Place = (SpaceName, ItemId);
+/// An item and its space.
+type ItemPath = (SpaceName, ItemId);
 
 /// Remembers what a history has shown so far and reports when the next step contradicts it.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,7 @@ pub struct Witness {
     now: Time,
     last_token: Token,
     last_event: BTreeMap<SpaceName, EventNumber>,
-    items: BTreeMap<Place, Seen>,
+    items: BTreeMap<ItemPath, ItemHistory>,
     /// When each live lease would expire, as of the last step.
     expiries: BTreeMap<Token, Time>,
     leases_in: BTreeMap<QueueNo, u32>,
@@ -30,7 +31,7 @@ pub struct Witness {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct ItemHistory {
     lease: Option<(Token, Holder)>,
     /// The last lease, if it expired and nothing has happened to the item since.
     lapsed: Option<Token>,
@@ -188,7 +189,7 @@ impl Witness {
             if !seen.is_terminal {
                 return Err("only a terminal item is purged");
             }
-            *seen = Seen::default();
+            *seen = ItemHistory::default();
         }
         Ok(())
     }
@@ -197,21 +198,21 @@ impl Witness {
     fn check_leases(&mut self, state: &State) -> Result<(), String> {
         let mut live = BTreeMap::new();
         for (_, item) in state.items.iter() {
-            let place = (state.space(item.space).name.clone(), item.id.clone());
-            let seen = self.items.get(&place);
+            let path = (state.space(item.space).name.clone(), item.id.clone());
+            let seen = self.items.get(&path);
             let seen_lease = seen.and_then(|seen| seen.lease.as_ref()).map(|(token, holder)| (*token, holder));
             let lease = item.standing.lease.as_deref();
             if lease.map(|lease| (lease.token, &lease.holder)) != seen_lease {
-                return Err(format!("I18: {place:?} is held by {lease:?}, but the events say {seen_lease:?}"));
+                return Err(format!("I18: {path:?} is held by {lease:?}, but the events say {seen_lease:?}"));
             }
             let line: Vec<_> =
                 item.line.iter().flat_map(|line| line.iter()).map(|(_, place)| place.holder.clone()).collect();
             if seen.map_or(&[][..], |seen| &seen.line) != line {
-                return Err(format!("I8: the line of {place:?} is {line:?}, but the events say {seen:?}"));
+                return Err(format!("I8: the line of {path:?} is {line:?}, but the events say {seen:?}"));
             }
             if let Some(lease) = lease {
                 if self.expiries.get(&lease.token).is_some_and(|before| *before > lease.expires_at) {
-                    return Err(format!("I12: the expiry of {place:?} moved earlier"));
+                    return Err(format!("I12: the expiry of {path:?} moved earlier"));
                 }
                 live.insert(lease.token, lease.expires_at);
             }

@@ -17,14 +17,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The invariant that is broken, and why.
 pub(crate) type Found = Result<(), (&'static str, String)>;
 
-type Place = (SpaceName, ItemId);
+/// An item and its space.
+type ItemPath = (SpaceName, ItemId);
 type Name = (SpaceName, ActorId, Option<SessionId>, RequestId);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Oracle {
     now: Time,
     entries: usize,
-    items: BTreeMap<Place, Item>,
+    items: BTreeMap<ItemPath, Item>,
     tokens: BTreeMap<Token, Minted>,
     last_token: BTreeMap<SpaceName, Token>,
     last_event: BTreeMap<SpaceName, u64>,
@@ -68,7 +69,7 @@ struct Waiter {
 
 #[derive(Clone, Debug)]
 struct Minted {
-    place: Place,
+    path: ItemPath,
     holder: Holder,
     expires_at: Time,
     /// The step that granted it.
@@ -311,14 +312,14 @@ impl Oracle {
         *last = event.number.seq;
         must(event.at == self.now, "I16", || format!("not of this step: {event:?}"))?;
         let Some(id) = &event.item else { return Ok(()) };
-        let place = (event.space.clone(), id.clone());
+        let path = (event.space.clone(), id.clone());
         match &event.what {
-            What::Created => return self.create(event, place, created),
-            What::Purged { .. } => return self.purge(&place),
+            What::Created => return self.create(event, path, created),
+            What::Purged { .. } => return self.purge(&path),
             _ => {}
         }
         let now = self.now;
-        let Some(item) = self.items.get_mut(&place) else {
+        let Some(item) = self.items.get_mut(&path) else {
             return Err(("I19", format!("of an item that does not exist: {event:?}")));
         };
         let counts = self.counts.entry(event.space.clone()).or_default();
@@ -383,7 +384,7 @@ impl Oracle {
                 item.lease = Some((*token, holder.clone()));
                 item.is_offer = *from_line;
                 let entry = self.entries;
-                let minted = Minted { place, holder: holder.clone(), expires_at: *expires_at, entry, ended: None };
+                let minted = Minted { path, holder: holder.clone(), expires_at: *expires_at, entry, ended: None };
                 must(self.tokens.insert(*token, minted).is_none(), "I1", || format!("twice: {event:?}"))?;
             }
             What::TakenOver { holder, .. } => {
@@ -465,11 +466,11 @@ impl Oracle {
         }
     }
 
-    fn create(&mut self, event: &Event, place: Place, created: &mut VecDeque<(SpaceName, NewItem)>) -> Found {
+    fn create(&mut self, event: &Event, path: ItemPath, created: &mut VecDeque<(SpaceName, NewItem)>) -> Found {
         let new = created.pop_front();
-        let new = new.filter(|(space, new)| *space == place.0 && new.id == place.1);
+        let new = new.filter(|(space, new)| *space == path.0 && new.id == path.1);
         let Some((_, new)) = new else { return Err(("I19", format!("nobody was told so: {event:?}"))) };
-        must(!self.items.contains_key(&place), "I19", || format!("exists already: {event:?}"))?;
+        must(!self.items.contains_key(&path), "I19", || format!("exists already: {event:?}"))?;
         let mut item = Item {
             is_offer: false,
             queue: new.queue,
@@ -483,24 +484,24 @@ impl Oracle {
             waits_in_vain: false,
         };
         for dependency in new.depends_on {
-            match self.items.get(&(place.0.clone(), dependency.clone())) {
+            match self.items.get(&(path.0.clone(), dependency.clone())) {
                 None => return Err(("dependencies", format!("on {dependency}, which does not exist: {event:?}"))),
                 // Its own events say whether it completed or failed.
                 Some(other) if other.is_terminal => item.waits_in_vain = true,
                 Some(_) => item.waits_for.push(dependency),
             }
         }
-        let counts = self.counts.entry(place.0.clone()).or_default();
+        let counts = self.counts.entry(path.0.clone()).or_default();
         counts.created += 1;
         counts.live += 1;
-        self.items.insert(place, item);
+        self.items.insert(path, item);
         Ok(())
     }
 
-    fn purge(&mut self, place: &Place) -> Found {
-        let item = self.items.remove(place);
-        must(item.is_some_and(|item| item.is_terminal), "I19", || format!("purged, but not terminal: {place:?}"))?;
-        let counts = self.counts.entry(place.0.clone()).or_default();
+    fn purge(&mut self, path: &ItemPath) -> Found {
+        let item = self.items.remove(path);
+        must(item.is_some_and(|item| item.is_terminal), "I19", || format!("purged, but not terminal: {path:?}"))?;
+        let counts = self.counts.entry(path.0.clone()).or_default();
         counts.terminal -= 1;
         counts.purged += 1;
         Ok(())
@@ -530,8 +531,8 @@ impl Oracle {
             }
             Outcome::RenewedAll(all) => {
                 for item in &all.cancel_requested {
-                    let place = (request.space.clone(), item.clone());
-                    let lease = self.items.get(&place).and_then(|item| item.lease.clone());
+                    let path = (request.space.clone(), item.clone());
+                    let lease = self.items.get(&path).and_then(|item| item.lease.clone());
                     if let Some((token, _)) = lease {
                         self.show_cancel(request, item, token);
                     }
@@ -570,34 +571,34 @@ impl Oracle {
         expires_in: Span,
         which: &'static str,
     ) -> Found {
-        let place = (request.space.clone(), item.clone());
+        let path = (request.space.clone(), item.clone());
         let holder = request.caller.holder();
-        let minted = self.tokens.get_mut(&token).filter(|minted| minted.place == place && minted.holder == holder);
+        let minted = self.tokens.get_mut(&token).filter(|minted| minted.path == path && minted.holder == holder);
         let Some(minted) = minted else {
-            return Err((which, format!("{holder:?} gets token {token} of {place:?}, which it was never granted")));
+            return Err((which, format!("{holder:?} gets token {token} of {path:?}, which it was never granted")));
         };
         if expires_in == Span(0) {
             return must(minted.ended.is_some(), "I3", || {
-                format!("{token} of {place:?} is answered as lost, but is not")
+                format!("{token} of {path:?} is answered as lost, but is not")
             });
         }
         if let Some(end) = minted.ended {
             // Commands of this step may have ended it after the answer; a lapse comes before all of them.
             must(end.entry == self.entries && !end.is_lapse, "I14", || {
-                format!("{token} of {place:?} has ended, and is answered {expires_in} more")
+                format!("{token} of {path:?} has ended, and is answered {expires_in} more")
             })?;
             return Ok(());
         }
         must(expires_at == self.now.after(expires_in), "I3", || {
-            format!("{token} of {place:?} ends at {expires_at}, in {expires_in} from {}", self.now)
+            format!("{token} of {path:?} ends at {expires_at}, in {expires_in} from {}", self.now)
         })?;
         minted.expires_at = minted.expires_at.max(expires_at);
-        self.keep_promise(place, holder, expires_at);
+        self.keep_promise(path, holder, expires_at);
         Ok(())
     }
 
-    fn keep_promise(&mut self, place: Place, holder: Holder, until: Time) {
-        if let Some(item) = self.items.get_mut(&place) {
+    fn keep_promise(&mut self, path: ItemPath, holder: Holder, until: Time) {
+        if let Some(item) = self.items.get_mut(&path) {
             let earlier = item.promise.take().filter(|(other, _)| *other == holder).map_or(Time(0), |(_, until)| until);
             item.promise = Some((holder, until.max(earlier)));
         }
@@ -607,15 +608,15 @@ impl Oracle {
         let holder = request.caller.holder();
         let until = self.now.after(expires_in);
         let mut held = Vec::new();
-        for (place, item) in &self.items {
+        for (path, item) in &self.items {
             let Some((token, of)) = &item.lease else { continue };
             // A lease that this step granted may be later than the answer.
-            if place.0 == request.space && *of == holder && self.tokens[token].entry < self.entries {
-                held.push(place.clone());
+            if path.0 == request.space && *of == holder && self.tokens[token].entry < self.entries {
+                held.push(path.clone());
             }
         }
-        for place in held {
-            self.keep_promise(place, holder.clone(), until);
+        for path in held {
+            self.keep_promise(path, holder.clone(), until);
         }
     }
 
@@ -646,8 +647,8 @@ impl Oracle {
         // A repeat answers what happened in the past.
         let is_fresh = applied.events.iter().any(|event| event.by.is_some());
         for grant in claims.iter().filter_map(Outcome::grant).filter(|_| is_fresh) {
-            let place = (request.space.clone(), grant.item.clone());
-            let lease = self.items.get(&place).and_then(|item| item.lease.as_ref());
+            let path = (request.space.clone(), grant.item.clone());
+            let lease = self.items.get(&path).and_then(|item| item.lease.as_ref());
             must(lease.is_some_and(|(token, _)| *token == grant.token), "all_or_none", || {
                 format!("answered token {} of {}, but {lease:?} holds it: {:?}", grant.token, grant.item, many)
             })?;

@@ -34,89 +34,6 @@ pub(crate) struct Reach {
     settling: BTreeSet<Vec<u8>>,
 }
 
-/// Every variant of `Command`.
-pub(crate) const COMMANDS: [&str; 37] = [
-    "create",
-    "create_many",
-    "claim",
-    "claim_many",
-    "next",
-    "renew",
-    "renew_all",
-    "extend",
-    "release",
-    "reserve",
-    "withdraw",
-    "reorder",
-    "revoke",
-    "assign",
-    "unassign",
-    "update",
-    "activity",
-    "await_input",
-    "resume",
-    "hand_on",
-    "complete",
-    "fail",
-    "cancel",
-    "reopen",
-    "retry",
-    "set_policy",
-    "pause",
-    "unpause",
-    "drain",
-    "set_space_policy",
-    "register_worker",
-    "drain_worker",
-    "remove_worker",
-    "begin_epoch",
-    "activate",
-    "raise_rules",
-    "begin_epoch_accepting_clock",
-];
-
-fn name(command: &Command) -> &'static str {
-    match command {
-        Command::Create(_) => "create",
-        Command::CreateMany(_) => "create_many",
-        Command::Claim(_) => "claim",
-        Command::ClaimMany(_) => "claim_many",
-        Command::Next(_) => "next",
-        Command::Renew(_) => "renew",
-        Command::RenewAll(_) => "renew_all",
-        Command::Extend(_) => "extend",
-        Command::Release(_) => "release",
-        Command::Reserve(_) => "reserve",
-        Command::Withdraw { .. } => "withdraw",
-        Command::Reorder { .. } => "reorder",
-        Command::Revoke(_) => "revoke",
-        Command::Assign { .. } => "assign",
-        Command::Unassign { .. } => "unassign",
-        Command::Update(_) => "update",
-        Command::Activity(_) => "activity",
-        Command::AwaitInput(_) => "await_input",
-        Command::Resume(_) => "resume",
-        Command::HandOn(_) => "hand_on",
-        Command::Complete(_) => "complete",
-        Command::Fail(_) => "fail",
-        Command::Cancel(_) => "cancel",
-        Command::Reopen { .. } => "reopen",
-        Command::Retry { .. } => "retry",
-        Command::SetPolicy(_) => "set_policy",
-        Command::Pause { .. } => "pause",
-        Command::Unpause { .. } => "unpause",
-        Command::Drain { .. } => "drain",
-        Command::SetSpacePolicy(_) => "set_space_policy",
-        Command::RegisterWorker(_) => "register_worker",
-        Command::DrainWorker { .. } => "drain_worker",
-        Command::RemoveWorker { .. } => "remove_worker",
-        Command::BeginEpoch { .. } => "begin_epoch",
-        Command::Activate => "activate",
-        Command::RaiseRules { .. } => "raise_rules",
-        Command::BeginEpochAcceptingClock { .. } => "begin_epoch_accepting_clock",
-    }
-}
-
 /// Whether it had an effect: not empty, and not refused as a whole or in all its parts.
 fn was_accepted(outcome: &Outcome) -> bool {
     match outcome {
@@ -133,7 +50,7 @@ impl Reach {
         self.commands += entry.commands.len() as u64;
         for (request, outcome) in entry.commands.iter().zip(&applied.outcomes) {
             if was_accepted(outcome) {
-                *self.accepted.entry(name(&request.command)).or_default() += 1;
+                *self.accepted.entry(request.command.name()).or_default() += 1;
             }
             let parts = match outcome {
                 Outcome::ClaimedMany { claims, .. } => claims.as_slice(),
@@ -202,7 +119,7 @@ impl Reach {
     /// What no history reached.
     pub(crate) fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
-        let commands = COMMANDS.into_iter().filter(|name| !self.accepted.contains_key(name));
+        let commands = Command::NAMES.into_iter().filter(|name| !self.accepted.contains_key(name));
         missing.extend(commands.map(|name| format!("no {name} was accepted")));
         let events = What::KINDS.into_iter().filter(|kind| !self.events.contains_key(kind));
         missing.extend(events.map(|kind| format!("nothing was {kind}")));

@@ -3,13 +3,14 @@
 use super::script::MIDNIGHT;
 use super::world::World;
 use lease::caller::{ActorKind, Holder};
-use lease::event::{MirrorSkip, What};
+use lease::event::What;
+use lease::item::{MirrorSkip, Transition};
 use lease::names::ItemId;
 use lease::numbers::{EventNumber, Span, Time, Wall};
 use lease::outcome::{EmptyReason, Grant, Renewal, RenewalOfAll};
 use lease::queue::Flow;
 use lease::refusal::{HolderView, NotReady};
-use lease::standing::{BlockedBy, StateKind, Transition};
+use lease::standing::{BlockedBy, StateKind};
 use lease::{Attempt, Event, Outcome, Refusal, Request};
 
 /// One step with its outcomes and events.

@@ -2,9 +2,9 @@
 
 use lease::caller::Holder;
 use lease::command::{Attempt, Write};
+use lease::item::{Mirrors, Transition};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId};
 use lease::numbers::{Epoch, EventNumber, Span, Token, Wall};
-use lease::standing::{Mirrors, Transition};
 use std::collections::VecDeque;
 
 const DAY: u64 = 24 * 3_600_000;

@@ -154,7 +154,7 @@ fn main() -> ExitCode {
 /// Breaks the promise that `TENURED_BREAK` names; only in builds for tests that must see it broken.
 #[cfg(feature = "sabotage")]
 fn break_what_was_asked() -> Result<(), String> {
-    use lease::sabotage::{Broken, break_it};
+    use sabotage::{Broken, break_it};
     let Ok(name) = std::env::var("TENURED_BREAK") else { return Ok(()) };
     let broken = Broken::named(&name).ok_or_else(|| format!("TENURED_BREAK: {name} is unknown"))?;
     tracing::warn!("{name} is broken on purpose: do not rely on any answer of this node");

@@ -16,7 +16,7 @@ use api::{Calendar, Code, Problem};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lease::caller::{Caller, QueueScope, Right, Role};
-use lease::command::OnConflict;
+use lease::command::Purpose;
 use lease::disclose::ContentView;
 use lease::item::Content;
 use lease::names::{ActorId, ItemId};
@@ -190,7 +190,7 @@ impl Call {
         checked.map_err(|refusal| self.refused(refusal))?;
         let admitted = self.admit_command(&request).map_err(|failure| self.in_doubt(failure))?;
         // A caller that waits in line does no work meanwhile.
-        if is_waiting(&request.command) {
+        if request.command.waits_for().is_some() {
             let place = admitted.parked(self.actor().as_str(), Parking::Waiter).map_err(|shed| self.sent_away(shed));
             let _place = place.map_err(|failure| self.in_doubt(failure))?;
             return self.answered(request, poll).await;
@@ -340,7 +340,7 @@ impl Call {
     async fn outcome(&self, request: &Request, within: Duration, poll: Duration) -> Result<Outcome, NoOutcome> {
         let calling = self.edge.node.call(request.clone(), within, poll);
         match &self.stopping {
-            Some(stopping) if is_waiting(&request.command) => {
+            Some(stopping) if request.command.waits_for().is_some() => {
                 tokio::select! {
                     outcome = calling => outcome,
                     () = stopping.begun() => {
@@ -470,46 +470,12 @@ pub(super) fn in_doubt(Failure(sent_away): Failure) -> Failure {
 
 /// The class of a command under overload.
 fn class_of(command: &Command) -> Class {
-    match command {
-        Command::Renew(_) | Command::RenewAll(_) | Command::Extend(_) => Class::Renewal,
-        Command::Release(_)
-        | Command::Reserve(_)
-        | Command::Withdraw { .. }
-        | Command::HandOn(_)
-        | Command::Complete(_)
-        | Command::Fail(_)
-        | Command::Cancel(_) => Class::Finish,
-        Command::Create(_) | Command::CreateMany(_) => Class::Bulk,
-        Command::Claim(_)
-        | Command::ClaimMany(_)
-        | Command::Next(_)
-        | Command::Reorder { .. }
-        | Command::Revoke(_)
-        | Command::Assign { .. }
-        | Command::Unassign { .. }
-        | Command::Update(_)
-        | Command::Activity(_)
-        | Command::AwaitInput(_)
-        | Command::Resume(_)
-        | Command::Reopen { .. }
-        | Command::Retry { .. }
-        | Command::SetPolicy(_)
-        | Command::Pause { .. }
-        | Command::Unpause { .. }
-        | Command::Drain { .. }
-        | Command::SetSpacePolicy(_)
-        | Command::RegisterWorker(_)
-        | Command::DrainWorker { .. }
-        | Command::RemoveWorker { .. }
-        | Command::BeginEpoch { .. }
-        | Command::BeginEpochAcceptingClock { .. }
-        | Command::Activate
-        | Command::RaiseRules { .. } => Class::Work,
+    match command.purpose() {
+        Purpose::Keep => Class::Renewal,
+        Purpose::End => Class::Finish,
+        Purpose::Create => Class::Bulk,
+        Purpose::Work => Class::Work,
     }
-}
-
-fn is_waiting(command: &Command) -> bool {
-    matches!(command, Command::Claim(claim) if claim.on_conflict != OnConflict::Fail)
 }
 
 /// The failure for an outcome that does not belong to its command.

@@ -14,7 +14,7 @@ use crate::edge::server::{Answering, Answers, Peer};
 use crate::edge::unsent::{Full, Owed, Unsent};
 use crate::edge::{Edge, document, local, rest};
 use crate::identity::Authenticator;
-use crate::metrics::{self, CommandName};
+use crate::metrics;
 use crate::places::OfConnection;
 use crate::trace;
 use api::{Code, Problem};
@@ -145,7 +145,7 @@ impl Inner {
         }
         if let Some(operation) = operation {
             let outcome = code.map_or(metrics::OK, Code::name);
-            self.edge.node.metrics().call(CommandName::other(operation), outcome, began.elapsed());
+            self.edge.node.metrics().call(operation, outcome, began.elapsed());
         }
         if code == Some(Code::Internal) {
             span.in_scope(|| tracing::error!(operation, "request failed with an internal error"));

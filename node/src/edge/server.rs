@@ -114,11 +114,6 @@ impl Stopping {
     pub async fn begun(&self) {
         self.0.cancelled().await;
     }
-
-    /// Like [`begun`](Self::begun), for a future that outlives `self`.
-    pub async fn begun_owned(self) {
-        self.0.cancelled_owned().await;
-    }
 }
 
 /// Answers the requests of all connections.

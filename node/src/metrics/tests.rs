@@ -38,7 +38,7 @@ fn full() -> Sample {
 
 fn touched() -> Metrics {
     let metrics = Metrics::new();
-    metrics.call(CommandName::LIST, "not_found", Duration::from_millis(2));
+    metrics.call("list", "not_found", Duration::from_millis(2));
     metrics.shed("memory");
     metrics.auth_failed("expired");
     metrics.role(None, (ServerState::Leader, Some(1)));
@@ -93,8 +93,8 @@ fn every_metric_has_the_prefix_and_a_help_text() {
 #[test]
 fn calls_are_timed_by_outcome_and_refusals_are_counted_by_code() {
     let metrics = Metrics::new();
-    metrics.call(CommandName::of(&lease::Command::Activate), OK, Duration::from_millis(2));
-    metrics.call(CommandName::VIEW_ITEM, Code::NotFound.name(), Duration::from_secs(60));
+    metrics.call("activate", OK, Duration::from_millis(2));
+    metrics.call("view_item", Code::NotFound.name(), Duration::from_secs(60));
     metrics.entry_refused(Code::NotFound);
     let text = metrics.text(Sample::default());
     for line in [

@@ -7,7 +7,6 @@ use lease::item::{ActivityKind, NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId, SpaceName};
 use lease::numbers::Span;
 use lease::{Command, Outcome};
-use node::metrics::CommandName;
 use node::node::RaftSettings;
 use std::collections::BTreeSet;
 
@@ -54,7 +53,7 @@ async fn metrics_contain_no_caller_text_except_queue_names() {
         claim.on_conflict = OnConflict::Wait { wait_for: None, line_max: None };
     }
     for request in [created, claimed, noted, waited] {
-        let name = CommandName::of(&request.command);
+        let name = request.command.name();
         let outcome = crate::world::ask(world.node(1), request).await;
         let code = if let Outcome::Refused(refusal) = &outcome { refusal.code().name() } else { node::metrics::OK };
         world.node(1).metrics().call(name, code, LIMIT);
@@ -148,7 +147,7 @@ async fn a_running_leader_has_every_metric_that_the_document_lists() {
     let leader = world.leader().await;
     let metrics = world.node(leader).metrics().clone();
     // What the edge counts.
-    metrics.call(CommandName::LIST, "not_found", LIMIT);
+    metrics.call("list", "not_found", LIMIT);
     metrics.shed("memory");
     metrics.auth_failed("unknown");
     until("a majority has answered", || {

@@ -272,7 +272,7 @@ fn break_what_was_asked() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         if let Ok(name) = std::env::var("TENURED_BREAK") {
-            lease::sabotage::break_it(lease::sabotage::Broken::named(&name).expect("a name of lease::sabotage"));
+            sabotage::break_it(sabotage::Broken::named(&name).expect("a name of a broken guarantee"));
         }
     });
 }

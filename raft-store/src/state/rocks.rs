@@ -19,7 +19,6 @@ use lease::bounds::RULES_VERSION;
 use lease::changes::Change;
 use lease::numbers::{EventNumber, SpaceNo};
 use lease::record::{self, Key};
-use lease::sabotage::{Broken, is_broken};
 use lease::{Salt, State, StateHash};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction};
@@ -27,6 +26,7 @@ use rocksdb::{
     DEFAULT_COLUMN_FAMILY_NAME, FlushOptions, IteratorMode, MemtableFactory, Options, ReadOptions, WriteBatch,
     WriteOptions,
 };
+use sabotage::{Broken, is_broken};
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::fs;

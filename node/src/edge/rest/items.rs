@@ -5,7 +5,7 @@ use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, u
 use crate::edge::cursor::Position;
 use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
-use crate::edge::rest::past_holder::{self, PastHolder};
+use crate::edge::rest::past_holder;
 use crate::edge::survey::HEAVY;
 use crate::hub::Topic;
 use crate::service::TokioNode;
@@ -22,6 +22,7 @@ use axum::Json;
 use lease::names::{ItemId, Label, QueueName};
 use lease::numbers::Time;
 use lease::outcome::Outcome;
+use lease::past_holder::PastHolder;
 use lease::views::{self, IfClaimed};
 use serde::Deserialize;
 use std::ops::ControlFlow;

@@ -2,6 +2,7 @@
 
 use super::*;
 use lease::caller::Holder;
+use lease::event::What;
 use lease::names::{ActorId, SpaceName};
 use lease::numbers::{Epoch, Token, Wall};
 use std::time::Duration;

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Shared<T> {
+pub(crate) struct Interner<T> {
     uses: BTreeMap<T, u32>,
 }
 
-impl<T> Default for Shared<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self { uses: BTreeMap::new() }
     }
 }
 
-impl<T: Ord + Clone> Shared<T> {
+impl<T: Ord + Clone> Interner<T> {
     /// Returns the shared copy of this value and counts one more user.
     pub(crate) fn take(&mut self, value: &T) -> T {
         if let Some(uses) = self.uses.get_mut(value) {
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn equal_values_are_shared_until_the_last_user_gives_back() {
-        let mut shared = Shared::default();
+        let mut shared = Interner::default();
         let (one, other): (Arc<str>, Arc<str>) = ("a".into(), "a".into());
         let first = shared.take(&one);
         let second = shared.take(&other);

@@ -1,5 +1,10 @@
 //! Guarantees that are broken on purpose, one at a time, to show that the tests detect it. Nothing is ever broken in a
-//! build without the feature `sabotage`, and no shipped build has it.
+//! build without the feature `enabled`, and no shipped build has it.
+//!
+//! The choice is made once for a whole process. This crate holds it, so that the rules have no global.
+
+/// Whether this build can break guarantees.
+pub const IS_ENABLED: bool = cfg!(feature = "enabled");
 
 /// The broken guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,41 +66,24 @@ impl Broken {
     }
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "enabled")]
 static CHOSEN: std::sync::OnceLock<Broken> = std::sync::OnceLock::new();
 
 /// Breaks this guarantee in the whole process from now on. Call it once.
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "enabled")]
 pub fn break_it(broken: Broken) {
     CHOSEN.set(broken).expect("one thing is broken at a time");
 }
 
 /// Whether this guarantee is broken.
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "enabled")]
 #[must_use]
 pub fn is_broken(what: Broken) -> bool {
     CHOSEN.get() == Some(&what)
 }
 
-/// Whether a state follows later rules than this build's. There are none yet. For tests with a newer build next to this
-/// one, later rules are the same rules with a mark in the state's hash.
-#[cfg(feature = "sabotage")]
-#[must_use]
-pub fn goes_by_later_rules(rules_version: u32, known: u32) -> bool {
-    let raised = if is_broken(Broken::Rules) { known } else { rules_version };
-    raised > crate::bounds::RULES_VERSION
-}
-
-/// Always false in a build without `sabotage`.
-#[cfg(not(feature = "sabotage"))]
-#[must_use]
-#[inline]
-pub const fn goes_by_later_rules(_: u32, _: u32) -> bool {
-    false
-}
-
-/// Always false in a build without `sabotage`.
-#[cfg(not(feature = "sabotage"))]
+/// Always false in a build without the feature `enabled`.
+#[cfg(not(feature = "enabled"))]
 #[must_use]
 #[inline]
 pub const fn is_broken(_: Broken) -> bool {
