@@ -1,5 +1,6 @@
-//! One caller: it calls one node at a time through the crate `client`, and every call is recorded. After a call that no node
-//! accepted, or whose outcome is unknown, it switches to another node; in the latter case it continues as another process.
+//! One caller: it calls one node at a time through the crate `client`, and every call is recorded. After a call that no
+//! node accepted, or whose outcome is unknown, it switches to another node; in the latter case it continues as another
+//! process.
 
 pub mod calls;
 
@@ -279,8 +280,8 @@ impl Caller {
         heard
     }
 
-    /// Makes a call with many entries and records each of them as an operation. The result of each entry is read from the answer,
-    /// in the order of the entries.
+    /// Makes a call with many entries and records each of them as an operation. The result of each entry is read from
+    /// the answer, in the order of the entries.
     async fn ask_many<T: DeserializeOwned, R>(
         &mut self,
         asked: Vec<Asked>,

@@ -1,8 +1,8 @@
-//! A cluster of real nodes, each a process in its own namespace. However a run ends, none of these processes outlives it, and it
-//! stops no other process.
+//! A cluster of real nodes, each a process in its own namespace. However a run ends, none of these processes outlives
+//! it, and it stops no other process.
 //!
-//! A **seat** is a machine: an address, a disk, a shim. Each node is on a seat. A replacement, with another id, takes the same
-//! seat. Histories name seats.
+//! A **seat** is a machine: an address, a disk, a shim. Each node is on a seat. A replacement, with another id, takes
+//! the same seat. Histories name seats.
 
 mod beside;
 mod certificates;

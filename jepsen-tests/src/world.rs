@@ -1,5 +1,5 @@
-//! Shared by all callers of a run: the addresses of the nodes, the API keys, the clock, the recorder, the guarded resource, and the
-//! list of everything created, which is read at the end of the run.
+//! Shared by all callers of a run: the addresses of the nodes, the API keys, the clock, the recorder, the guarded
+//! resource, and the list of everything created, which is read at the end of the run.
 
 use crate::callers::Machines;
 use crate::history::{Burst, Micros, QueueSet};
@@ -58,8 +58,8 @@ struct Made {
 }
 
 impl World {
-    /// `authority`: the CA that callers trust, if they use TLS. `api_keys`: the API key of each actor. Every actor except the
-    /// operator needs the roles reader, worker and dispatcher; the operator needs all roles.
+    /// `authority`: the CA that callers trust, if they use TLS. `api_keys`: the API key of each actor. Every actor
+    /// except the operator needs the roles reader, worker and dispatcher; the operator needs all roles.
     ///
     /// # Errors
     /// When an address is invalid, or there is no operator.
@@ -173,7 +173,8 @@ impl World {
         known[actor].iter().map(mine).collect()
     }
 
-    /// A client of the operator, for calls that are not part of the history: it calls any node that answers, with long time limits.
+    /// A client of the operator, for calls that are not part of the history: it calls any node that answers, with long
+    /// time limits.
     ///
     /// # Errors
     /// When the client cannot be created.

@@ -4,12 +4,12 @@
 //! "Tn"  version  codec  kind u16  length u32  crc32c u32  payload
 //! ```
 //!
-//! The checksum covers the header before it and the payload. The payload holds only our own record types, never those of a library.
-//! A kind is never reused, and a field or variant is never moved or removed; a new shape gets a new kind. Golden files test that
-//! every kind stays readable.
+//! The checksum covers the header before it and the payload. The payload holds only our own record types, never those
+//! of a library. A kind is never reused, and a field or variant is never moved or removed; a new shape gets a new kind.
+//! Golden files test that every kind stays readable.
 //!
-//! The lease machine's records have no envelope: each begins with its own version byte, and is stored in RocksDB, whose blocks have
-//! checksums.
+//! The lease machine's records have no envelope: each begins with its own version byte, and is stored in RocksDB, whose
+//! blocks have checksums.
 
 pub mod records;
 

@@ -10,8 +10,8 @@
 //! backups/        checkpoints that are being streamed to someone
 //! ```
 //!
-//! `log/` and the state's folder each contain a copy of IDENTITY named TENURE, so that a folder from another directory is detected.
-//! A node that lost acknowledged data must never vote again under its old id.
+//! `log/` and the state's folder each contain a copy of IDENTITY named TENURE, so that a folder from another directory
+//! is detected. A node that lost acknowledged data must never vote again under its old id.
 
 use crate::codec::records::IdentityRecord;
 use crate::codec::{self, CodecError};
@@ -159,8 +159,8 @@ impl Directory {
         Ok(Found::Used(directory))
     }
 
-    /// Returns the instance number that the directory will have. After an interrupted start it returns the same number, because the
-    /// cluster may already know it.
+    /// Returns the instance number that the directory will have. After an interrupted start it returns the same number,
+    /// because the cluster may already know it.
     ///
     /// # Errors
     /// When the path cannot be written.

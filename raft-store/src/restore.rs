@@ -1,9 +1,9 @@
 //! Creates the directory of a new cluster's first node from a backup.
 //!
-//! The new cluster has a new id, the backup's salt, and one member. Its log begins after an entry that no node has: the state is at
-//! the backup's index, so that every joining node gets it by snapshot, and no node can take the log alone for the complete history.
-//! The state has a mark that its epoch must begin. The state cannot be loaded while the mark exists, and the write that begins the
-//! epoch removes the mark: no entry is ever applied before it.
+//! The new cluster has a new id, the backup's salt, and one member. Its log begins after an entry that no node has: the
+//! state is at the backup's index, so that every joining node gets it by snapshot, and no node can take the log alone
+//! for the complete history. The state has a mark that its epoch must begin. The state cannot be loaded while the mark
+//! exists, and the write that begins the epoch removes the mark: no entry is ever applied before it.
 
 use crate::backup::Reader;
 use crate::codec::records::{
@@ -128,8 +128,8 @@ fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> RestoreError {
     move |error| RestoreError::Disk { doing, error }
 }
 
-/// Creates the directory of a new cluster's first node from a backup. At the end the directory is complete and checked, or does not
-/// exist; until then the files are in a folder next to it. Blocks while the bytes are received and checked.
+/// Creates the directory of a new cluster's first node from a backup. At the end the directory is complete and checked,
+/// or does not exist; until then the files are in a folder next to it. Blocks while the bytes are received and checked.
 ///
 /// # Errors
 /// When nothing was restored.
@@ -197,8 +197,8 @@ fn prepare(made: Directory, backup: &BackupHeaderRecord, target: &Target, wall: 
     state_disk.mark_restored(&applied, &restored).map_err(disk("could not write the restored state"))
 }
 
-/// Begins the epoch of a restored state, before anything can be applied to it. `None`: no epoch has to begin. After a crash the
-/// epoch has begun, or the next start begins it.
+/// Begins the epoch of a restored state, before anything can be applied to it. `None`: no epoch has to begin. After a
+/// crash the epoch has begun, or the next start begins it.
 ///
 /// # Errors
 /// When the epoch must not begin, or the disk fails. The state is then unchanged.

@@ -158,8 +158,8 @@ impl Inner {
         response
     }
 
-    /// Delays a refusal while heavy callers are throttled. A caller that retries at once on many connections would otherwise keep
-    /// the node busy with refusals, and light callers would wait for their turn behind them.
+    /// Delays a refusal while heavy callers are throttled. A caller that retries at once on many connections would
+    /// otherwise keep the node busy with refusals, and light callers would wait for their turn behind them.
     async fn hold_back(&self, at_most: Duration) {
         if !self.edge.gate.is_pressed() {
             return;

@@ -173,8 +173,8 @@ impl Disk {
         Entries { cursor: self.db.raw_iterator_opt(options), keys: self.keys, range }
     }
 
-    /// The approximate bytes of the entries of a range, in consecutive pieces: the number of entries and the bytes of each. Opening
-    /// the log has written all of them to files.
+    /// The approximate bytes of the entries of a range, in consecutive pieces: the number of entries and the bytes of
+    /// each. Opening the log has written all of them to files.
     pub(super) fn pieces(&self, range: Range<u64>) -> Vec<(u64, u64)> {
         let step = (range.end - range.start).div_ceil(PIECES).max(1);
         let starts = (0..).map(|nth| range.start + nth * step).take_while(|start| *start < range.end);
@@ -203,8 +203,8 @@ impl Disk {
         self.db.write_opt(batch.writes, &options).map_err(io::Error::other)
     }
 
-    /// Frees the space of whole files below `index`. This takes effect at once, before any sync, so `index` must come from a mark
-    /// that *is* synced. Otherwise a power loss brings the old mark back, with a gap after it.
+    /// Frees the space of whole files below `index`. This takes effect at once, before any sync, so `index` must come
+    /// from a mark that *is* synced. Otherwise a power loss brings the old mark back, with a gap after it.
     pub(super) fn drop_files_upto(&self, index: u64) -> io::Result<()> {
         self.db.delete_file_in_range(self.keys.entry(0), self.keys.entry(index)).map_err(io::Error::other)
     }
@@ -213,8 +213,8 @@ impl Disk {
 fn options() -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
-    // An incomplete record was never acknowledged. Every other mode drops records silently, or refuses to open after each crash. It
-    // also rules out recycled WAL files: in those an incomplete record cannot be told from older data.
+    // An incomplete record was never acknowledged. Every other mode drops records silently, or refuses to open after
+    // each crash. It also rules out recycled WAL files: in those an incomplete record cannot be told from older data.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_write_buffer_number(WRITE_BUFFERS);
@@ -386,8 +386,8 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Whether to skip a sync, when the promise is broken on purpose: syncs only once in a thousand times, like a disk that syncs only
-/// now and then.
+/// Whether to skip a sync, when the promise is broken on purpose: syncs only once in a thousand times, like a disk that
+/// syncs only now and then.
 fn is_skipped() -> bool {
     static SYNCS: AtomicU64 = AtomicU64::new(0);
     is_broken(Broken::Fsync) && !SYNCS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000)
