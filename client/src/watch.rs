@@ -198,7 +198,7 @@ impl Watch {
 
     async fn connect(&mut self) -> Result<(), Error> {
         let path = Path::new("/v1/events/stream").with(self.query.said());
-        let call = Call::<()>::get(&self.client, path).set(|ask| ask.resume_after = self.position);
+        let call = Call::<()>::get(&self.client, path).set(|spec| spec.resume_after = self.position);
         let Opened { body, .. } = call.opened().await?;
         self.open = Some((body, Frames::default()));
         Ok(())

@@ -6,7 +6,7 @@ use crate::history::{Burst, Micros, QueueSet};
 use crate::recorder::{Bounds, Progress, Recorder, RunClock};
 use crate::resource::Resource;
 use client::names::SessionId;
-use client::{Client, Config, Identity, Session};
+use client::{CallerIdentity, Client, Config, Session};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -185,7 +185,7 @@ impl World {
 
     fn client<'a>(&self, endpoints: impl IntoIterator<Item = &'a String>, actor: &str) -> Result<Client, String> {
         let api_key = self.api_keys.get(actor).ok_or_else(|| format!("{actor} has no API key"))?;
-        let mut config = Config::new(endpoints.into_iter().cloned(), Identity::ApiKey(api_key.clone()));
+        let mut config = Config::new(endpoints.into_iter().cloned(), CallerIdentity::ApiKey(api_key.clone()));
         config.session = Session::None;
         config.extra_ca.clone_from(&self.authority);
         config.within = IN_PEACE;

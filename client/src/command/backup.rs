@@ -148,7 +148,7 @@ impl Restore {
         let size = file.metadata().map_err(failed)?.len();
         let unread: Arc<Mutex<Option<io::Error>>> = Arc::default();
         let upload = upload(file, size, unread.clone());
-        let how = client::Restore { token_floor: self.token_floor, accept_clock: self.accept_clock };
+        let how = client::RestoreOptions { token_floor: self.token_floor, accept_clock: self.accept_clock };
         let restored = node.restore(upload, how).await;
         // If the file could not be read, report that and not the request that failed because of it.
         if let Some(error) = unread.lock().unwrap_or_else(PoisonError::into_inner).take() {
