@@ -24,7 +24,6 @@ use lease::numbers::{Epoch, Token, Wall};
 use lease::refusal::Refusal;
 use lease::{Attempt, Command, Entry, Outcome, Request, State};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -62,66 +61,36 @@ pub struct Begun {
 }
 
 /// The reason why a restore failed. Each message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    Directory(DirectoryError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The directory is not empty.
+    #[error(
+        "{0}: is in use: a backup can only be restored into a fresh directory. Give a path that does not exist or is empty"
+    )]
     Used(PathBuf),
     /// Another restore into the directory is running.
+    #[error("{0}: another restore into this directory is running: wait for it, or give another path")]
     Busy(PathBuf),
     /// The backup is incomplete or damaged, or could not be read.
+    #[error("{0}. Nothing was restored: take another backup, or fetch this one again")]
     Backup(io::Error),
     /// The backup was taken under rules that this build does not know.
+    #[error(
+        "the backup was taken under rules {0}, but this build knows only up to {known}: restore it with the build it \
+         came from, or a later one",
+        known = RULES_VERSION
+    )]
     Rules(u32),
     /// The bytes are complete, but the records are not a valid state.
+    #[error("the state in the backup is invalid: {0}. Nothing was restored: take another backup")]
     NoState(String),
     /// The epoch must not begin.
+    #[error("{0}")]
     Refused(String),
-    Disk {
-        doing: &'static str,
-        error: io::Error,
-    },
-}
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(f),
-            Self::Used(path) => write!(
-                f,
-                "{}: is in use: a backup can only be restored into a fresh directory. Give a path that does not exist or is empty",
-                path.display()
-            ),
-            Self::Busy(path) => {
-                write!(
-                    f,
-                    "{}: another restore into this directory is running: wait for it, or give another path",
-                    path.display()
-                )
-            }
-            Self::Backup(error) => {
-                write!(f, "{error}. Nothing was restored: take another backup, or fetch this one again")
-            }
-            Self::Rules(version) => write!(
-                f,
-                "the backup was taken under rules {version}, but this build knows only up to {RULES_VERSION}: restore it with the \
-                 build it came from, or a later one"
-            ),
-            Self::NoState(why) => {
-                write!(f, "the state in the backup is invalid: {why}. Nothing was restored: take another backup")
-            }
-            Self::Refused(why) => f.write_str(why),
-            Self::Disk { doing, error } => write!(f, "{doing}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}
-
-impl From<DirectoryError> for RestoreError {
-    fn from(error: DirectoryError) -> Self {
-        Self::Directory(error)
-    }
+    #[error("{doing}: {error}")]
+    Disk { doing: &'static str, error: io::Error },
 }
 
 fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> RestoreError {

@@ -332,12 +332,25 @@ impl Batch {
 }
 
 /// The reason why a log cannot be opened, and what to do about it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The log lost something that may have been acknowledged.
+    #[error(
+        "the Raft log in {path} is damaged: {why}. This node may have forgotten what it promised, so it must not vote \
+         again: remove it from the cluster and let it join under a new id with an empty directory. If no majority is \
+         left, restore the cluster from a backup. Do not delete single files"
+    )]
     Damaged { path: PathBuf, why: String },
     /// The directory cannot be read, written or locked.
-    Disk { path: PathBuf, error: io::Error },
+    #[error(
+        "the Raft log in {path} cannot be opened: {error}. Check that no other process uses it, that this one may write \
+         to it, and that the disk is not full, then start again"
+    )]
+    Disk {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
 }
 
 impl OpenError {
@@ -353,35 +366,6 @@ impl OpenError {
         match error.kind() {
             rocksdb::ErrorKind::Corruption => Self::damaged(path, error.into_string()),
             _ => Self::disk(path, io::Error::other(error)),
-        }
-    }
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Damaged { path, why } => write!(
-                f,
-                "the Raft log in {} is damaged: {why}. This node may have forgotten what it promised, so it must not \
-                 vote again: remove it from the cluster and let it join under a new id with an empty directory. If no \
-                 majority is left, restore the cluster from a backup. Do not delete single files",
-                path.display()
-            ),
-            Self::Disk { path, error } => write!(
-                f,
-                "the Raft log in {} cannot be opened: {error}. Check that no other process uses it, that this one may \
-                 write to it, and that the disk is not full, then start again",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Damaged { .. } => None,
-            Self::Disk { error, .. } => Some(error),
         }
     }
 }
