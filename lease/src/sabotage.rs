@@ -77,8 +77,8 @@ pub fn is_broken(what: Broken) -> bool {
     CHOSEN.get() == Some(&what)
 }
 
-/// Whether a state follows later rules than this build's. There are none yet. For tests with a newer build next to this
-/// one, later rules are the same rules with a mark in the state's hash.
+/// Whether a state follows later rules than this build's. No such rules exist yet. For tests with a newer build next
+/// to this one, later rules are the same rules with a mark in the state's hash.
 #[cfg(feature = "sabotage")]
 #[must_use]
 pub fn goes_by_later_rules(rules_version: u32, known: u32) -> bool {

@@ -1,7 +1,7 @@
 //! Raft's log on its own RocksDB: the entries, the vote, the committed position and the purged position.
 //!
 //! One thread writes. It takes all queued operations, in order, writes them as one batch, syncs once and then notifies
-//! all their callers. So many appends share one fsync, and the vote is in the same order as the entries. A caller only
+//! all their callers. Many appends share one fsync, and the vote is in the same order as the entries. A caller only
 //! adds operations to the queue; readers see them at once, durable or not, because [`view`] holds what is not on disk
 //! yet.
 //!

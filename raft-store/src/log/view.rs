@@ -42,7 +42,7 @@ pub(super) struct Part {
 
 pub(super) struct View {
     purged: Option<LogId>,
-    /// The log id of the newest entry; `None` when there is none.
+    /// The log id of the newest entry; `None` if the log is empty.
     last: Option<LogId>,
     first: u64,
     next: u64,
