@@ -144,7 +144,7 @@ impl Release {
     }
 }
 
-/// Turn a lease into a reservation for its assignee: no heartbeat, offered to nobody else
+/// Turn a lease into a reservation: it needs no heartbeat, and only its assignee can get the item
 #[derive(Args, Debug)]
 pub(crate) struct Reserve {
     #[command(flatten)]
