@@ -363,4 +363,4 @@ impl Drop for Lease {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
