@@ -30,7 +30,7 @@ pub struct Event {
     /// The caller whose command caused the event. Omitted if time caused it, or if the viewer may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<By>,
-    /// The details of the event. Omitted if there are none or if the viewer may not see them.
+    /// The details of the event. Omitted if the event has no details, or if the viewer may not see them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<Details>,
 }

@@ -3,7 +3,7 @@
 use crate::clock::Moment;
 use crate::endpoint::Endpoint;
 use crate::path::Path;
-use crate::retry::{self, Reply};
+use crate::retry::{self, RawReply};
 use crate::{Client, Error};
 use api::names::Number;
 use bytes::Bytes;
@@ -30,9 +30,9 @@ pub(crate) enum Effect {
     Same,
 }
 
-/// A request, without the type of its reply.
+/// What a call sends, and how: everything but the type of its reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct RequestSpec {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) body: Bytes,
@@ -46,10 +46,10 @@ pub(crate) struct Ask {
     pub(crate) attempt_within: Option<Duration>,
     /// How long the node is asked to wait.
     pub(crate) waits: Duration,
-    /// Ask only this node.
+    /// RequestSpec only this node.
     pub(crate) only_at: Option<Endpoint>,
-    /// Accept status 503 as an answer.
-    pub(crate) says_how_it_is: bool,
+    /// Accept status 503 as a reply: health endpoints send it.
+    pub(crate) accepts_503: bool,
 }
 
 /// A call that has not been sent yet. If dropped, it is never sent; if cancelled while it runs, it may have had an
@@ -58,13 +58,13 @@ pub(crate) struct Ask {
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call<T> {
     client: Client,
-    ask: Result<Ask, Error>,
-    reply: PhantomData<fn() -> T>,
+    spec: Result<RequestSpec, Error>,
+    reply_type: PhantomData<fn() -> T>,
 }
 
 /// A reply with its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer<T> {
+pub struct Reply<T> {
     pub value: T,
     /// When the answered attempt was sent; `expires_in_ms` counts from here.
     pub sent_at: Moment,
@@ -85,7 +85,7 @@ pub struct Age {
 
 impl<T> Call<T> {
     fn new(client: &Client, method: Method, path: Path, effect: Effect, body: Result<Bytes, Error>) -> Self {
-        let ask = body.map(|body| Ask {
+        let spec = body.map(|body| RequestSpec {
             method,
             path: path.into_string(),
             body,
@@ -98,9 +98,9 @@ impl<T> Call<T> {
             attempt_within: None,
             waits: Duration::ZERO,
             only_at: None,
-            says_how_it_is: false,
+            accepts_503: false,
         });
-        Self { client: client.clone(), ask, reply: PhantomData }
+        Self { client: client.clone(), spec, reply_type: PhantomData }
     }
 
     pub(crate) fn get(client: &Client, path: Path) -> Self {
@@ -122,47 +122,47 @@ impl<T> Call<T> {
         Self::new(client, method, path, Effect::Once, Ok(Bytes::new()))
     }
 
-    pub(crate) fn set(mut self, set: impl FnOnce(&mut Ask)) -> Self {
-        if let Ok(ask) = &mut self.ask {
-            set(ask);
+    pub(crate) fn set(mut self, set: impl FnOnce(&mut RequestSpec)) -> Self {
+        if let Ok(spec) = &mut self.spec {
+            set(spec);
         }
         self
     }
 
     /// Uses this request id instead of a random one, so that the request can be repeated, for example after a restart.
     pub fn key(self, id: impl Into<String>) -> Self {
-        self.set(|ask| ask.key = Some(id.into()))
+        self.set(|spec| spec.key = Some(id.into()))
     }
 
     /// Marks this as a repeat of a request that was first sent with this key this long ago and got no answer. If nodes
     /// may have forgotten the request by now, they return the answer that they remember, or refuse: it never runs
     /// twice. Pass [`Duration::MAX`] if the time is not known.
     pub fn repeated(self, after: Duration) -> Self {
-        self.set(|ask| ask.repeat_after = Some(after))
+        self.set(|spec| spec.repeat_after = Some(after))
     }
 
     /// The revision that the caller has read. The request is refused if the item has changed since.
     pub fn read_at(self, revision: Number) -> Self {
-        self.set(|ask| ask.read_at = Some(revision))
+        self.set(|spec| spec.read_at = Some(revision))
     }
 
     /// Time limit for all attempts together, not counting the time that the call asks a node to wait.
     pub fn within(self, within: Duration) -> Self {
-        self.set(|ask| ask.within = Some(within))
+        self.set(|spec| spec.within = Some(within))
     }
 
     /// Time limit for one attempt.
     pub fn attempt_within(self, within: Duration) -> Self {
-        self.set(|ask| ask.attempt_within = Some(within))
+        self.set(|spec| spec.attempt_within = Some(within))
     }
 
-    pub(crate) async fn reply(self) -> Result<Reply, Error> {
-        retry::run(&self.client, &self.ask?).await
+    pub(crate) async fn raw_reply(self) -> Result<RawReply, Error> {
+        retry::run(&self.client, &self.spec?).await
     }
 
     /// Sends the call and leaves the body of the reply unread.
     pub(crate) async fn opened(self) -> Result<retry::Opened, Error> {
-        retry::open(&self.client, &self.ask?).await
+        retry::open(&self.client, &self.spec?).await
     }
 }
 
@@ -171,18 +171,18 @@ impl<T: DeserializeOwned> Call<T> {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn answered(self) -> Result<Answer<T>, Error> {
-        let ask = self.ask?;
-        let reply = retry::run(&self.client, &ask).await?;
+    pub async fn reply(self) -> Result<Reply<T>, Error> {
+        let spec = self.spec?;
+        let reply = retry::run(&self.client, &spec).await?;
         let value = serde_json::from_slice(&reply.body).map_err(|error| {
             let why = format!("cannot decode the answer: {error}");
             // The node accepted the request.
-            match ask.effect {
+            match spec.effect {
                 Effect::Nothing => Error::Invalid(why),
                 Effect::Once | Effect::Same => Error::Unknown { why, request_id: reply.request_id.clone() },
             }
         })?;
-        Ok(Answer {
+        Ok(Reply {
             value,
             sent_at: reply.sent_at,
             request_id: reply.request_id,
@@ -197,7 +197,7 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Call<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.answered().await.map(|answer| answer.value) })
+        Box::pin(async move { self.reply().await.map(|reply| reply.value) })
     }
 }
 

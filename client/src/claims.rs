@@ -38,7 +38,7 @@ impl Client {
             OnConflict::Fail => Duration::ZERO,
             OnConflict::Wait => claim.poll_ms.map_or(crate::items::POLL_MAX, Duration::from_millis),
         };
-        Call::post(self, Path::item(id).verb("claim"), claim).set(|ask| ask.waits = waits)
+        Call::post(self, Path::item(id).verb("claim"), claim).set(|spec| spec.waits = waits)
     }
 
     /// Claims many items. The answer has one entry per claim, in order.
@@ -49,7 +49,7 @@ impl Client {
     /// Finds and grants the next items of a queue in one atomic step.
     pub fn next(&self, queue: &QueueName, next: &Next) -> Call<Dispatched> {
         let waits = Duration::from_millis(next.wait_ms.unwrap_or(0));
-        Call::post(self, Path::queue(queue).verb("next"), next).set(|ask| ask.waits = waits)
+        Call::post(self, Path::queue(queue).verb("next"), next).set(|spec| spec.waits = waits)
     }
 
     /// The items that `next` would grant.

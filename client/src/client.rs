@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::config::{Config, Identity, Session};
+use crate::config::{CallerIdentity, Config, Session};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::transport::Transport;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -19,14 +19,14 @@ const ACTOR_PARENT: HeaderName = HeaderName::from_static("tenure-actor-parent");
 
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClientShared>,
     pub(crate) endpoints: Arc<Endpoints>,
     pub(crate) headers: Arc<HeaderMap>,
     session: Option<SessionId>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ClientShared {
     pub(crate) transport: Transport,
     pub(crate) clock: Clock,
     pub(crate) attempt_within: Duration,
@@ -47,7 +47,7 @@ impl Client {
     }
 
     pub(crate) fn over(config: Config, endpoints: Vec<Endpoint>, transport: Transport) -> Result<Self, Error> {
-        let shared = Shared {
+        let shared = ClientShared {
             transport,
             clock: config.clock,
             attempt_within: config.attempt_within,
@@ -128,14 +128,14 @@ pub(crate) fn parse(endpoints: &[String]) -> Result<Vec<Endpoint>, Error> {
     endpoints.iter().map(|text| text.parse()).collect()
 }
 
-fn identify(headers: &mut HeaderMap, identity: &Identity) -> Result<(), Error> {
+fn identify(headers: &mut HeaderMap, identity: &CallerIdentity) -> Result<(), Error> {
     match identity {
-        Identity::ApiKey(api_key) => {
+        CallerIdentity::ApiKey(api_key) => {
             let mut header = value("API key", &format!("Bearer {api_key}"))?;
             header.set_sensitive(true);
             headers.insert(AUTHORIZATION, header);
         }
-        Identity::SelfReported { actor, kind, parent } => {
+        CallerIdentity::SelfReported { actor, kind, parent } => {
             let kind = serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
             headers.insert(ACTOR, value("actor", actor.as_str())?);
             headers.insert(ACTOR_KIND, value("kind", &kind.unwrap_or_default())?);

@@ -79,13 +79,13 @@ enum Verb {
     /// Queues: counts, policy, pause and drain
     #[command(subcommand)]
     Queue(queue::Verb),
-    /// The registry of workers
+    /// Workers: list, register, drain and remove
     #[command(subcommand)]
     Worker(worker::Verb),
-    /// The space: its counts and its policy
+    /// Space: counts and policy
     #[command(subcommand)]
     Space(space::Verb),
-    /// The cluster: members, leader, backup. Requires a right for the cluster
+    /// Cluster: members, leader, backup. Requires a right for the cluster
     #[command(subcommand)]
     Cluster(cluster::Verb),
     /// Profiles: named clusters and the identity to use there

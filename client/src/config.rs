@@ -15,14 +15,14 @@ const WITHIN: Duration = Duration::from_secs(30);
 
 /// The identity of the caller.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Identity {
+pub enum CallerIdentity {
     /// The API key of an actor.
     ApiKey(String),
     /// A self-reported identity, which a development node trusts.
     SelfReported { actor: ActorId, kind: ActorKind, parent: Option<ActorId> },
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for CallerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ApiKey(_) => f.write_str("ApiKey(…)"),
@@ -46,7 +46,7 @@ pub enum Session {
 pub struct Config {
     /// `http(s)://host:port` of one node or of several.
     pub endpoints: Vec<String>,
-    pub identity: Identity,
+    pub identity: CallerIdentity,
     /// By default the only space of the API key, or `default`.
     pub space: Option<SpaceName>,
     pub session: Session,
@@ -62,7 +62,7 @@ pub struct Config {
 }
 
 impl Config {
-    pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>, identity: Identity) -> Self {
+    pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>, identity: CallerIdentity) -> Self {
         Self {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
             identity,

@@ -2,21 +2,24 @@
 //! have had an effect.
 
 use api::{Code, Problem, TookEffect};
-use std::fmt;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A node refused the request. It had no effect; trying again is a new request.
+    #[error("refused, {}: {}", .0.code.name(), detail(.0))]
     Refused(Box<Problem>),
     /// The request certainly had no effect: no node accepted it in time, or it was a read, which never has one.
+    #[error("the request had no effect: {why}")]
     Unavailable { why: String, retry_after_ms: Option<u64> },
     /// The request may have had an effect. Ask again with the same id: [`Call::key`] and [`Call::repeated`].
     ///
     /// [`Call::key`]: crate::Call::key
     /// [`Call::repeated`]: crate::Call::repeated
+    #[error("the request may have had an effect (request id {request_id}): {why}")]
     Unknown { why: String, request_id: String },
     /// The client's configuration is invalid, or the server that answered is not a Tenure node. The request had no
     /// effect.
+    #[error("{0}")]
     Invalid(String),
 }
 
@@ -54,19 +57,6 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(problem) => {
-                write!(f, "refused, {}: {}", problem.code.name(), problem.detail.as_deref().unwrap_or(&problem.title))
-            }
-            Self::Unavailable { why, .. } => write!(f, "the request had no effect: {why}"),
-            Self::Unknown { why, request_id } => {
-                write!(f, "the request may have had an effect (request id {request_id}): {why}")
-            }
-            Self::Invalid(why) => f.write_str(why),
-        }
-    }
+fn detail(problem: &Problem) -> &str {
+    problem.detail.as_deref().unwrap_or(&problem.title)
 }
-
-impl std::error::Error for Error {}

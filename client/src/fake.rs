@@ -2,7 +2,7 @@
 //! from its script.
 
 use crate::client::parse;
-use crate::config::{Config, Identity, Session};
+use crate::config::{CallerIdentity, Config, Session};
 use crate::endpoint::Endpoint;
 use crate::transport::{Link, Transport};
 use crate::{Client, Clock, Moment};
@@ -90,7 +90,7 @@ impl Fake {
     /// A client of nodes on these hosts, all of which follow the one script.
     pub(crate) fn client(&self, hosts: &[&str]) -> Client {
         let endpoints: Vec<String> = hosts.iter().map(|host| format!("http://{host}")).collect();
-        let identity = Identity::SelfReported { actor: actor("ada"), kind: ActorKind::Agent, parent: None };
+        let identity = CallerIdentity::SelfReported { actor: actor("ada"), kind: ActorKind::Agent, parent: None };
         let mut config = Config::new(endpoints, identity);
         config.session = Session::Named(SessionId::new("run-1").unwrap());
         let (began, slept) = (self.began, self.slept.clone());

@@ -7,7 +7,6 @@
 use lease::names::ItemId;
 use lease::numbers::Token;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,24 +18,15 @@ const ITEMS_MAX: usize = 100_000;
 const SLACK: usize = 1_000;
 
 /// Why a write was not admitted.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Fenced {
     /// A newer holder has written: this one has lost its lease. Nothing was written.
+    #[error("a newer holder with token {highest} has written")]
     Stale { highest: Token },
     /// The token could not be made durable. Nothing was written.
+    #[error("cannot store the token: {0}")]
     Disk(io::Error),
 }
-
-impl fmt::Display for Fenced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stale { highest } => write!(f, "a newer holder with token {highest} has written"),
-            Self::Disk(error) => write!(f, "cannot store the token: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Fenced {}
 
 /// Stores the highest token of each item in a file. Use one guard per resource and space: tokens of different spaces
 /// cannot be compared. The file is locked, so opening it a second time fails.

@@ -80,7 +80,7 @@ impl Client {
     pub fn item_if(&self, id: &ItemId, if_claimed: IfClaimed) -> Call<Item> {
         let waits = if if_claimed == IfClaimed::Wait { POLL_MAX } else { Duration::ZERO };
         let said = Query::default().word("if_claimed", Some(if_claimed));
-        Call::get(self, Path::item(id).with(said)).set(|ask| ask.waits = waits)
+        Call::get(self, Path::item(id).with(said)).set(|spec| spec.waits = waits)
     }
 
     /// Reads an item from the node that is asked; the age of the answer says how old it may be.

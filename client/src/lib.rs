@@ -8,11 +8,11 @@
 //!
 //! ```no_run
 //! use client::names::QueueName;
-//! use client::{Client, Config, Identity, Worker};
+//! use client::{Client, Config, CallerIdentity, Worker};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let identity = Identity::ApiKey(std::env::var("TENURE_API_KEY")?);
+//!     let identity = CallerIdentity::ApiKey(std::env::var("TENURE_API_KEY")?);
 //!     let client = Client::new(Config::new(["http://node-1:7400", "http://node-2:7400"], identity))?;
 //!     let worker = Worker::new(&client, &QueueName::new("thumbnails")?).concurrency(4);
 //!     worker
@@ -43,7 +43,7 @@
 //! ```
 
 mod call;
-mod claim;
+mod claim_request;
 mod claims;
 mod client;
 mod clock;
@@ -54,8 +54,9 @@ mod endpoint;
 mod error;
 mod events;
 mod fence;
-mod holds;
 mod items;
+mod lease;
+mod leases;
 mod node;
 mod path;
 mod queues;
@@ -70,23 +71,24 @@ mod writes;
 #[cfg(test)]
 mod fake;
 
+pub use ::lease::names;
+pub use ::lease::numbers::Token;
 pub use api;
-pub use call::{Age, Answer, Call};
-pub use claim::{Claiming, Lease, Lost};
+pub use call::{Age, Call, Reply};
+pub use claim_request::{ClaimProgress, ClaimRequest, PendingClaim};
 pub use claims::PeekQuery;
 pub use client::Client;
 pub use clock::{Clock, Moment};
 pub use cluster::Backup;
-pub use config::{Config, Identity, Session};
+pub use config::{CallerIdentity, Config, Session};
 pub use consistency::Consistency;
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use events::EventsQuery;
 pub use fence::{FenceGuard, Fenced};
 pub use items::{IfClaimed, ItemsQuery, POLL_MAX};
-pub use lease::names;
-pub use lease::numbers::Token;
-pub use node::{Health, Node, Restore};
+pub use lease::{Lease, Lost};
+pub use node::{Health, Node, RestoreOptions};
 pub use queues::PageQuery;
 pub use watch::{Ended, Watch};
-pub use worker::{Failure, Job, Stopped, Worker};
+pub use worker::{Job, JobFailure, Stopped, Worker};

@@ -22,11 +22,11 @@ pub struct Node {
 
 /// How a backup is restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Restore {
+pub struct RestoreOptions {
     /// Give only fencing tokens above this one.
     pub token_floor: Option<u64>,
-    /// Restore even if the node's clock is not later than the newest time in the backup. Somebody has checked that the
-    /// clock is right.
+    /// RestoreOptions even if the node's clock is not later than the newest time in the backup. Somebody has checked
+    /// that the clock is right.
     pub accept_clock: bool,
 }
 
@@ -38,8 +38,9 @@ pub enum Health {
     Not(String),
 }
 
+/// The body of a health endpoint.
 #[derive(Deserialize)]
-struct Told {
+struct HealthReply {
     ok: bool,
     #[serde(default)]
     why: Option<String>,
@@ -62,7 +63,7 @@ impl Node {
     }
 
     fn here<T>(&self, call: Call<T>) -> Call<T> {
-        call.set(|ask| ask.only_at = Some(self.endpoint.clone()))
+        call.set(|spec| spec.only_at = Some(self.endpoint.clone()))
     }
 
     /// Whether the process is healthy.
@@ -70,7 +71,7 @@ impl Node {
     /// # Errors
     /// If it does not answer.
     pub async fn health(&self) -> Result<Health, Error> {
-        self.told("/healthz").await
+        self.health_at("/healthz").await
     }
 
     /// Whether the node is ready for callers.
@@ -78,16 +79,16 @@ impl Node {
     /// # Errors
     /// If it does not answer.
     pub async fn readiness(&self) -> Result<Health, Error> {
-        self.told("/readyz").await
+        self.health_at("/readyz").await
     }
 
-    async fn told(&self, path: &str) -> Result<Health, Error> {
-        let reply = self.here(Call::<()>::get(&self.client, Path::new(path)).set(|ask| ask.says_how_it_is = true));
-        let reply = reply.reply().await?;
-        let told: Told = serde_json::from_slice(&reply.body)
+    async fn health_at(&self, path: &str) -> Result<Health, Error> {
+        let reply = self.here(Call::<()>::get(&self.client, Path::new(path)).set(|spec| spec.accepts_503 = true));
+        let reply = reply.raw_reply().await?;
+        let health: HealthReply = serde_json::from_slice(&reply.body)
             .map_err(|error| Error::Invalid(format!("cannot decode the answer of {}: {error}", self.endpoint)))?;
-        let why = || [told.why, told.detail].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        Ok(if told.ok { Health::Fine } else { Health::Not(why()) })
+        let why = || [health.why, health.detail].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        Ok(if health.ok { Health::Fine } else { Health::Not(why()) })
     }
 
     /// The node's metrics, in the text format of Prometheus.
@@ -95,7 +96,7 @@ impl Node {
     /// # Errors
     /// If it does not answer, or the caller has no right to its metrics.
     pub async fn metrics(&self) -> Result<String, Error> {
-        let reply = self.here(Call::<()>::get(&self.client, Path::new("/metrics"))).reply().await?;
+        let reply = self.here(Call::<()>::get(&self.client, Path::new("/metrics"))).raw_reply().await?;
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
     }
 
@@ -118,7 +119,7 @@ impl Node {
     ///
     /// # Errors
     /// See [`Error`]: after `Unknown`, ask the node whether it still waits.
-    pub async fn restore<S>(&self, backup: S, how: Restore) -> Result<Restored, Error>
+    pub async fn restore<S>(&self, backup: S, how: RestoreOptions) -> Result<Restored, Error>
     where
         S: Stream<Item = io::Result<Bytes>> + Send + 'static,
     {
@@ -135,7 +136,7 @@ impl Node {
 
     /// A call that has the same effect however often it is sent.
     fn flip(&self, path: &str) -> Call<NodeDraining> {
-        Call::bare(&self.client, Method::POST, Path::new(path)).set(|ask| ask.effect = Effect::Same)
+        Call::bare(&self.client, Method::POST, Path::new(path)).set(|spec| spec.effect = Effect::Same)
     }
 }
 
@@ -152,7 +153,7 @@ mod tests {
         let client = fake.client(&["a", "b"]);
         let node = client.node(client.endpoints()[1].clone());
         let backup = stream::iter(["1", "23"].map(|piece| Ok(Bytes::from(piece))));
-        let restored = node.restore(backup, Restore { token_floor: Some(7), accept_clock: true }).await;
+        let restored = node.restore(backup, RestoreOptions { token_floor: Some(7), accept_clock: true }).await;
         let asked = fake.log();
         if let Some(asked) = asked.first().filter(|asked| asked.what != "refused") {
             assert_eq!((asked.host.as_str(), asked.body.as_u64()), ("b", Some(123)));

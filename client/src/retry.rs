@@ -4,7 +4,7 @@
 //! then on attempts are marked as repeats, and only an answer about the first attempt ends the doubt. A call that may
 //! have had an effect is never reported as failed.
 
-use crate::call::{Ask, Effect};
+use crate::call::{Effect, RequestSpec};
 use crate::client::random_name;
 use crate::clock::Moment;
 use crate::endpoint::Endpoint;
@@ -33,7 +33,7 @@ const BODY_MAX: usize = 64 * 1024 * 1024;
 
 /// A successful answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct RawReply {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) sent_at: Moment,
@@ -47,20 +47,20 @@ pub(crate) struct Opened {
     pub(crate) body: Incoming,
 }
 
-pub(crate) async fn run(client: &Client, ask: &Ask) -> Result<Reply, Error> {
-    let answered = Attempts::new(client, ask)?.run(Reads::Whole).await?;
-    match answered.body {
+pub(crate) async fn run(client: &Client, spec: &RequestSpec) -> Result<RawReply, Error> {
+    let received = Attempts::new(client, spec)?.run(Reads::Whole).await?;
+    match received.body {
         Body::Whole(body) => {
-            Ok(Reply { headers: answered.headers, body, sent_at: answered.sent_at, request_id: answered.request_id })
+            Ok(RawReply { headers: received.headers, body, sent_at: received.sent_at, request_id: received.request_id })
         }
         Body::Stream(_) => Err(Error::Invalid("the answer's body was not read".into())),
     }
 }
 
-pub(crate) async fn open(client: &Client, ask: &Ask) -> Result<Opened, Error> {
-    let answered = Attempts::new(client, ask)?.run(Reads::Head).await?;
-    match answered.body {
-        Body::Stream(body) => Ok(Opened { headers: answered.headers, body }),
+pub(crate) async fn open(client: &Client, spec: &RequestSpec) -> Result<Opened, Error> {
+    let received = Attempts::new(client, spec)?.run(Reads::Head).await?;
+    match received.body {
+        Body::Stream(body) => Ok(Opened { headers: received.headers, body }),
         Body::Whole(_) => Err(Error::Invalid("the answer's body was read too early".into())),
     }
 }
@@ -108,7 +108,8 @@ enum Body {
     Stream(Incoming),
 }
 
-struct Answered {
+/// A successful answer, with its body read or not.
+struct Received {
     headers: HeaderMap,
     body: Body,
     sent_at: Moment,
@@ -131,7 +132,7 @@ enum Verdict {
 
 struct Attempts<'c> {
     client: &'c Client,
-    ask: &'c Ask,
+    spec: &'c RequestSpec,
     key: String,
     /// On the clock that counts the machine's sleep: nodes do not sleep with this machine.
     began: Moment,
@@ -143,31 +144,31 @@ struct Attempts<'c> {
 }
 
 impl<'c> Attempts<'c> {
-    fn new(client: &'c Client, ask: &'c Ask) -> Result<Self, Error> {
-        let key = match &ask.key {
+    fn new(client: &'c Client, spec: &'c RequestSpec) -> Result<Self, Error> {
+        let key = match &spec.key {
             Some(key) => key.clone(),
             None => random_name()?,
         };
-        let within = ask.within.unwrap_or(client.shared.within).saturating_add(ask.waits);
-        let doubt = ask.repeat_after.map(|_| "an earlier attempt got no answer".to_owned());
+        let within = spec.within.unwrap_or(client.shared.within).saturating_add(spec.waits);
+        let doubt = spec.repeat_after.map(|_| "an earlier attempt got no answer".to_owned());
         let (began, deadline) = (client.shared.clock.now(), Instant::now() + within);
-        Ok(Self { client, ask, key, began, deadline, doubt, failed: 0 })
+        Ok(Self { client, spec, key, began, deadline, doubt, failed: 0 })
     }
 
     /// How long ago the first attempt was made.
     fn age(&self) -> Duration {
-        self.ask.repeat_after.unwrap_or_default().saturating_add(self.began.until(self.client.shared.clock.now()))
+        self.spec.repeat_after.unwrap_or_default().saturating_add(self.began.until(self.client.shared.clock.now()))
     }
 
     /// How long a repeat may still be sent. `None`: until the call's time limit.
     fn repeat_within(&self) -> Option<Duration> {
-        let is_limited = self.ask.effect == Effect::Once && self.doubt.is_some();
+        let is_limited = self.spec.effect == Effect::Once && self.doubt.is_some();
         is_limited.then(|| REPEAT_WITHIN.saturating_sub(self.age()))
     }
 
-    async fn run(mut self, reads: Reads) -> Result<Answered, Error> {
+    async fn run(mut self, reads: Reads) -> Result<Received, Error> {
         loop {
-            let (at, endpoint) = match &self.ask.only_at {
+            let (at, endpoint) = match &self.spec.only_at {
                 Some(endpoint) => (None, endpoint),
                 None => {
                     let (at, endpoint) = self.client.endpoints.current();
@@ -178,13 +179,13 @@ impl<'c> Attempts<'c> {
             let sent_at = self.client.shared.clock.now();
             let answer = self.attempt(request, reads).await;
             let verdict = match answer {
-                Ok((head, body)) if head.status.is_success() || self.is_told(head.status) => {
-                    return Ok(Answered { headers: head.headers, body, sent_at, request_id: self.key });
+                Ok((head, body)) if head.status.is_success() || self.is_accepted(head.status) => {
+                    return Ok(Received { headers: head.headers, body, sent_at, request_id: self.key });
                 }
                 Ok((head, body)) => of_answer(head.status, &body),
                 Err(no_answer) => of_silence(no_answer),
             };
-            tracing::debug!(%endpoint, path = self.ask.path, ?verdict, "a request was not served");
+            tracing::debug!(%endpoint, path = self.spec.path, ?verdict, "a request was not served");
             let (why, after) = match verdict {
                 Verdict::Over(error) => return Err(error),
                 Verdict::TurnedAway(error) => return Err(self.in_doubt().unwrap_or(error)),
@@ -203,27 +204,27 @@ impl<'c> Attempts<'c> {
     }
 
     fn request(&self, endpoint: &Endpoint) -> Result<Request<Full<Bytes>>, Error> {
-        let mut request = Request::new(Full::new(self.ask.body.clone()));
-        *request.method_mut() = self.ask.method.clone();
-        *request.uri_mut() = endpoint.uri(&self.ask.path)?;
+        let mut request = Request::new(Full::new(self.spec.body.clone()));
+        *request.method_mut() = self.spec.method.clone();
+        *request.uri_mut() = endpoint.uri(&self.spec.path)?;
         let headers = request.headers_mut();
         *headers = (*self.client.headers).clone();
         let value = |text: &str| {
             HeaderValue::from_str(text).map_err(|_| Error::Invalid(format!("{text:?} cannot be sent as a header")))
         };
-        if !self.ask.body.is_empty() {
+        if !self.spec.body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        if self.ask.effect != Effect::Nothing {
+        if self.spec.effect != Effect::Nothing {
             headers.insert(IDEMPOTENCY_KEY, value(&self.key)?);
             if self.doubt.is_some() {
                 headers.insert(RETRY, u64::try_from(self.age().as_millis()).unwrap_or(u64::MAX).into());
             }
         }
-        if let Some(revision) = self.ask.read_at {
+        if let Some(revision) = self.spec.read_at {
             headers.insert(IF_MATCH, value(&format!("\"{revision}\""))?);
         }
-        if let Some(position) = self.ask.resume_after {
+        if let Some(position) = self.spec.resume_after {
             headers.insert(LAST_EVENT_ID, value(&position.to_string())?);
         }
         Ok(request)
@@ -234,8 +235,8 @@ impl<'c> Attempts<'c> {
         request: Request<Full<Bytes>>,
         reads: Reads,
     ) -> Result<(hyper::http::response::Parts, Body), NoAnswer> {
-        let within = self.ask.attempt_within.unwrap_or(self.client.shared.attempt_within);
-        let by = self.deadline.min(Instant::now() + within.saturating_add(self.ask.waits));
+        let within = self.spec.attempt_within.unwrap_or(self.client.shared.attempt_within);
+        let by = self.deadline.min(Instant::now() + within.saturating_add(self.spec.waits));
         let answering = async {
             let (head, body) = self.client.shared.transport.send(request).await?.into_parts();
             if reads == Reads::Head && head.status.is_success() {
@@ -251,7 +252,7 @@ impl<'c> Attempts<'c> {
 
     /// Waits before the next attempt, or returns the error that ends the call.
     async fn pause(&self, why: String, after: Option<Duration>) -> Result<(), Error> {
-        let nodes = if self.ask.only_at.is_some() { 1 } else { self.client.endpoints.all().len() };
+        let nodes = if self.spec.only_at.is_some() { 1 } else { self.client.endpoints.all().len() };
         let round = self.failed / nodes;
         let wait = match after {
             Some(after) => after + jitter(BACKOFF),
@@ -273,12 +274,12 @@ impl<'c> Attempts<'c> {
         }
     }
 
-    fn is_told(&self, status: StatusCode) -> bool {
-        self.ask.says_how_it_is && status == StatusCode::SERVICE_UNAVAILABLE
+    fn is_accepted(&self, status: StatusCode) -> bool {
+        self.spec.accepts_503 && status == StatusCode::SERVICE_UNAVAILABLE
     }
 
     fn in_doubt(&self) -> Option<Error> {
-        match self.ask.effect {
+        match self.spec.effect {
             Effect::Nothing => None,
             Effect::Once | Effect::Same => {
                 self.doubt.clone().map(|why| Error::Unknown { why, request_id: self.key.clone() })

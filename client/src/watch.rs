@@ -14,7 +14,6 @@ use frame::{Frame, Frames};
 use futures_util::{Stream, stream};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use std::fmt;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -22,35 +21,32 @@ use tokio::time::{sleep, timeout};
 const SILENCE: Duration = Duration::from_secs(35);
 
 /// Why a stream ended. Returned at most once; nothing follows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// Events after the position are no longer kept. Events after `kept_after` are.
+    #[error("{}", too_old(*.kept_after))]
     PositionTooOld { kept_after: Option<Number> },
     /// The API key is no longer known.
+    #[error("the API key is no longer known")]
     Unauthenticated,
     /// The node refuses this stream to this caller.
+    #[error("refused, {}", .0.code.name())]
     Refused(Box<Problem>),
     /// The connection broke before the node reported the position at which the stream begins. Continuing from now would
     /// leave an invisible gap: read the state, and watch again.
+    #[error("the connection broke before the stream had a position")]
     NoPosition,
     /// The server that answered is not a node, or its answer cannot be decoded.
+    #[error("{0}")]
     Invalid(String),
 }
 
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PositionTooOld { kept_after: None } => f.write_str("events at that position are no longer kept"),
-            Self::PositionTooOld { kept_after: Some(kept) } => write!(f, "only events after {kept} are kept"),
-            Self::Unauthenticated => f.write_str("the API key is no longer known"),
-            Self::Refused(problem) => write!(f, "refused, {}", problem.code.name()),
-            Self::NoPosition => f.write_str("the connection broke before the stream had a position"),
-            Self::Invalid(why) => f.write_str(why),
-        }
+fn too_old(kept_after: Option<Number>) -> String {
+    match kept_after {
+        None => "events at that position are no longer kept".into(),
+        Some(kept) => format!("only events after {kept} are kept"),
     }
 }
-
-impl std::error::Error for Ended {}
 
 /// Events of a space, from a position onwards.
 #[derive(Debug)]
@@ -198,7 +194,7 @@ impl Watch {
 
     async fn connect(&mut self) -> Result<(), Error> {
         let path = Path::new("/v1/events/stream").with(self.query.said());
-        let call = Call::<()>::get(&self.client, path).set(|ask| ask.resume_after = self.position);
+        let call = Call::<()>::get(&self.client, path).set(|spec| spec.resume_after = self.position);
         let Opened { body, .. } = call.opened().await?;
         self.open = Some((body, Frames::default()));
         Ok(())

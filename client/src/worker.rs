@@ -7,12 +7,12 @@ mod desk;
 mod heartbeat;
 mod job;
 
-pub use job::{Failure, Job};
+pub use job::{Job, JobFailure};
 
 use crate::client::random_name;
 use crate::config::Session;
 use crate::retry::{REPEAT_WITHIN, backoff};
-use crate::{Answer, Client, Error, Moment};
+use crate::{Client, Error, Moment, Reply};
 use api::Code;
 use api::claim::{COUNT_MAX, Dispatched, Next};
 use api::hold::Release;
@@ -155,7 +155,7 @@ impl Worker {
     pub async fn run<W, F>(self, work: W) -> Result<Stopped, Error>
     where
         W: Fn(Job) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Option<String>, Failure>> + Send + 'static,
+        F: Future<Output = Result<Option<String>, JobFailure>> + Send + 'static,
     {
         let invalid = |error: std::io::Error| Error::Invalid(format!("cannot listen for signals: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(invalid)?;
@@ -179,7 +179,7 @@ impl Worker {
     pub async fn run_until<W, F>(self, shutdown: CancellationToken, work: W) -> Result<Stopped, Error>
     where
         W: Fn(Job) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Option<String>, Failure>> + Send + 'static,
+        F: Future<Output = Result<Option<String>, JobFailure>> + Send + 'static,
     {
         let client = self.client.in_session(self.session.clone())?;
         let desk = Arc::new(Desk::new(client.clone(), self.progress_within));
@@ -230,12 +230,12 @@ impl Worker {
     ) -> Result<Stopped, Error>
     where
         W: Fn(Job) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Option<String>, Failure>> + Send + 'static,
+        F: Future<Output = Result<Option<String>, JobFailure>> + Send + 'static,
     {
         let room = Arc::new(Semaphore::new(self.concurrency));
         let mut cursor = None;
         let mut failed = 0;
-        let mut open: Option<Asking> = None;
+        let mut open: Option<PendingNext> = None;
         loop {
             while jobs.try_join_next().is_some() {}
             let is_room = async {
@@ -249,16 +249,16 @@ impl Worker {
                 () = is_room => {}
             }
             let free = u32::try_from(room.available_permits()).unwrap_or(COUNT_MAX);
-            let mut asking = match open.take() {
-                Some(asking) => asking,
-                None => self.asking(desk, free, cursor.take())?,
+            let mut pending = match open.take() {
+                Some(pending) => pending,
+                None => self.pending(desk, free, cursor.take())?,
             };
             let asked_at = Instant::now();
             let answer = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return Ok(Stopped::Shutdown),
                 () = desk.drain.cancelled() => return Ok(Stopped::Drained),
-                answer = asking.ask() => answer,
+                answer = pending.send() => answer,
             };
             match answer {
                 Ok((Dispatched::Granted { grants }, sent_at)) => {
@@ -288,13 +288,13 @@ impl Worker {
                 Err(error) => {
                     failed += 1;
                     tracing::warn!(queue = %self.queue, %error, "could not get items; retrying");
-                    if asking.is_late() {
+                    if pending.is_late() {
                         tokio::select! {
                             () = shutdown.cancelled() => return Ok(Stopped::Shutdown),
-                            () = asking.give_up() => {}
+                            () = pending.give_up() => {}
                         }
                     }
-                    open = asking.open_since.is_some().then_some(asking);
+                    open = pending.open_since.is_some().then_some(pending);
                 }
             }
             if failed > 0 {
@@ -306,18 +306,18 @@ impl Worker {
         }
     }
 
-    fn asking(&self, desk: &Arc<Desk>, free: u32, cursor: Option<Cursor>) -> Result<Asking, Error> {
-        Ok(Asking {
+    fn pending(&self, desk: &Arc<Desk>, free: u32, cursor: Option<Cursor>) -> Result<PendingNext, Error> {
+        Ok(PendingNext {
             desk: desk.clone(),
             queue: self.queue.clone(),
-            next: self.wish(free, cursor),
+            next: self.next_request(free, cursor),
             key: random_name()?,
             open_since: None,
             is_alone: self.session == Session::Random,
         })
     }
 
-    fn wish(&self, free: u32, cursor: Option<Cursor>) -> Next {
+    fn next_request(&self, free: u32, cursor: Option<Cursor>) -> Next {
         Next {
             count: Some(free.clamp(1, COUNT_MAX)),
             capabilities: Some(self.register.capabilities.clone()),
@@ -334,7 +334,7 @@ fn millis(span: Duration) -> u64 {
 
 /// A request for items that may have been granted without the worker knowing. If it got no answer, it is repeated. If
 /// it is dropped before its answer, the items that it got are released.
-struct Asking {
+struct PendingNext {
     desk: Arc<Desk>,
     queue: QueueName,
     next: Next,
@@ -345,8 +345,8 @@ struct Asking {
     is_alone: bool,
 }
 
-impl Asking {
-    async fn ask(&mut self) -> Result<(Dispatched, Moment), Error> {
+impl PendingNext {
+    async fn send(&mut self) -> Result<(Dispatched, Moment), Error> {
         let call = self.desk.client.next(&self.queue, &self.next).key(&self.key);
         let now = self.desk.client.clock().now();
         let call = match self.open_since {
@@ -354,11 +354,11 @@ impl Asking {
             None => call,
         };
         self.open_since.get_or_insert(now);
-        let answer = call.answered().await;
+        let answer = call.reply().await;
         if !matches!(answer, Err(Error::Unknown { .. })) {
             self.open_since = None;
         }
-        answer.map(|Answer { value, sent_at, .. }| (value, sent_at))
+        answer.map(|Reply { value, sent_at, .. }| (value, sent_at))
     }
 
     /// Whether nodes may have forgotten its result by now.
@@ -375,7 +375,7 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for PendingNext {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.open_since.is_some() && self.is_alone {

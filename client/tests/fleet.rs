@@ -13,7 +13,7 @@ mod daemon;
 
 use client::api::item::{NewItem, NewItems};
 use client::api::words::ItemState;
-use client::{Client, Failure, Job, Stopped, Worker};
+use client::{Client, Job, JobFailure, Stopped, Worker};
 use cluster::Cluster;
 use daemon::{item, queue};
 use std::collections::BTreeMap;
@@ -66,12 +66,12 @@ struct Resource {
 }
 
 impl Resource {
-    fn write(&self, item: &str, token: u64) -> Result<(), Failure> {
+    fn write(&self, item: &str, token: u64) -> Result<(), JobFailure> {
         let mut writes = self.writes.lock().unwrap();
         let (newest, count) = writes.entry(item.to_owned()).or_default();
         if token < *newest {
             self.fenced.fetch_add(1, Ordering::Relaxed);
-            return Err(Failure::last("an older token"));
+            return Err(JobFailure::last("an older token"));
         }
         *newest = token;
         *count += 1;
@@ -123,7 +123,7 @@ fn hire(
                 // The work takes a different time for each item.
                 sleep(Duration::from_millis(job.token().0.wrapping_mul(7_919) % 3_000)).await;
                 resource.write(job.item().as_str(), job.token().0)?;
-                Ok::<_, Failure>(None)
+                Ok::<_, JobFailure>(None)
             }
         };
         tokio::spawn(worker.run_until(shutdown.clone(), work))

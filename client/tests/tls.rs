@@ -2,7 +2,7 @@
 
 use client::api::words::ActorKind;
 use client::names::ActorId;
-use client::{Client, Config, Error, Health, Identity};
+use client::{CallerIdentity, Client, Config, Error, Health};
 use rcgen::CertifiedKey;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ async fn serve(key: &CertifiedKey<rcgen::KeyPair>) -> (u16, Arc<AtomicUsize>) {
 }
 
 fn client(port: u16, extra_ca: Option<PathBuf>) -> Result<Client, Error> {
-    let identity = Identity::SelfReported { actor: ActorId::new("ada").unwrap(), kind: ActorKind::User, parent: None };
+    let identity =
+        CallerIdentity::SelfReported { actor: ActorId::new("ada").unwrap(), kind: ActorKind::User, parent: None };
     let mut config = Config::new([format!("https://localhost:{port}")], identity);
     config.extra_ca = extra_ca;
     config.within = Duration::from_millis(500);

@@ -1,5 +1,6 @@
-//! One caller: it calls one node at a time through the crate `client`, and every call is recorded. After a call that no node
-//! accepted, or whose outcome is unknown, it switches to another node; in the latter case it continues as another process.
+//! One caller: it calls one node at a time through the crate `client`, and every call is recorded. After a call that no
+//! node accepted, or whose outcome is unknown, it switches to another node; in the latter case it continues as another
+//! process.
 
 pub mod calls;
 
@@ -10,7 +11,7 @@ use crate::recorder::Log;
 use crate::world::World;
 use client::api::Code;
 use client::names::{ItemId, QueueName};
-use client::{Answer, Call, Client, Error};
+use client::{Call, Client, Error, Reply};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -219,7 +220,7 @@ impl Caller {
         &mut self,
         asked: Asked,
         make: impl FnOnce(&Client) -> Call<T>,
-        read: impl FnOnce(Answer<T>, &mut Answered) -> R,
+        read: impl FnOnce(Reply<T>, &mut Answered) -> R,
     ) -> Result<R, No> {
         self.world.turn().await;
         let manner = std::mem::take(&mut self.manner);
@@ -248,7 +249,7 @@ impl Caller {
             batch: None,
             due: manner.due,
         });
-        let answer = call.answered().await;
+        let answer = call.reply().await;
         self.last = self.world.clock.now().max(self.last);
         let (outcome, heard) = match answer {
             Ok(answer) => {
@@ -279,8 +280,8 @@ impl Caller {
         heard
     }
 
-    /// Makes a call with many entries and records each of them as an operation. The result of each entry is read from the answer,
-    /// in the order of the entries.
+    /// Makes a call with many entries and records each of them as an operation. The result of each entry is read from
+    /// the answer, in the order of the entries.
     async fn ask_many<T: DeserializeOwned, R>(
         &mut self,
         asked: Vec<Asked>,
@@ -314,7 +315,7 @@ impl Caller {
                 self.log.begin(operation)
             })
             .collect();
-        let answer = call.answered().await;
+        let answer = call.reply().await;
         self.last = self.world.clock.now().max(self.last);
         let (outcomes, heard): (Vec<Outcome>, Result<Vec<R>, No>) = match answer {
             Ok(answer) => {

@@ -1,9 +1,9 @@
-//! The clocks of the machines that callers run on: each machine has a clock that its callers use for leases. It may run at another
-//! rate, as real ones do; and it may jump or stop, like that of a virtual machine that was stopped by its host, or one that
-//! somebody sets.
+//! The clocks of the machines that callers run on: each machine has a clock that its callers use for leases. It may run
+//! at another rate, as real ones do; and it may jump or stop, like that of a virtual machine that was stopped by its
+//! host, or one that somebody sets.
 //!
-//! Its value at any moment is known afterwards, so a history has the run's own time and also what a holder believed by its
-//! machine's clock.
+//! Its value at any moment is known afterwards, so a history has the run's own time and also what a holder believed by
+//! its machine's clock.
 
 use crate::history::Micros;
 use crate::recorder::{RunClock, micros};
@@ -146,7 +146,8 @@ impl Machine {
         self.turn(|_, now| Turn { ppm: STALLED, is_jump: true, ..now });
     }
 
-    /// Runs at the normal rate. If the clock jumped or stopped, it jumps to the right value; what it gained by its rate stays.
+    /// Runs at the normal rate. If the clock jumped or stopped, it jumps to the right value; what it gained by its rate
+    /// stays.
     pub fn set_right(&self) {
         self.turn(|before, now| {
             let stood_still = if before.ppm == STALLED { (now.since - before.since).cast_signed() } else { 0 };

@@ -1,8 +1,8 @@
-//! Checks whether a history keeps every promise. There is one file per invariant; each uses the facts that `facts` derived from the
-//! history, and reports how many it could check and which of them violate the invariant.
+//! Checks whether a history keeps every promise. There is one file per invariant; each uses the facts that `facts`
+//! derived from the history, and reports how many it could check and which of them violate the invariant.
 //!
-//! Soundness comes first. An operation took effect between its start and its end; one of unknown outcome took effect at any time
-//! after its start, or never. A history that such freedom can explain is not a violation.
+//! Soundness comes first. An operation took effect between its start and its end; one of unknown outcome took effect at
+//! any time after its start, or never. A history that such freedom can explain is not a violation.
 
 pub mod coverage;
 pub mod ends;

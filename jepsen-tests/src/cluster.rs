@@ -1,8 +1,8 @@
-//! A cluster of real nodes, each a process in its own namespace. However a run ends, none of these processes outlives it, and it
-//! stops no other process.
+//! A cluster of real nodes, each a process in its own namespace. However a run ends, none of these processes outlives
+//! it, and it stops no other process.
 //!
-//! A **seat** is a machine: an address, a disk, a shim. Each node is on a seat. A replacement, with another id, takes the same
-//! seat. Histories name seats.
+//! A **seat** is a machine: an address, a disk, a shim. Each node is on a seat. A replacement, with another id, takes
+//! the same seat. Histories name seats.
 
 mod beside;
 mod certificates;
@@ -20,7 +20,7 @@ use crate::history::{Death, Leader, Members, Micros};
 use crate::shim::{Control, Shim};
 use crate::wire::{EDGE_PORT, Network, PEER_PORT, SEATS, Wire};
 use certificates::Certificates;
-use client::{Client, Config, Identity, Session};
+use client::{CallerIdentity, Client, Config, Session};
 use process::Process;
 pub use restored::{Beside, Taken};
 use std::collections::{BTreeMap, BTreeSet};
@@ -369,7 +369,7 @@ impl Cluster {
 
     fn client_at(&self, actor: &str, endpoints: Vec<String>) -> io::Result<Client> {
         let api_key = self.api_key(actor).ok_or_else(|| io::Error::other(format!("{actor} has no API key")))?;
-        let mut config = Config::new(endpoints, Identity::ApiKey(api_key.to_owned()));
+        let mut config = Config::new(endpoints, CallerIdentity::ApiKey(api_key.to_owned()));
         config.session = Session::Random;
         config.extra_ca = self.authority();
         config.clock = self.machines.of(actor).of_client();

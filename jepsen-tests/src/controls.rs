@@ -1,5 +1,5 @@
-//! Promises broken on purpose: for each the workload and the faults that show it, and the invariant that must find it. This proves
-//! that the suite can fail.
+//! Promises broken on purpose: for each the workload and the faults that show it, and the invariant that must find it.
+//! This proves that the suite can fail.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;

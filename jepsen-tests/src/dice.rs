@@ -1,5 +1,5 @@
-//! Random numbers that a seed repeats: every choice of a run comes from here. Each part of a run has its own generator, so that one
-//! part never changes the choices of another.
+//! Random numbers that a seed repeats: every choice of a run comes from here. Each part of a run has its own generator,
+//! so that one part never changes the choices of another.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! `jepsen faults`: does every fault once on a cluster under writes, and shows whether it took effect and how soon the cluster served
-//! again. This tests the faults that runs rely on.
+//! `jepsen faults`: does every fault once on a cluster under writes, and shows whether it took effect and how soon the
+//! cluster served again. This tests the faults that runs rely on.
 
 use crate::cluster::{Cluster, LIMIT, Options, Seat};
 use crate::dice::Dice;
@@ -61,7 +61,8 @@ pub struct Asked {
     pub keep: Option<PathBuf>,
 }
 
-/// Returns whether all faults took effect and the cluster served again after each. Call it before any other thread starts.
+/// Returns whether all faults took effect and the cluster served again after each. Call it before any other thread
+/// starts.
 ///
 /// # Errors
 /// When the cluster cannot be started at all.

@@ -1,7 +1,8 @@
-//! What the callers of a run saw: every operation with its start, its end and its outcome, the events that watchers got, the
-//! faults, and the leaders. Checkers use nothing else.
+//! What the callers of a run saw: every operation with its start, its end and its outcome, the events that watchers
+//! got, the faults, and the leaders. Checkers use nothing else.
 //!
-//! All times are microseconds since the run began, on one monotonic clock for all callers: they are comparable across processes.
+//! All times are microseconds since the run began, on one monotonic clock for all callers: they are comparable across
+//! processes.
 
 pub mod edn;
 pub mod lines;
@@ -54,8 +55,8 @@ pub struct About {
     pub broken: Option<String>,
     /// The settings of the workload's queues, as far as a checker needs them.
     pub queues: Vec<QueueSet>,
-    /// The watchers of only a part of the events. Watchers that are not listed are known by what they got: events of only one
-    /// queue, while others got more.
+    /// The watchers of only a part of the events. Watchers that are not listed are known by what they got: events of
+    /// only one queue, while others got more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watchers: Vec<WatcherSet>,
 }
@@ -99,8 +100,8 @@ pub struct Operation {
     /// The number of the batch: each entry of a batch call is an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// When it was due, for callers with a schedule: its latency counts from then. Several attempts at the same call have the same
-    /// time.
+    /// When it was due, for callers with a schedule: its latency counts from then. Several attempts at the same call
+    /// have the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Micros>,
 }
@@ -112,8 +113,8 @@ pub struct Batch {
     pub all_or_none: bool,
 }
 
-/// A request. Names are those of the calls. A waiting claim polls under one request id until it is granted: each poll is an
-/// operation.
+/// A request. Names are those of the calls. A waiting claim polls under one request id until it is granted: each poll
+/// is an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
@@ -271,8 +272,8 @@ pub struct Answered {
     pub revision: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<SeenItem>,
-    /// Release, withdraw, unassign: whether there was anything to end. Create: whether the item is new. Extend: whether it was
-    /// shortened.
+    /// Release, withdraw, unassign: whether there was anything to end. Create: whether the item is new. Extend: whether
+    /// it was shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub did: Option<bool>,
     /// The waiters, head first.
@@ -425,7 +426,8 @@ pub struct Restored {
     /// When the backup was requested, and when all of it had arrived.
     pub began: Micros,
     pub ended: Micros,
-    /// The codes with which a creation and a claim were refused before the activation; `granted` if they were not refused.
+    /// The codes with which a creation and a claim were refused before the activation; `granted` if they were not
+    /// refused.
     pub before_activation: Vec<String>,
     /// Every item in it before the activation, when nobody held an item any more or a minute was over.
     pub items: Vec<(String, SeenItem)>,

@@ -1,5 +1,6 @@
-//! Hostile callers: each has its own API key, or a certificate of the cluster's CA, and uses as much as it can. They run in a
-//! separate process next to each node, at a lower priority than everything that is measured, and report what they did.
+//! Hostile callers: each has its own API key, or a certificate of the cluster's CA, and uses as much as it can. They
+//! run in a separate process next to each node, at a lower priority than everything that is measured, and report what
+//! they did.
 //!
 //! They reach only their own node, and each is bounded in requests per second, connections and time.
 

@@ -1,6 +1,6 @@
-//! Runs a cluster of real nodes under faults and checks every promise of docs/GUARANTEES.md: the cluster (`cluster`, `wire`, `shim`),
-//! the faults (`nemesis`), the callers' requests (`workloads`), what callers saw (`history`), and the verdict on each promise
-//! (`checkers`, `report`). The entry point is `run`.
+//! Runs a cluster of real nodes under faults and checks every promise of docs/GUARANTEES.md: the cluster (`cluster`,
+//! `wire`, `shim`), the faults (`nemesis`), the callers' requests (`workloads`), what callers saw (`history`), and the
+//! verdict on each promise (`checkers`, `report`). The entry point is `run`.
 
 pub mod caller;
 pub mod callers;

@@ -1,4 +1,5 @@
-//! Every fault by its name, each in the file of its family. A fault reports what it did, to which nodes, and whether its effect was
+//! Every fault by its name, each in the file of its family. A fault reports what it did, to which nodes, and whether
+//! its effect was
 //! *seen*. [`Nemesis::end`] undoes it, and [`Cluster::heal`] undoes everything that is left.
 
 mod backup;
@@ -48,8 +49,8 @@ pub enum Family {
     Disk,
     Network,
     Clock,
-    /// These change the membership, or remove data that a disk had to keep. The latter start only when all nodes are well: together
-    /// with another fault they could cost the majority.
+    /// These change the membership, or remove data that a disk had to keep. The latter start only when all nodes are
+    /// well: together with another fault they could cost the majority.
     Members,
 }
 

@@ -1,5 +1,5 @@
-//! Collects what callers and watchers see while they run. Each has its own buffer and hands it over in chunks, so that recording
-//! makes nobody wait. Progress is counted separately.
+//! Collects what callers and watchers see while they run. Each has its own buffer and hands it over in chunks, so that
+//! recording makes nobody wait. Progress is counted separately.
 
 use crate::history::{History, Micros, Operation, Outcome, Process, Seen};
 use client::{Clock, Moment};

@@ -1,5 +1,5 @@
-//! The guarded resource outside of the cluster: it accepts a write only if it has seen no newer token. Accepted and refused writes
-//! are recorded with times in the order of the decisions.
+//! The guarded resource outside of the cluster: it accepts a write only if it has seen no newer token. Accepted and
+//! refused writes are recorded with times in the order of the decisions.
 
 use crate::history::Micros;
 use crate::recorder::RunClock;

@@ -56,8 +56,8 @@ pub async fn look(cluster: &Cluster, world: &Arc<World>) -> Result<Option<Restor
     seen.await.map(Some).map_err(|why: String| format!("{why}\n{}", beside.last_words()))
 }
 
-/// Reads every item after the last old lease has ended, or when the time is over. Leases end one after another, and claims that
-/// wait in a line are granted at the activation: only between the two is no item held.
+/// Reads every item after the last old lease has ended, or when the time is over. Leases end one after another, and
+/// claims that wait in a line are granted at the activation: only between the two is no item held.
 async fn unheld(world: &Arc<World>, client: &Client) -> Result<BTreeMap<String, SeenItem>, String> {
     let by = Instant::now() + LIMIT;
     loop {

@@ -37,7 +37,8 @@ pub struct Asked {
     /// What callers do (the README lists the workloads); mixed runs all of them [default: mixed]
     #[arg(long, value_name = "NAME")]
     workload: Option<Workload>,
-    /// Faults, separated by commas (`jepsen faults` shows each), or all, or none [default: all, with --workload hostile none]
+    /// Faults, separated by commas (`jepsen faults` shows each), or all, or none [default: all, with --workload hostile
+    /// none]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     nemesis: Vec<String>,
     /// How long faults run, or callers are hostile; healing and checking come after [default: 5]
@@ -199,8 +200,8 @@ impl Wanted {
     }
 }
 
-/// Returns whether every promise was kept or, if one was broken on purpose, whether the run found that. Call it before any other
-/// thread starts: it enters a network namespace.
+/// Returns whether every promise was kept or, if one was broken on purpose, whether the run found that. Call it before
+/// any other thread starts: it enters a network namespace.
 ///
 /// # Errors
 /// When the run fails to start, or its results cannot be written.

@@ -1,5 +1,5 @@
-//! Controls the disk and clocks of a node: a library that is preloaded into the node, and one file per node through which the two
-//! communicate. The library is `shim/shim.c`; the numbers below are the offsets there.
+//! Controls the disk and clocks of a node: a library that is preloaded into the node, and one file per node through
+//! which the two communicate. The library is `shim/shim.c`; the numbers below are the offsets there.
 //!
 //! This side reads and writes the file, the library maps it: Linux keeps both views consistent.
 
@@ -240,8 +240,8 @@ impl Control {
         self.drift(0)
     }
 
-    /// Prepares the start of a process: its monotonic clocks are right, the table has room, and the name changes of the process
-    /// before count as written by the file system.
+    /// Prepares the start of a process: its monotonic clocks are right, the table has room, and the name changes of the
+    /// process before count as written by the file system.
     pub fn renew(&self, data: &Path) -> io::Result<()> {
         self.forget_names()?;
         self.change_clocks(|clocks| (clocks.drift_since, clocks.drift_before, clocks.drift_ppm) = (0, 0, 0))?;

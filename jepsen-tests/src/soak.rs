@@ -1,5 +1,6 @@
-//! A run with hostile callers: first undisturbed, then with each kind of them alone if there is time, then with all at once, then
-//! undisturbed again. Meanwhile an honest fleet works, and the resources that each node uses are sampled every second.
+//! A run with hostile callers: first undisturbed, then with each kind of them alone if there is time, then with all at
+//! once, then undisturbed again. Meanwhile an honest fleet works, and the resources that each node uses are sampled
+//! every second.
 
 mod samples;
 
@@ -27,7 +28,8 @@ const ALONE_MIN: Duration = Duration::from_secs(10);
 const ALONE_PARTS: u32 = 40;
 /// Each intruder is stopped after this time, and the next one starts.
 const INTRUDER: Duration = Duration::from_secs(10);
-/// The time from one intruder to the next: a rejected node exits at once, and starting it writes to the disk that all nodes share.
+/// The time from one intruder to the next: a rejected node exits at once, and starting it writes to the disk that all
+/// nodes share.
 const INTRUDER_EVERY: Duration = Duration::from_secs(2);
 /// If less than this is left of a phase, no further intruder starts.
 const INTRUDER_MIN: Duration = Duration::from_secs(6);

@@ -1,9 +1,9 @@
-//! The network between the nodes of a run, and between them and their callers: directed links, each of which can be cut, delayed,
-//! or made to lose, duplicate and reorder packets.
+//! The network between the nodes of a run, and between them and their callers: directed links, each of which can be
+//! cut, delayed, or made to lose, duplicate and reorder packets.
 //!
-//! If the machine allows it, every node has its own network namespace and the wire is a packet switch in this process ([`switch`]);
-//! nothing of it outlives the process, and no packet leaves it. Otherwise nodes run on loopback, and the wire is a TCP proxy
-//! ([`proxy`]).
+//! If the machine allows it, every node has its own network namespace and the wire is a packet switch in this process
+//! ([`switch`]); nothing of it outlives the process, and no packet leaves it. Otherwise nodes run on loopback, and the
+//! wire is a TCP proxy ([`proxy`]).
 
 pub mod link;
 pub mod place;
@@ -60,7 +60,8 @@ impl fmt::Display for Network {
     }
 }
 
-/// Moves this thread, and all threads that it starts later, into a new network namespace. Call it before any other thread starts.
+/// Moves this thread, and all threads that it starts later, into a new network namespace. Call it before any other
+/// thread starts.
 #[must_use]
 pub fn enter() -> Network {
     match try_enter() {

@@ -1,5 +1,6 @@
-//! What callers do: one file for each workload. A workload sets the policies of its queues, creates its items and spawns its
-//! callers, which run until they are stopped. Each has its own queues and items, so that several can run together.
+//! What callers do: one file for each workload. A workload sets the policies of its queues, creates its items and
+//! spawns its callers, which run until they are stopped. Each has its own queues and items, so that several can run
+//! together.
 
 mod assignment;
 mod batch;

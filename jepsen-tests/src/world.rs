@@ -1,12 +1,12 @@
-//! Shared by all callers of a run: the addresses of the nodes, the API keys, the clock, the recorder, the guarded resource, and the
-//! list of everything created, which is read at the end of the run.
+//! Shared by all callers of a run: the addresses of the nodes, the API keys, the clock, the recorder, the guarded
+//! resource, and the list of everything created, which is read at the end of the run.
 
 use crate::callers::Machines;
 use crate::history::{Burst, Micros, QueueSet};
 use crate::recorder::{Bounds, Progress, Recorder, RunClock};
 use crate::resource::Resource;
 use client::names::SessionId;
-use client::{Client, Config, Identity, Session};
+use client::{CallerIdentity, Client, Config, Session};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,8 +58,8 @@ struct Made {
 }
 
 impl World {
-    /// `authority`: the CA that callers trust, if they use TLS. `api_keys`: the API key of each actor. Every actor except the
-    /// operator needs the roles reader, worker and dispatcher; the operator needs all roles.
+    /// `authority`: the CA that callers trust, if they use TLS. `api_keys`: the API key of each actor. Every actor
+    /// except the operator needs the roles reader, worker and dispatcher; the operator needs all roles.
     ///
     /// # Errors
     /// When an address is invalid, or there is no operator.
@@ -173,7 +173,8 @@ impl World {
         known[actor].iter().map(mine).collect()
     }
 
-    /// A client of the operator, for calls that are not part of the history: it calls any node that answers, with long time limits.
+    /// A client of the operator, for calls that are not part of the history: it calls any node that answers, with long
+    /// time limits.
     ///
     /// # Errors
     /// When the client cannot be created.
@@ -184,7 +185,7 @@ impl World {
 
     fn client<'a>(&self, endpoints: impl IntoIterator<Item = &'a String>, actor: &str) -> Result<Client, String> {
         let api_key = self.api_keys.get(actor).ok_or_else(|| format!("{actor} has no API key"))?;
-        let mut config = Config::new(endpoints.into_iter().cloned(), Identity::ApiKey(api_key.clone()));
+        let mut config = Config::new(endpoints.into_iter().cloned(), CallerIdentity::ApiKey(api_key.clone()));
         config.session = Session::None;
         config.extra_ca.clone_from(&self.authority);
         config.within = IN_PEACE;

@@ -44,9 +44,9 @@ pub struct Request {
 pub enum Attempt {
     #[default]
     First,
-    /// Sent before, so recently that an answer, if there was one, is still remembered.
+    /// Sent before, and recently enough that its answer, if it had one, is still remembered.
     Repeat,
-    /// Sent before, so long ago that an answer may have been forgotten.
+    /// Sent before, and its answer may have been forgotten by now.
     LateRepeat,
 }
 

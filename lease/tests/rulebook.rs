@@ -71,8 +71,8 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// The sections of the rule book that a source cites, as in "section 6" or "sections 9 and 11". A comment may be wrapped
-/// anywhere in between.
+/// The sections of the rule book that a source cites, as in "section 6" or "sections 9 and 11". A comment may be
+/// wrapped anywhere in between.
 fn citations(source: &str) -> Vec<String> {
     let is_mark = |word: &str| word.chars().all(|c| matches!(c, '/' | '!'));
     let words: Vec<&str> = source.split_whitespace().filter(|word| !is_mark(word)).collect();

@@ -30,7 +30,7 @@ const RECLAIM_EVERY: Duration = Duration::from_secs(10);
 const SNAPSHOT_PARTS_LOW: u64 = 16;
 const SNAPSHOT_EVERY_LOW: Duration = Duration::from_secs(60);
 
-/// The current indexes; 0 where there is none.
+/// The current indexes; 0 for one that does not exist yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     snapshot: u64,

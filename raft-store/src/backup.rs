@@ -6,8 +6,8 @@
 //! BackupTrailerRecord   how many bytes came before it, and their checksum
 //! ```
 //!
-//! Each record has an envelope with its own checksum, so damage is found before anything after it is read. Writing and reading need
-//! the memory of one chunk, however large the state is.
+//! Each record has an envelope with its own checksum, so damage is found before anything after it is read. Writing and
+//! reading need the memory of one chunk, however large the state is.
 
 use crate::codec::records::{BackupChunkRecord, BackupHeaderRecord, BackupTrailerRecord, Blob};
 use crate::codec::{self, HEADER_BYTES, Header, Kind};
@@ -29,7 +29,8 @@ pub const FORMAT: u16 = 1;
 pub const CHUNK_BYTES: usize = 512 * 1024;
 /// The size of a chunk with its envelope.
 const RECORD_BYTES_MAX: usize = CHUNK_BYTES + 64;
-/// Maximum number of backups at a time. Each keeps files on disk that compaction would have dropped, and keeps the disk busy.
+/// Maximum number of backups at a time. Each keeps files on disk that compaction would have dropped, and keeps the disk
+/// busy.
 pub const AT_ONCE: usize = 2;
 
 /// A backup that is being sent. Its files stay on disk until this is dropped.
@@ -52,7 +53,8 @@ enum Next {
 }
 
 impl StateStore<RocksDisk> {
-    /// Starts a backup of everything that is applied now. Blocks while the state is flushed; entries are applied meanwhile.
+    /// Starts a backup of everything that is applied now. Blocks while the state is flushed; entries are applied
+    /// meanwhile.
     ///
     /// # Errors
     /// [`io::ErrorKind::ResourceBusy`] when [`AT_ONCE`] backups are running, or any error of the disk.

@@ -4,18 +4,17 @@
 //! "Tn"  version  codec  kind u16  length u32  crc32c u32  payload
 //! ```
 //!
-//! The checksum covers the header before it and the payload. The payload holds only our own record types, never those of a library.
-//! A kind is never reused, and a field or variant is never moved or removed; a new shape gets a new kind. Golden files test that
-//! every kind stays readable.
+//! The checksum covers the header before it and the payload. The payload holds only our own record types, never those
+//! of a library. A kind is never reused, and a field or variant is never moved or removed; a new shape gets a new kind.
+//! Golden files test that every kind stays readable.
 //!
-//! The lease machine's records have no envelope: each begins with its own version byte, and is stored in RocksDB, whose blocks have
-//! checksums.
+//! The lease machine's records have no envelope: each begins with its own version byte, and is stored in RocksDB, whose
+//! blocks have checksums.
 
 pub mod records;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fmt;
 
 const MAGIC: [u8; 2] = *b"Tn";
 /// The version of the envelope.
@@ -43,48 +42,28 @@ macro_rules! kinds {
 }
 
 /// The reason why bytes could not be decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// Fewer bytes than a header needs, or than the header states.
-    Short {
-        wanted: usize,
-        found: usize,
-    },
+    #[error("got {found} bytes, {wanted} are needed")]
+    Short { wanted: usize, found: usize },
+    #[error("not written by Tenure")]
     NotOurs,
+    #[error("envelope version {0}, but this build knows only up to {known}: upgrade this node", known = VERSION)]
     Version(u8),
+    #[error("codec {0}, but this build knows only {known}: upgrade this node", known = BINCODE)]
     Codec(u8),
-    Kind {
-        wanted: u16,
-        found: u16,
-    },
-    TooLong {
-        bytes: usize,
-        max: usize,
-    },
+    #[error("got a record of kind {found}, expected kind {wanted}")]
+    Kind { wanted: u16, found: u16 },
+    #[error("got {bytes} bytes, at most {max} are allowed")]
+    TooLong { bytes: usize, max: usize },
+    #[error("{0} extra bytes after the value")]
     Trailing(usize),
+    #[error("the checksum does not match: damaged")]
     Checksum,
+    #[error("malformed: {0}")]
     Malformed(String),
 }
-
-impl fmt::Display for CodecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Short { wanted, found } => write!(f, "got {found} bytes, {wanted} are needed"),
-            Self::NotOurs => write!(f, "not written by Tenure"),
-            Self::Version(version) => {
-                write!(f, "envelope version {version}, but this build knows only up to {VERSION}: upgrade this node")
-            }
-            Self::Codec(codec) => write!(f, "codec {codec}, but this build knows only {BINCODE}: upgrade this node"),
-            Self::Kind { wanted, found } => write!(f, "got a record of kind {found}, expected kind {wanted}"),
-            Self::TooLong { bytes, max } => write!(f, "got {bytes} bytes, at most {max} are allowed"),
-            Self::Trailing(bytes) => write!(f, "{bytes} extra bytes after the value"),
-            Self::Checksum => write!(f, "the checksum does not match: damaged"),
-            Self::Malformed(why) => write!(f, "malformed: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for CodecError {}
 
 impl From<CodecError> for std::io::Error {
     fn from(error: CodecError) -> Self {

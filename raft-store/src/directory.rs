@@ -10,8 +10,8 @@
 //! backups/        checkpoints that are being streamed to someone
 //! ```
 //!
-//! `log/` and the state's folder each contain a copy of IDENTITY named TENURE, so that a folder from another directory is detected.
-//! A node that lost acknowledged data must never vote again under its old id.
+//! `log/` and the state's folder each contain a copy of IDENTITY named TENURE, so that a folder from another directory
+//! is detected. A node that lost acknowledged data must never vote again under its old id.
 
 use crate::codec::records::IdentityRecord;
 use crate::codec::{self, CodecError};
@@ -20,7 +20,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::{fmt, process};
+use std::process;
 
 const IDENTITY: &str = "IDENTITY";
 const MARK: &str = "TENURE";
@@ -29,75 +29,37 @@ const CURRENT: &str = "CURRENT";
 const MAKING: &str = "MAKING";
 
 /// The reason why a directory cannot be opened. Each message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    Io {
-        path: PathBuf,
-        doing: &'static str,
-        error: io::Error,
-    },
+    #[error("{path}: cannot {doing}: {error}")]
+    Io { path: PathBuf, doing: &'static str, error: io::Error },
     /// The directory has files, but no IDENTITY.
+    #[error(
+        "{0}: holds files but no {identity}: it is not a Tenure directory, or half of it was deleted. Give an empty \
+         directory, or bring the whole one back",
+        identity = IDENTITY
+    )]
     Foreign(PathBuf),
-    Unreadable {
-        path: PathBuf,
-        error: CodecError,
-    },
-    OtherNode {
-        path: PathBuf,
-        wanted: NodeId,
-        found: NodeId,
-    },
+    #[error(
+        "{path}: {error}. If a later build wrote it, start that build; if it is damaged, remove this node from the \
+         cluster and add it again under a new id with an empty directory"
+    )]
+    Unreadable { path: PathBuf, error: CodecError },
+    #[error("{path}: is the directory of node {found}, not of node {wanted}: correct the node id or the path")]
+    OtherNode { path: PathBuf, wanted: NodeId, found: NodeId },
     /// Part of the acknowledged data is missing.
-    Wiped {
-        path: PathBuf,
-        missing: &'static str,
-        node: NodeId,
-    },
+    #[error(
+        "{path}: its {missing} is gone, and with it what node {node} has promised: it must not come back under this id. \
+         Remove node {node} from the cluster and add it again under a new id with an empty directory"
+    )]
+    Wiped { path: PathBuf, missing: &'static str, node: NodeId },
     /// The log or the state comes from another directory.
-    Mixed {
-        path: PathBuf,
-        part: String,
-    },
+    #[error(
+        "{path}: {part} came from another node's directory: bring back its own, or remove this node from the cluster \
+         and add it again under a new id with an empty directory"
+    )]
+    Mixed { path: PathBuf, part: String },
 }
-
-impl fmt::Display for DirectoryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, doing, error } => write!(f, "{}: cannot {doing}: {error}", path.display()),
-            Self::Foreign(path) => write!(
-                f,
-                "{}: holds files but no {IDENTITY}: it is not a Tenure directory, or half of it was deleted. Give an empty \
-                 directory, or bring the whole one back",
-                path.display()
-            ),
-            Self::Unreadable { path, error } => write!(
-                f,
-                "{}: {error}. If a later build wrote it, start that build; if it is damaged, remove this node from the \
-                 cluster and add it again under a new id with an empty directory",
-                path.display()
-            ),
-            Self::OtherNode { path, wanted, found } => write!(
-                f,
-                "{}: is the directory of node {found}, not of node {wanted}: correct the node id or the path",
-                path.display()
-            ),
-            Self::Wiped { path, missing, node } => write!(
-                f,
-                "{}: its {missing} is gone, and with it what node {node} has promised: it must not come back under this id. \
-                 Remove node {node} from the cluster and add it again under a new id with an empty directory",
-                path.display()
-            ),
-            Self::Mixed { path, part } => write!(
-                f,
-                "{}: {part} came from another node's directory: bring back its own, or remove this node from the cluster and \
-                 add it again under a new id with an empty directory",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for DirectoryError {}
 
 /// A directory that is complete and belongs to this node.
 #[derive(Clone, Debug)]
@@ -149,8 +111,8 @@ impl Directory {
         Ok(Found::Used(directory))
     }
 
-    /// Returns the instance number that the directory will have. After an interrupted start it returns the same number, because the
-    /// cluster may already know it.
+    /// Returns the instance number that the directory will have. After an interrupted start it returns the same number,
+    /// because the cluster may already know it.
     ///
     /// # Errors
     /// When the path cannot be written.

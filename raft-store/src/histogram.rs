@@ -28,7 +28,8 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// The counted values. Not an atomic snapshot: a value that is counted meanwhile may be in the counts but not in the sum.
+/// The counted values. Not an atomic snapshot: a value that is counted meanwhile may be in the counts but not in the
+/// sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Increasing. A bucket counts values above the bound before it and up to its own bound.

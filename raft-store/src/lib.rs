@@ -1,6 +1,7 @@
 //! Tenure's log, state and snapshots on RocksDB, with the interfaces that openraft requires.
 //!
-//! The only crate that uses RocksDB. It has no network code and no rules: [`lease::State::apply`] defines what an entry does.
+//! The only crate that uses RocksDB. It has no network code and no rules: [`lease::State::apply`] defines what an entry
+//! does.
 
 pub mod backup;
 pub mod codec;

@@ -1,11 +1,12 @@
 //! Raft's log on its own RocksDB: the entries, the vote, the committed position and the purged position.
 //!
-//! One thread writes. It takes all queued operations, in order, writes them as one batch, syncs once and then notifies all their
-//! callers. So many appends share one fsync, and the vote is in the same order as the entries. A caller only adds operations to the
-//! queue; readers see them at once, durable or not, because [`view`] holds what is not on disk yet.
+//! One thread writes. It takes all queued operations, in order, writes them as one batch, syncs once and then notifies
+//! all their callers. Many appends share one fsync, and the vote is in the same order as the entries. A caller only
+//! adds operations to the queue; readers see them at once, durable or not, because [`view`] holds what is not on disk
+//! yet.
 //!
-//! Three things must never happen here: an fsync that is retried after it failed (the kernel may have dropped the pages and would
-//! report success), an entry that is reported durable too early, and a gap that a reader skips.
+//! Three things must never happen here: an fsync that is retried after it failed (the kernel may have dropped the pages
+//! and would report success), an entry that is reported durable too early, and a gap that a reader skips.
 
 mod disk;
 mod sizes;
@@ -34,10 +35,11 @@ use writer::{Op, Work, Writer};
 pub use disk::OpenError;
 pub use stats::{LogHistograms, LogStats};
 
-/// Maximum number of operations that wait for the disk. Raft appends whole batches, so this is far more than ever waits.
+/// Maximum number of operations that wait for the disk. Raft appends whole batches, so this is far more than ever
+/// waits.
 const QUEUE_OPERATIONS: usize = 1024;
-/// Maximum number of bytes of entries that wait for the disk, in steps of [`QUEUE_STEP`]: a stalled disk slows Raft down instead of
-/// filling the memory.
+/// Maximum number of bytes of entries that wait for the disk, in steps of [`QUEUE_STEP`]: a stalled disk slows Raft
+/// down instead of filling the memory.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 const QUEUE_STEP: usize = 1024;
 /// Maximum size of one read for replication: it becomes one frame between nodes.
@@ -46,12 +48,13 @@ const READ_BYTES: usize = 1024 * 1024;
 /// The memory that the log may use, and hooks for tests.
 #[derive(Clone)]
 pub struct LogOptions {
-    /// Bytes of the newest entries that are kept in memory for replication and apply. Entries that are not written yet are kept in
-    /// addition.
+    /// Bytes of the newest entries that are kept in memory for replication and apply. Entries that are not written yet
+    /// are kept in addition.
     pub cache_bytes: usize,
     /// Maximum number of entries in memory: small entries cost more than their bytes.
     pub cache_entries: usize,
-    /// Called by the writing thread before each write. An error is handled like an error of the disk. Only tests set it.
+    /// Called by the writing thread before each write. An error is handled like an error of the disk. Only tests set
+    /// it.
     pub before_write: Option<BeforeWrite>,
 }
 
@@ -170,7 +173,8 @@ impl<C: Types> LogStore<C> {
         self.shared.view().failure.as_deref().map(str::to_owned)
     }
 
-    /// Writes all queued operations and stops. Blocks on the disk, so do not call it on a runtime thread that others need.
+    /// Writes all queued operations and stops. Blocks on the disk, so do not call it on a runtime thread that others
+    /// need.
     ///
     /// # Errors
     /// When the log has failed.
@@ -187,8 +191,8 @@ impl<C: Types> LogStore<C> {
         }
     }
 
-    /// Changes the view with `change` and queues the operation that it returns, in the order of the changes. Queues nothing if
-    /// `change` fails or returns nothing.
+    /// Changes the view with `change` and queues the operation that it returns, in the order of the changes. Queues
+    /// nothing if `change` fails or returns nothing.
     async fn take(
         &self,
         bytes: usize,
@@ -309,8 +313,8 @@ impl<C: Types> RaftLogReader<C> for LogReader<C> {
         Ok(self.shared.view().vote)
     }
 
-    /// Empty when `start` is purged: later entries would follow the wrong entry at the receiver, and Raft treats an error as a
-    /// broken disk. Raft then finds that a snapshot is needed.
+    /// Empty when `start` is purged: later entries would follow the wrong entry at the receiver, and Raft treats an
+    /// error as a broken disk. Raft then finds that a snapshot is needed.
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
         let mut entries = self.shared.read(start..end, Some(READ_BYTES))?;
         if entries.first().is_some_and(|entry| entry.log_id.index != start) {
@@ -319,9 +323,9 @@ impl<C: Types> RaftLogReader<C> for LogReader<C> {
         Ok(entries)
     }
 
-    /// Reads in pieces: the entries that a node must apply after a long absence may not fit into memory at once. They are
-    /// committed, so they do not change between two reads. A stream that cannot begin at the requested index is an error, because
-    /// the applied entries would have a gap.
+    /// Reads in pieces: the entries that a node must apply after a long absence may not fit into memory at once. They
+    /// are committed, so they do not change between two reads. A stream that cannot begin at the requested index is an
+    /// error, because the applied entries would have a gap.
     async fn entries_stream<RB>(&mut self, range: RB) -> impl Stream<Item = io::Result<LogEntry>> + Send
     where
         RB: RangeBounds<u64> + Clone + fmt::Debug + Send,
@@ -424,8 +428,8 @@ impl LogMonitor {
         self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees the disk space of purged entries by rewriting the remaining ones. Blocks on the disk, so do not call it on a runtime
-    /// thread. Does nothing when the log is closed.
+    /// Frees the disk space of purged entries by rewriting the remaining ones. Blocks on the disk, so do not call it on
+    /// a runtime thread. Does nothing when the log is closed.
     ///
     /// # Errors
     /// When the disk fails. The log continues if it can.

@@ -1,9 +1,9 @@
 //! Creates the directory of a new cluster's first node from a backup.
 //!
-//! The new cluster has a new id, the backup's salt, and one member. Its log begins after an entry that no node has: the state is at
-//! the backup's index, so that every joining node gets it by snapshot, and no node can take the log alone for the complete history.
-//! The state has a mark that its epoch must begin. The state cannot be loaded while the mark exists, and the write that begins the
-//! epoch removes the mark: no entry is ever applied before it.
+//! The new cluster has a new id, the backup's salt, and one member. Its log begins after an entry that no node has: the
+//! state is at the backup's index, so that every joining node gets it by snapshot, and no node can take the log alone
+//! for the complete history. The state has a mark that its epoch must begin. The state cannot be loaded while the mark
+//! exists, and the write that begins the epoch removes the mark: no entry is ever applied before it.
 
 use crate::backup::Reader;
 use crate::codec::records::{
@@ -24,7 +24,6 @@ use lease::numbers::{Epoch, Token, Wall};
 use lease::refusal::Refusal;
 use lease::{Attempt, Command, Entry, Outcome, Request, State};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -62,74 +61,44 @@ pub struct Begun {
 }
 
 /// The reason why a restore failed. Each message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    Directory(DirectoryError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The directory is not empty.
+    #[error(
+        "{0}: is in use: a backup can only be restored into a fresh directory. Give a path that does not exist or is empty"
+    )]
     Used(PathBuf),
     /// Another restore into the directory is running.
+    #[error("{0}: another restore into this directory is running: wait for it, or give another path")]
     Busy(PathBuf),
     /// The backup is incomplete or damaged, or could not be read.
+    #[error("{0}. Nothing was restored: take another backup, or fetch this one again")]
     Backup(io::Error),
     /// The backup was taken under rules that this build does not know.
+    #[error(
+        "the backup was taken under rules {0}, but this build knows only up to {known}: restore it with the build it \
+         came from, or a later one",
+        known = RULES_VERSION
+    )]
     Rules(u32),
     /// The bytes are complete, but the records are not a valid state.
+    #[error("the state in the backup is invalid: {0}. Nothing was restored: take another backup")]
     NoState(String),
     /// The epoch must not begin.
+    #[error("{0}")]
     Refused(String),
-    Disk {
-        doing: &'static str,
-        error: io::Error,
-    },
-}
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(f),
-            Self::Used(path) => write!(
-                f,
-                "{}: is in use: a backup can only be restored into a fresh directory. Give a path that does not exist or is empty",
-                path.display()
-            ),
-            Self::Busy(path) => {
-                write!(
-                    f,
-                    "{}: another restore into this directory is running: wait for it, or give another path",
-                    path.display()
-                )
-            }
-            Self::Backup(error) => {
-                write!(f, "{error}. Nothing was restored: take another backup, or fetch this one again")
-            }
-            Self::Rules(version) => write!(
-                f,
-                "the backup was taken under rules {version}, but this build knows only up to {RULES_VERSION}: restore it with the \
-                 build it came from, or a later one"
-            ),
-            Self::NoState(why) => {
-                write!(f, "the state in the backup is invalid: {why}. Nothing was restored: take another backup")
-            }
-            Self::Refused(why) => f.write_str(why),
-            Self::Disk { doing, error } => write!(f, "{doing}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}
-
-impl From<DirectoryError> for RestoreError {
-    fn from(error: DirectoryError) -> Self {
-        Self::Directory(error)
-    }
+    #[error("{doing}: {error}")]
+    Disk { doing: &'static str, error: io::Error },
 }
 
 fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> RestoreError {
     move |error| RestoreError::Disk { doing, error }
 }
 
-/// Creates the directory of a new cluster's first node from a backup. At the end the directory is complete and checked, or does not
-/// exist; until then the files are in a folder next to it. Blocks while the bytes are received and checked.
+/// Creates the directory of a new cluster's first node from a backup. At the end the directory is complete and checked,
+/// or does not exist; until then the files are in a folder next to it. Blocks while the bytes are received and checked.
 ///
 /// # Errors
 /// When nothing was restored.
@@ -197,8 +166,8 @@ fn prepare(made: Directory, backup: &BackupHeaderRecord, target: &Target, wall: 
     state_disk.mark_restored(&applied, &restored).map_err(disk("could not write the restored state"))
 }
 
-/// Begins the epoch of a restored state, before anything can be applied to it. `None`: no epoch has to begin. After a crash the
-/// epoch has begun, or the next start begins it.
+/// Begins the epoch of a restored state, before anything can be applied to it. `None`: no epoch has to begin. After a
+/// crash the epoch has begun, or the next start begins it.
 ///
 /// # Errors
 /// When the epoch must not begin, or the disk fails. The state is then unchanged.

@@ -1,4 +1,5 @@
-//! Snapshots: a finished one is a checkpoint of the state in its own folder; another one may be arriving from another node.
+//! Snapshots: a finished one is a checkpoint of the state in its own folder; another one may be arriving from another
+//! node.
 
 use crate::codec;
 use crate::codec::records::SnapshotMetaRecord;
@@ -139,7 +140,8 @@ struct IncomingFile {
 }
 
 impl Incoming {
-    /// Begins to receive a snapshot, or continues an earlier attempt at the same one. Removes the files of other attempts.
+    /// Begins to receive a snapshot, or continues an earlier attempt at the same one. Removes the files of other
+    /// attempts.
     ///
     /// # Errors
     /// When a file name is invalid, or the folder cannot be written.
@@ -203,8 +205,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Compares the file with the sender's checksum. Returns false if it differs; the file must then be sent again from its
-    /// beginning.
+    /// Compares the file with the sender's checksum. Returns false if it differs; the file must then be sent again from
+    /// its beginning.
     ///
     /// # Errors
     /// When the file is incomplete or cannot be read.

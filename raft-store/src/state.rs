@@ -1,7 +1,7 @@
 //! The lease machine with its disk: applies entries, stores records, and serves readers.
 //!
-//! One lock guards the live state. A chunk of entries is applied and written under it, so a reader sees memory and disk of the same
-//! moment, and never a half-applied chunk.
+//! One lock guards the live state. A chunk of entries is applied and written under it, so a reader sees memory and disk
+//! of the same moment, and never a half-applied chunk.
 
 pub mod chunk;
 pub mod disk;
@@ -65,8 +65,8 @@ pub struct StateStore<D> {
     disk: D,
     salt: Salt,
     known_rules: u32,
-    /// Held while the disk is copied (a snapshot, a backup) and while it is replaced. Locked before `live`, so that no reader waits
-    /// for a copy.
+    /// Held while the disk is copied (a snapshot, a backup) and while it is replaced. Locked before `live`, so that no
+    /// reader waits for a copy.
     copying: Mutex<()>,
 }
 

@@ -1,7 +1,7 @@
 //! Raft's types: the data of a member, the payload of an entry, and the answer of applying it.
 //!
-//! Everything else is generic over [`Types`], which leaves only the runtime open: tokio in a daemon, a simulated one in a
-//! simulation.
+//! Everything else is generic over [`Types`], which leaves only the runtime open: tokio in a daemon, a simulated one in
+//! a simulation.
 
 use lease::encoding::{DecodeError, decode, encode};
 use lease::{Entry, Outcome};

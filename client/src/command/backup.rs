@@ -127,11 +127,11 @@ pub(crate) struct Restore {
     file: PathBuf,
     #[command(flatten)]
     at: At,
-    /// Give only fencing tokens above this number; it can only raise the first token, not lower it
+    /// Grant only fencing tokens above this number; can raise the first token, but not lower it
     #[arg(long, value_name = "N")]
     token_floor: Option<u64>,
-    /// Restore although the node's clock is not later than the newest time in the backup; if the clock is behind,
-    /// tokens may be repeated
+    /// Restore even if the node's clock is not later than the newest time in the backup; if the clock is behind,
+    /// tokens may repeat
     ///
     /// Use it only after you have checked that this clock is right and that the backup's newest time is wrong. If this
     /// clock is behind, tokens that the old cluster gave out after the backup may be given out again, unless
@@ -148,7 +148,7 @@ impl Restore {
         let size = file.metadata().map_err(failed)?.len();
         let unread: Arc<Mutex<Option<io::Error>>> = Arc::default();
         let upload = upload(file, size, unread.clone());
-        let how = client::Restore { token_floor: self.token_floor, accept_clock: self.accept_clock };
+        let how = client::RestoreOptions { token_floor: self.token_floor, accept_clock: self.accept_clock };
         let restored = node.restore(upload, how).await;
         // If the file could not be read, report that and not the request that failed because of it.
         if let Some(error) = unread.lock().unwrap_or_else(PoisonError::into_inner).take() {

@@ -5,21 +5,19 @@ use super::global::{Context, interrupted};
 use super::out::{Out, Table, say};
 use super::parse;
 use super::span::{Span, when};
-use api::claim::{Claim as Wish, Claimed, Grant, OnConflict};
-use api::hold::{Release, Renew};
+use api::claim::{Claimed, Grant, OnConflict};
+use api::hold::Renew;
 use clap::Args;
 use client::names::ItemId;
-use client::{Error, Moment};
-use std::cell::Cell;
+use client::{ClaimProgress, ClaimRequest, Client, Error, PendingClaim};
 use std::time::Duration;
 
-const FIRST_POLL_MS: u64 = 200;
+/// The first poll is short, so that the user soon sees the place in line.
+const FIRST_POLL: Duration = Duration::from_millis(200);
 
-/// Claim an item: returns a lease with a fencing token
-///
-/// The lease remains when the command ends: renew it or release it. `tenure exec` holds a lease while a command runs.
+/// The arguments that `claim` and `exec` share.
 #[derive(Args, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct ClaimArgs {
     /// The item
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: ItemId,
@@ -38,6 +36,41 @@ pub(crate) struct Claim {
     /// What you are doing; others can see it
     #[arg(long, value_name = "TEXT")]
     action: Option<String>,
+}
+
+impl ClaimArgs {
+    pub(crate) fn waits(&self) -> bool {
+        self.wait.is_some()
+    }
+
+    pub(crate) fn request(&self, client: &Client) -> ClaimRequest {
+        let mut request = client.claim(&self.item);
+        if let Some(span) = self.lease_for {
+            request = request.lease_for(span.0);
+        }
+        if let Some(span) = self.wait.flatten() {
+            request = request.within(span.0);
+        }
+        if let Some(length) = self.line_max {
+            request = request.line_max(length);
+        }
+        if self.takeover {
+            request = request.takeover();
+        }
+        if let Some(action) = &self.action {
+            request = request.action(action);
+        }
+        request
+    }
+}
+
+/// Claim an item: returns a lease with a fencing token
+///
+/// The lease remains when the command ends: renew it or release it. `tenure exec` holds a lease while a command runs.
+#[derive(Args, Debug)]
+pub(crate) struct Claim {
+    #[command(flatten)]
+    claim: ClaimArgs,
     /// Which part of the item you work on; others can see it
     #[arg(long, value_name = "TEXT")]
     field: Option<String>,
@@ -45,21 +78,19 @@ pub(crate) struct Claim {
 
 impl Claim {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let wish = Wish {
-            lease_for_ms: self.lease_for.map(Span::ms),
-            action: self.action,
-            field: self.field,
-            on_conflict: if self.wait.is_some() { OnConflict::Wait } else { OnConflict::Fail },
-            wait_for_ms: self.wait.flatten().map(Span::ms),
-            line_max: self.line_max,
-            poll_ms: None,
-            takeover: self.takeover,
-            mirrors: None,
+        let waits = self.claim.waits();
+        let mut request = self.claim.request(&context.client).key(context.request_id()?);
+        if let Some(field) = self.field {
+            request = request.field(field);
+        }
+        if let Some(age) = context.repeat_after() {
+            request = request.repeated(age);
+        }
+        let grant = match waits {
+            false => granted_by(&mut request.pending(OnConflict::Fail)?).await?,
+            true => in_line(context, request.first_poll(FIRST_POLL).pending(OnConflict::Wait)?).await?,
         };
-        let claimed = match self.wait {
-            None => context.ask(context.client.request_claim(&self.item, &wish)).await?,
-            Some(_) => Claimed::Granted(Box::new(in_line(context, &self.item, wish).await?)),
-        };
+        let claimed = Claimed::Granted(Box::new(grant));
         context.out.answer(&claimed, |out, claimed| match claimed {
             Claimed::Granted(grant) => granted(out, grant),
             Claimed::Waiting(_) | Claimed::Refused { .. } => Err(Failure::other("unexpected answer to a claim")),
@@ -68,61 +99,43 @@ impl Claim {
 }
 
 /// Waits until the item is granted. If the user interrupts, it leaves the line.
-async fn in_line(context: &Context, item: &ItemId, wish: Wish) -> Result<Grant, Failure> {
-    let key = context.request_id()?;
-    let asked_at = Cell::new(context.client.clock().now());
-    let polling = poll(context, item, &wish, &key, &asked_at);
+async fn in_line(context: &Context, mut pending: PendingClaim) -> Result<Grant, Failure> {
+    let granting = async { picked_up(context, granted_by(&mut pending).await?).await };
     tokio::select! {
-        grant = polling => return grant,
+        grant = granting => return grant,
         () = interrupted() => {}
     }
     say("leaving the line");
     tokio::select! {
-        given_up = give_up(context, item, wish, &key, asked_at.get()) => given_up?,
+        withdrawn = pending.withdraw() => withdrawn?,
         // A second interrupt ends at once: a place that nobody polls expires.
         () = interrupted() => {}
     }
     Err(Failure::Interrupted)
 }
 
-async fn poll(
-    context: &Context,
-    item: &ItemId,
-    wish: &Wish,
-    key: &str,
-    asked_at: &Cell<Moment>,
-) -> Result<Grant, Failure> {
+/// Polls until the item is granted, and reports the place in line.
+async fn granted_by(pending: &mut PendingClaim) -> Result<Grant, Error> {
     let mut place = None;
-    let mut repeat_after = context.repeat_after();
-    // The first poll is short, so that the user soon sees the place in line.
-    let mut wish = Wish { poll_ms: Some(FIRST_POLL_MS), ..wish.clone() };
     loop {
-        let call = context.client.request_claim(item, &wish).key(key);
-        asked_at.set(context.client.clock().now());
-        let claimed = match repeat_after.take() {
-            Some(age) => call.repeated(age).await,
-            None => call.await,
-        };
-        match claimed {
-            Ok(Claimed::Granted(grant)) => return picked_up(context, *grant).await,
-            Ok(Claimed::Waiting(waiting)) => {
-                wish.poll_ms = None;
-                if place != Some(waiting.place) {
-                    place = Some(waiting.place);
-                    let ahead = match waiting.place {
-                        0 => "next".to_owned(),
-                        more => format!("{more} ahead"),
-                    };
-                    say(format_args!("in line for {item}: {ahead}, {} waiting", waiting.line_length));
-                }
+        match pending.poll().await? {
+            ClaimProgress::Granted { grant, .. } => return Ok(*grant),
+            ClaimProgress::Waiting(waiting) if place == Some(waiting.place) => {}
+            ClaimProgress::Waiting(waiting) => {
+                place = Some(waiting.place);
+                let ahead = match waiting.place {
+                    0 => "next".to_owned(),
+                    more => format!("{more} ahead"),
+                };
+                say(format_args!("in line for {}: {ahead}, {} waiting", waiting.item, waiting.line_length));
             }
-            Ok(Claimed::Refused { problem }) => return Err(Error::Refused(problem).into()),
-            // The place is kept for a while; a later poll joins the line again.
-            Err(Error::Unavailable { why, .. }) if place.is_some() => {
+            ClaimProgress::Unanswered(error) => {
+                let why = match error {
+                    Error::Unavailable { why, .. } => why,
+                    other => other.to_string(),
+                };
                 say(format_args!("still in line, but no node answers: {why}"));
-                tokio::time::sleep(Duration::from_secs(1)).await;
             }
-            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -138,22 +151,6 @@ async fn picked_up(context: &Context, mut grant: Grant) -> Result<Grant, Failure
         grant.line_length = renewed.line_length;
     }
     Ok(grant)
-}
-
-/// Leaves the line, and releases the lease if it was granted meanwhile.
-async fn give_up(context: &Context, item: &ItemId, mut wish: Wish, key: &str, asked_at: Moment) -> Result<(), Failure> {
-    wish.poll_ms = Some(1);
-    let age = asked_at.until(context.client.clock().now());
-    match context.client.request_claim(item, &wish).key(key).repeated(age).await {
-        Ok(Claimed::Granted(grant)) => {
-            let release = Release { token: Some(grant.token), keep_assignment: false };
-            context.client.release(item, &release).await?;
-        }
-        Ok(Claimed::Waiting(_)) => drop(context.client.withdraw(item).await?),
-        Ok(Claimed::Refused { .. }) | Err(Error::Refused(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(())
 }
 
 /// Prints a lease for its holder.

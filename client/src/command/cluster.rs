@@ -11,7 +11,7 @@ use client::{Endpoint, Node};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// Show the members, the leader, and how far each member is
+    /// Show the members, the leader, and how up to date each member is
     Status,
     /// Allow a node to join the cluster, as a learner without a vote
     Add(Add),
@@ -39,7 +39,7 @@ pub(crate) enum Verb {
 
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// Node number; never used before by another data directory
+    /// Node number that no other data directory has ever used
     #[arg(long, value_name = "N")]
     node: u64,
     /// Address where other nodes reach it

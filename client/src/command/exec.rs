@@ -1,14 +1,13 @@
 //! `exec`: runs a command under a lease.
 
 use super::child::{self, Ended, Signals, Stopping};
+use super::claim::ClaimArgs;
 use super::failure::Failure;
 use super::global::{Context, interrupted};
 use super::out::{clean, say};
-use super::parse;
 use super::span::Span;
 use api::Code;
 use clap::Args;
-use client::names::ItemId;
 use client::{Error, Lease};
 use std::ffi::OsString;
 use std::io;
@@ -28,25 +27,13 @@ const NOT_FOLLOWED: u8 = 125;
 /// lease is lost or cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease ends. The command's
 /// exit code is passed on.
 #[derive(Args, Debug)]
+#[command(mut_arg("lease_for", |arg| {
+    arg.help("Lease duration; renewed while the command runs [default: the queue's policy]")
+}))]
+#[command(mut_arg("wait", |arg| arg.help("Wait in line until the item is granted, or at most this long")))]
 pub(crate) struct Exec {
-    /// The item
-    #[arg(value_name = "ITEM", value_parser = parse::item)]
-    item: ItemId,
-    /// Lease duration; renewed while the command runs [default: the queue's policy]
-    #[arg(long = "for", value_name = "DURATION")]
-    lease_for: Option<Span>,
-    /// Wait in line until the item is granted, or at most this long
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
-    wait: Option<Option<Span>>,
-    /// Do not join the line if it already has this many waiters
-    #[arg(long, value_name = "N", requires = "wait")]
-    line_max: Option<u32>,
-    /// End the lease that another session of yours has on the item
-    #[arg(long)]
-    takeover: bool,
-    /// What you are doing; others can see it
-    #[arg(long, value_name = "TEXT")]
-    action: Option<String>,
+    #[command(flatten)]
+    claim: ClaimArgs,
     /// Complete the item if the command exits with 0
     #[arg(long)]
     complete: bool,
@@ -66,7 +53,7 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let lease = self.claimed(context).await?;
+        let lease = self.leased(context).await?;
         let lease_for = Duration::from_millis(lease.grant().lease_for_ms);
         let command = child::command(context, &lease, &self.command, self.pass_credential);
         let mut signals =
@@ -101,41 +88,16 @@ impl Exec {
         }
     }
 
-    async fn claimed(&self, context: &Context) -> Result<Lease, Failure> {
-        let mut claiming = context.client.claim(&self.item);
-        if let Some(span) = self.lease_for {
-            claiming = claiming.lease_for(span.0);
+    async fn leased(&self, context: &Context) -> Result<Lease, Failure> {
+        let request = self.claim.request(&context.client);
+        let leasing = async { if self.claim.waits() { request.claim().await } else { request.try_claim().await } };
+        tokio::select! {
+            lease = leasing => return Ok(lease?),
+            () = interrupted() => {}
         }
-        if let Some(action) = &self.action {
-            claiming = claiming.action(action);
-        }
-        if self.takeover {
-            claiming = claiming.takeover();
-        }
-        if let Some(length) = self.line_max {
-            claiming = claiming.line_max(length);
-        }
-        if let Some(span) = self.wait.flatten() {
-            claiming = claiming.within(span.0);
-        }
-        let leased = async {
-            match self.wait {
-                None => claiming.try_claim().await,
-                Some(_) => claiming.claim().await,
-            }
-        };
-        let claimed = tokio::select! {
-            lease = leased => Some(lease?),
-            () = interrupted() => None,
-        };
-        match claimed {
-            Some(lease) => Ok(lease),
-            None => {
-                // The cancelled claim is withdrawn in the background.
-                context.client.settled().await;
-                Err(Failure::Interrupted)
-            }
-        }
+        // The cancelled claim is withdrawn in the background.
+        context.client.settled().await;
+        Err(Failure::Interrupted)
     }
 
     /// Completes, fails or releases the item after the command ended.

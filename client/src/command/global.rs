@@ -9,7 +9,7 @@ use api::dates::Date;
 use api::words::ActorKind;
 use clap::Args;
 use client::names::{ActorId, SessionId, SpaceName};
-use client::{Call, Client, Config, Endpoint, Identity, Session};
+use client::{Call, CallerIdentity, Client, Config, Endpoint, Session};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::File;
@@ -93,8 +93,8 @@ impl Context {
         let endpoints = endpoints(global, &profile);
         let identity = identity(global, &profile)?;
         let actor = match &identity {
-            Identity::ApiKey(_) => None,
-            Identity::SelfReported { actor, .. } => Some(actor.clone()),
+            CallerIdentity::ApiKey(_) => None,
+            CallerIdentity::SelfReported { actor, .. } => Some(actor.clone()),
         };
         if actor.is_none() {
             warn_of_plain_text(&endpoints);
@@ -139,8 +139,8 @@ impl Context {
     /// The same client as another actor, if identities are self-reported.
     pub(crate) fn as_actor(&self, actor: ActorId) -> Result<Option<Client>, Failure> {
         match &self.config.identity {
-            Identity::ApiKey(_) => Ok(None),
-            Identity::SelfReported { .. } => {
+            CallerIdentity::ApiKey(_) => Ok(None),
+            CallerIdentity::SelfReported { .. } => {
                 let config = Config { identity: self_reported(actor), ..self.config.clone() };
                 Ok(Some(Client::new(config)?))
             }
@@ -150,14 +150,14 @@ impl Context {
     /// The API key that the client calls with.
     pub(crate) fn api_key(&self) -> Option<&str> {
         match &self.config.identity {
-            Identity::ApiKey(api_key) => Some(api_key),
-            Identity::SelfReported { .. } => None,
+            CallerIdentity::ApiKey(api_key) => Some(api_key),
+            CallerIdentity::SelfReported { .. } => None,
         }
     }
 
     /// The same client with another API key.
     pub(crate) fn with_api_key(&self, api_key: &str) -> Result<Client, Failure> {
-        Ok(Client::new(Config { identity: Identity::ApiKey(api_key.to_owned()), ..self.config.clone() })?)
+        Ok(Client::new(Config { identity: CallerIdentity::ApiKey(api_key.to_owned()), ..self.config.clone() })?)
     }
 
     /// The `--request-id`, or a new one.
@@ -183,8 +183,8 @@ fn environment(global: &Global, config: &Config) -> Result<Vec<(&'static str, Os
         Ok::<_, Failure>(path.into_os_string())
     };
     let actor = match &config.identity {
-        Identity::ApiKey(_) => None,
-        Identity::SelfReported { actor, .. } => Some(actor.as_str().into()),
+        CallerIdentity::ApiKey(_) => None,
+        CallerIdentity::SelfReported { actor, .. } => Some(actor.as_str().into()),
     };
     let all = [
         ("TENURE_ENDPOINT", Some(config.endpoints.join(",").into())),
@@ -228,7 +228,7 @@ fn endpoints(global: &Global, profile: &Profile) -> Vec<String> {
 }
 
 /// Options override the profile.
-fn identity(global: &Global, profile: &Profile) -> Result<Identity, Failure> {
+fn identity(global: &Global, profile: &Profile) -> Result<CallerIdentity, Failure> {
     if let Some(api_key) = &global.api_key {
         return api_key_identity(api_key);
     }
@@ -251,11 +251,11 @@ fn identity(global: &Global, profile: &Profile) -> Result<Identity, Failure> {
     Ok(self_reported(actor))
 }
 
-fn self_reported(actor: ActorId) -> Identity {
-    Identity::SelfReported { actor, kind: ActorKind::User, parent: None }
+fn self_reported(actor: ActorId) -> CallerIdentity {
+    CallerIdentity::SelfReported { actor, kind: ActorKind::User, parent: None }
 }
 
-fn api_key_identity(text: &str) -> Result<Identity, Failure> {
+fn api_key_identity(text: &str) -> Result<CallerIdentity, Failure> {
     let api_key = text.trim();
     if api_key.is_empty() {
         return Err(Failure::Usage("the API key is empty".into()));
@@ -265,7 +265,7 @@ fn api_key_identity(text: &str) -> Result<Identity, Failure> {
             format!("{api_key} looks like a fencing token; pass it after the item: `tenure renew ITEM {api_key}`");
         return Err(Failure::Usage(format!("{why}. --api-key takes the API key")));
     }
-    Ok(Identity::ApiKey(api_key.to_owned()))
+    Ok(CallerIdentity::ApiKey(api_key.to_owned()))
 }
 
 fn read_api_key(path: &Path) -> Result<String, Failure> {

@@ -15,7 +15,7 @@ pub(crate) const TOKEN: &str = "TENURE_TOKEN";
 
 /// The item, and the fencing token of the lease on it.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseArgs {
     /// Item id [default: in `tenure exec`, the item that it holds]
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: Option<ItemId>,
@@ -24,7 +24,7 @@ pub(crate) struct Lease {
     fence: Option<Token>,
 }
 
-impl Lease {
+impl LeaseArgs {
     pub(crate) fn item(&self) -> Result<ItemId, Failure> {
         match (&self.item, std::env::var(ITEM)) {
             (Some(item), _) => Ok(item.clone()),
@@ -55,7 +55,7 @@ impl Lease {
 #[derive(Args, Debug)]
 pub(crate) struct Renew {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Lease duration from now [default: the duration of the claim]
     #[arg(long = "for", value_name = "DURATION")]
     lease_for: Option<Span>,
@@ -102,7 +102,7 @@ impl Renew {
 #[derive(Args, Debug)]
 pub(crate) struct Extend {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Time to add
     #[arg(long, value_name = "DURATION")]
     by: Span,
@@ -126,7 +126,7 @@ impl Extend {
 #[derive(Args, Debug)]
 pub(crate) struct Release {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Keep the item assigned to you
     #[arg(long)]
     keep_assignment: bool,
@@ -144,11 +144,11 @@ impl Release {
     }
 }
 
-/// Turn a lease into a reservation for its assignee: no heartbeat, offered to nobody else
+/// Turn a lease into a reservation: it needs no heartbeat, and only its assignee can get the item
 #[derive(Args, Debug)]
 pub(crate) struct Reserve {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Duration of the reservation [default: the longest that the queue allows]
     #[arg(long = "for", value_name = "DURATION")]
     span: Option<Span>,

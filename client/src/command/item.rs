@@ -21,7 +21,7 @@ pub(crate) struct Show {
     /// Wait until nobody holds the item, at most 20s
     #[arg(long, conflicts_with_all = ["local", "activities"])]
     free: bool,
-    /// Read from the node that is asked: faster, but possibly stale
+    /// Read from the called node without asking the leader: faster, but possibly stale
     #[arg(long, conflicts_with = "activities")]
     local: bool,
     /// Show the item's latest activities instead
@@ -194,7 +194,7 @@ pub(crate) struct List {
     /// Read all pages
     #[arg(long)]
     all: bool,
-    /// Read from the node that is asked: faster, but possibly stale
+    /// Read from the called node without asking the leader: faster, but possibly stale
     #[arg(long)]
     local: bool,
 }

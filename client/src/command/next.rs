@@ -7,7 +7,7 @@ use super::item;
 use super::out::{Table, word};
 use super::parse;
 use super::span::Span;
-use api::claim::{Dispatched, Next as Wish};
+use api::claim::{Dispatched, Next as NextRequest};
 use api::hold::Release;
 use api::words::{Order, RunsIn};
 use clap::Args;
@@ -52,8 +52,8 @@ impl Filter {
         Some(self.capability.clone()).filter(|capabilities| !capabilities.is_empty())
     }
 
-    pub(crate) fn wish(&self) -> Wish {
-        Wish {
+    pub(crate) fn request(&self) -> NextRequest {
+        NextRequest {
             order: self.order,
             labels: self.label.clone(),
             capabilities: self.capabilities(),
@@ -63,7 +63,7 @@ impl Filter {
             ancestor: self.ancestor.clone(),
             priority_min: self.priority_min,
             priority_max: self.priority_max,
-            ..Wish::default()
+            ..NextRequest::default()
         }
     }
 }
@@ -94,11 +94,11 @@ pub(crate) struct Next {
 
 impl Next {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let mut wish = Wish {
+        let mut request = NextRequest {
             lease_for_ms: self.lease_for.map(Span::ms),
             count: self.count,
             action: self.action,
-            ..self.filter.wish()
+            ..self.filter.request()
         };
         let by = match self.wait {
             None => Some(Instant::now()),
@@ -108,11 +108,11 @@ impl Next {
         let key = context.request_id()?;
         let sent_at = Cell::new(context.client.clock().now());
         let dispatched = tokio::select! {
-            dispatched = until(context, &self.queue, &mut wish, &key, by, &sent_at) => Some(dispatched?),
+            dispatched = until(context, &self.queue, &mut request, &key, by, &sent_at) => Some(dispatched?),
             () = interrupted() => None,
         };
         let Some(dispatched) = dispatched else {
-            give_back(context, &self.queue, wish, &key, sent_at.get()).await?;
+            give_back(context, &self.queue, request, &key, sent_at.get()).await?;
             return Err(Failure::Interrupted);
         };
         match &dispatched {
@@ -139,7 +139,7 @@ impl Next {
 async fn until(
     context: &Context,
     queue: &QueueName,
-    wish: &mut Wish,
+    request: &mut NextRequest,
     key: &str,
     by: Option<Instant>,
     sent_at: &Cell<Moment>,
@@ -147,10 +147,10 @@ async fn until(
     let mut repeat_after = context.repeat_after();
     loop {
         let left = by.map_or(POLL_MAX, |by| by.saturating_duration_since(Instant::now()).min(POLL_MAX));
-        wish.wait_ms = u64::try_from(left.as_millis()).ok().filter(|ms| *ms > 0);
+        request.wait_ms = u64::try_from(left.as_millis()).ok().filter(|ms| *ms > 0);
         let asked_at = Instant::now();
         // An empty answer is not stored under the request id, so the next call can use the same id.
-        let call = context.client.next(queue, wish).key(key);
+        let call = context.client.next(queue, request).key(key);
         sent_at.set(context.client.clock().now());
         let dispatched = match repeat_after.take() {
             Some(age) => call.repeated(age).await?,
@@ -158,10 +158,10 @@ async fn until(
         };
         match &dispatched {
             Dispatched::Granted { .. } => return Ok(dispatched),
-            Dispatched::Empty { cursor: Some(cursor), .. } => wish.cursor = Some(*cursor),
+            Dispatched::Empty { cursor: Some(cursor), .. } => request.cursor = Some(*cursor),
             Dispatched::Empty { .. } if by.is_some_and(|by| by <= Instant::now()) => return Ok(dispatched),
             Dispatched::Empty { retry_after_ms, .. } => {
-                wish.cursor = None;
+                request.cursor = None;
                 // A paused queue or a stopping node answers at once, so wait before the next call.
                 if asked_at.elapsed() < Duration::from_secs(1) {
                     let pause = Duration::from_millis((*retry_after_ms).clamp(50, 1_000));
@@ -177,13 +177,13 @@ async fn until(
 async fn give_back(
     context: &Context,
     queue: &QueueName,
-    mut wish: Wish,
+    mut request: NextRequest,
     key: &str,
     sent_at: Moment,
 ) -> Result<(), Failure> {
-    wish.wait_ms = None;
+    request.wait_ms = None;
     let age = sent_at.until(context.client.clock().now());
-    if let Dispatched::Granted { grants } = context.client.next(queue, &wish).key(key).repeated(age).await? {
+    if let Dispatched::Granted { grants } = context.client.next(queue, &request).key(key).repeated(age).await? {
         for grant in grants {
             let release = Release { token: Some(grant.token), keep_assignment: false };
             context.client.release(&grant.item, &release).await?;

@@ -20,9 +20,9 @@ use tokio::signal::unix::{SignalKind, signal};
 const QUEUES: usize = 100;
 const LEASES: usize = 200;
 
-/// Live view of nodes, queues, leases and wait lines
+/// Show nodes, queues, leases and wait lines, and keep updating the view
 ///
-/// Reads from the node that is asked, which may be slightly behind. Ctrl-C ends it.
+/// Reads from the called node, which may be slightly behind. Ctrl-C ends it.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// Refresh interval

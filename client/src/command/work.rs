@@ -103,7 +103,7 @@ async fn carry_out(
     words: &[OsString],
     stop_before: Duration,
     pass_credential: bool,
-) -> Result<Option<String>, client::Failure> {
+) -> Result<Option<String>, client::JobFailure> {
     let mut grant = job.grant().clone();
     if grant.snapshot.is_none() {
         grant.snapshot = Some(job.snapshot().await?);
@@ -113,9 +113,9 @@ async fn carry_out(
     let command = child::command(context, job, words, pass_credential);
     let stopping = Stopping::new(stop_before, Duration::from_millis(grant.lease_for_ms));
     let ended = child::run(command, Some(input), job, context.client.clock(), stopping, None).await;
-    match ended.map_err(|error| client::Failure::retry(format!("{}: {error}", words[0].to_string_lossy())))? {
+    match ended.map_err(|error| client::JobFailure::retry(format!("{}: {error}", words[0].to_string_lossy())))? {
         Ended::ByItself(status) if status.success() => Ok(None),
-        Ended::ByItself(status) => Err(client::Failure::retry(format!("exit code {}", child::code(status)))),
-        Ended::Stopped(why) => Err(client::Failure::retry(why)),
+        Ended::ByItself(status) => Err(client::JobFailure::retry(format!("exit code {}", child::code(status)))),
+        Ended::Stopped(why) => Err(client::JobFailure::retry(why)),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::global::Context;
-use super::hold::Lease;
+use super::hold::LeaseArgs;
 use super::item::moved;
 use super::parse;
 use api::dates::Date;
@@ -57,7 +57,7 @@ impl Parts {
 #[derive(Args, Debug)]
 pub(crate) struct Update {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     #[command(flatten)]
     read_at: ReadAt,
     /// Start the work, which claims the item
@@ -171,7 +171,7 @@ fn date_or_none(said: &str) -> Result<Option<Date>, Failure> {
 #[derive(Args, Debug)]
 pub(crate) struct Complete {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Result: TEXT, @file or @-
     #[arg(long, value_name = "TEXT")]
     result: Option<String>,
@@ -192,7 +192,7 @@ impl Complete {
 #[derive(Args, Debug)]
 pub(crate) struct Fail {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Error: TEXT, @file or @-
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
@@ -217,7 +217,7 @@ impl Fail {
 #[derive(Args, Debug)]
 pub(crate) struct Activity {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Kind of activity
     #[arg(long, value_name = "KIND", default_value = "progress", value_parser = parse::words::<ActivityKind>(parse::ACTIVITIES))]
     kind: ActivityKind,
@@ -241,7 +241,7 @@ impl Activity {
 #[derive(Args, Debug)]
 pub(crate) struct AwaitInput {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// Question to answer
     #[arg(long, value_name = "TEXT")]
     question: String,
@@ -262,7 +262,7 @@ impl AwaitInput {
 #[derive(Args, Debug)]
 pub(crate) struct Resume {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     #[command(flatten)]
     read_at: ReadAt,
 }
@@ -279,7 +279,7 @@ impl Resume {
 #[derive(Args, Debug)]
 pub(crate) struct HandOn {
     #[command(flatten)]
-    lease: Lease,
+    lease: LeaseArgs,
     /// The next phase
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
     phase: Phase,

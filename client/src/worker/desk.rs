@@ -1,9 +1,9 @@
 //! The items that a worker has in hand.
 
 use super::job::Job;
-use crate::claim::hold::Hold;
-use crate::claim::{Lease, RenewedBy};
 use crate::clock::Moment;
+use crate::lease::state::LeaseState;
+use crate::lease::{Lease, RenewedBy};
 use crate::{Client, Lost};
 use api::claim::Grant;
 use lease::names::ItemId;
@@ -33,7 +33,7 @@ pub(super) struct Desk {
 
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
-    pub(super) hold: Arc<Hold>,
+    pub(super) lease: Arc<LeaseState>,
     progress: Arc<Mutex<Moment>>,
 }
 
@@ -57,7 +57,7 @@ impl Desk {
     pub(super) fn take(&self, grant: Grant, sent_at: Moment) -> Job {
         let lease = Lease::kept(&self.client, grant, sent_at, RenewedBy::Worker);
         let progress = Arc::new(Mutex::new(self.client.clock().now()));
-        let kept = Kept { hold: lease.hold().clone(), progress: progress.clone() };
+        let kept = Kept { lease: lease.state().clone(), progress: progress.clone() };
         self.kept().insert(lease.token().0, kept);
         self.changed.notify_one();
         Job::new(lease, progress, self.client.clock().clone())
@@ -89,10 +89,10 @@ impl Desk {
     }
 
     /// The leases to renew: those that are neither lost nor without progress.
-    pub(super) fn alive(&self) -> Vec<Arc<Hold>> {
+    pub(super) fn alive(&self) -> Vec<Arc<LeaseState>> {
         let now = self.client.clock().now();
-        let is_alive = |kept: &&Kept| !kept.hold.remaining().is_zero() && !self.is_stalled(kept, now);
-        self.kept().values().filter(is_alive).map(|kept| kept.hold.clone()).collect()
+        let is_alive = |kept: &&Kept| !kept.lease.remaining().is_zero() && !self.is_stalled(kept, now);
+        self.kept().values().filter(is_alive).map(|kept| kept.lease.clone()).collect()
     }
 
     /// Whether one renewal of the whole session is enough: it must renew no lease that should end, and its answer must
@@ -100,9 +100,9 @@ impl Desk {
     pub(super) fn is_of_one_kind(&self) -> bool {
         let now = self.client.clock().now();
         let differs = |kept: &Kept| {
-            let is_held = !matches!(kept.hold.lost(), Some(Lost::GivenBack));
-            let is_over = kept.hold.valid_until() <= now;
-            is_held && (is_over || self.is_stalled(kept, now) || kept.hold.wind_down.is_cancelled())
+            let is_held = !matches!(kept.lease.lost(), Some(Lost::GivenBack));
+            let is_over = kept.lease.valid_until() <= now;
+            is_held && (is_over || self.is_stalled(kept, now) || kept.lease.wind_down.is_cancelled())
         };
         !self.kept().values().any(differs) && self.lock_adrift().is_empty()
     }

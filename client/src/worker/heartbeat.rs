@@ -2,8 +2,8 @@
 
 use super::desk::Desk;
 use crate::Error;
-use crate::claim::hold::{Hold, Lost, Word};
-use crate::claim::keeper::{attempt_within, is_loss, loss, renew_once};
+use crate::lease::keeper::{attempt_within, is_loss, loss, renew_once};
+use crate::lease::state::{LeaseReply, LeaseState, Lost};
 use crate::retry::backoff;
 use api::hold::{Expected, Release, RenewAll};
 use futures_util::future::{join, join_all};
@@ -39,7 +39,7 @@ async fn wait(desk: &Desk, heard_at: crate::Moment, alive_for: Duration) {
             return;
         }
         let quiet_at = heard_at.after(alive_for / 3);
-        let due_at = desk.alive().iter().map(|hold| hold.renew_at()).fold(quiet_at, Ord::min);
+        let due_at = desk.alive().iter().map(|lease| lease.renew_at()).fold(quiet_at, Ord::min);
         let left = desk.client.clock().now().until(due_at);
         if left.is_zero() {
             return;
@@ -52,12 +52,12 @@ async fn wait(desk: &Desk, heard_at: crate::Moment, alive_for: Duration) {
 }
 
 async fn beat(desk: &Desk, alive_for: Duration) -> Result<(), Error> {
-    let holds = desk.alive();
+    let leases = desk.alive();
     if desk.is_of_one_kind() {
-        return together(desk, &holds, alive_for).await;
+        return together(desk, &leases, alive_for).await;
     }
-    let left = holds.iter().map(|hold| hold.remaining()).fold(alive_for, Ord::min);
-    let (renewed, given_back) = join(one_by_one(desk, &holds), give_back(desk, left)).await;
+    let left = leases.iter().map(|lease| lease.remaining()).fold(alive_for, Ord::min);
+    let (renewed, given_back) = join(one_by_one(desk, &leases), give_back(desk, left)).await;
     renewed.and(given_back)
 }
 
@@ -78,25 +78,25 @@ async fn give_back(desk: &Desk, left: Duration) -> Result<(), Error> {
 }
 
 /// Renews the whole session in one request.
-async fn together(desk: &Desk, holds: &[Arc<Hold>], alive_for: Duration) -> Result<(), Error> {
-    let expected = |hold: &Arc<Hold>| Expected { item: hold.item.clone(), token: hold.token };
-    let all = RenewAll { lease_for_ms: None, expected: holds.iter().map(expected).collect() };
-    let left = holds.iter().map(|hold| hold.remaining()).fold(alive_for, Ord::min);
+async fn together(desk: &Desk, leases: &[Arc<LeaseState>], alive_for: Duration) -> Result<(), Error> {
+    let expected = |lease: &Arc<LeaseState>| Expected { item: lease.item.clone(), token: lease.token };
+    let all = RenewAll { lease_for_ms: None, expected: leases.iter().map(expected).collect() };
+    let left = leases.iter().map(|lease| lease.remaining()).fold(alive_for, Ord::min);
     let call = desk.client.renew_all(&all).within(left).attempt_within(attempt_within(&desk.client, left));
-    let answer = call.answered().await?;
+    let answer = call.reply().await?;
     let renewed = answer.value;
-    for hold in holds {
-        if renewed.lost.contains(&hold.item) {
-            hold.lose(Lost::Ended);
+    for lease in leases {
+        if renewed.lost.contains(&lease.item) {
+            lease.lose(Lost::Ended);
             continue;
         }
-        let cancel_requested = renewed.cancel_requested.contains(&hold.item);
+        let cancel_requested = renewed.cancel_requested.contains(&lease.item);
         // The answer describes the lease that ends first. If that one is being cancelled, the answer says nothing about
         // the others: each of them is renewed separately at once.
         if !renewed.cancel_requested.is_empty() && !cancel_requested {
             continue;
         }
-        hold.heard(Word {
+        lease.update(LeaseReply {
             sent_at: answer.sent_at,
             expires_in_ms: renewed.expires_in_ms.unwrap_or(0),
             renew_after_ms: renewed.renew_after_ms.unwrap_or(0),
@@ -110,14 +110,14 @@ async fn together(desk: &Desk, holds: &[Arc<Hold>], alive_for: Duration) -> Resu
     Ok(())
 }
 
-async fn one_by_one(desk: &Desk, holds: &[Arc<Hold>]) -> Result<(), Error> {
+async fn one_by_one(desk: &Desk, leases: &[Arc<LeaseState>]) -> Result<(), Error> {
     let now = desk.client.clock().now();
-    let due = holds.iter().filter(|hold| hold.renew_at() <= now);
-    let renewals = join_all(due.map(|hold| async { (hold.clone(), renew_once(&desk.client, hold).await) })).await;
+    let due = leases.iter().filter(|lease| lease.renew_at() <= now);
+    let renewals = join_all(due.map(|lease| async { (lease.clone(), renew_once(&desk.client, lease).await) })).await;
     let mut failed = Ok(());
-    for (hold, renewal) in renewals {
+    for (lease, renewal) in renewals {
         match renewal {
-            Err(error) if is_loss(&error) => hold.lose(loss(&error)),
+            Err(error) if is_loss(&error) => lease.lose(loss(&error)),
             Err(error) => failed = Err(error),
             Ok(()) => {}
         }

@@ -1,8 +1,8 @@
 //! One item that a worker works on, and its result.
 
 use super::desk::Desk;
-use crate::claim::Lease;
 use crate::clock::{Clock, Moment};
+use crate::lease::Lease;
 use crate::retry::backoff;
 use crate::{Error, Lost};
 use api::Code;
@@ -46,12 +46,12 @@ impl Deref for Job {
 
 /// Why the work on an item failed. Any error converts to a failure that may be retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct JobFailure {
     error: String,
     is_final: bool,
 }
 
-impl Failure {
+impl JobFailure {
     /// A failure after which another attempt may succeed.
     pub fn retry(error: impl fmt::Display) -> Self {
         Self { error: error.to_string(), is_final: false }
@@ -63,7 +63,7 @@ impl Failure {
     }
 }
 
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: std::error::Error> From<E> for JobFailure {
     fn from(error: E) -> Self {
         Self::retry(crate::transport::chain(&error))
     }
@@ -72,7 +72,7 @@ impl<E: std::error::Error> From<E> for Failure {
 /// How the work ended.
 enum Ended {
     Done(Option<String>),
-    Failed(Failure),
+    Failed(JobFailure),
     Lost,
     Killed,
 }
@@ -80,7 +80,7 @@ enum Ended {
 pub(super) async fn carry_out<W, F>(desk: &Desk, job: Job, work: &W)
 where
     W: Fn(Job) -> F,
-    F: Future<Output = Result<Option<String>, Failure>>,
+    F: Future<Output = Result<Option<String>, JobFailure>>,
 {
     let lease = job.lease.clone();
     let working = AssertUnwindSafe(async { work(job).await }).catch_unwind();
@@ -90,7 +90,7 @@ where
         worked = working => match worked {
             Ok(Ok(result)) => Ended::Done(result),
             Ok(Err(failure)) => Ended::Failed(failure),
-            Err(panic) => Ended::Failed(Failure::retry(format!("the work panicked: {}", said(&*panic)))),
+            Err(panic) => Ended::Failed(JobFailure::retry(format!("the work panicked: {}", said(&*panic)))),
         },
         () = desk.kill.cancelled() => Ended::Killed,
     };
@@ -100,7 +100,7 @@ where
 
 /// Waits until the lease is lost, unless the work itself ended it.
 async fn taken_away(lease: &Lease) {
-    lease.hold().gone.cancelled().await;
+    lease.state().gone.cancelled().await;
     if lease.lost() == Some(Lost::GivenBack) {
         std::future::pending::<()>().await;
     }
@@ -123,7 +123,7 @@ async fn report(lease: &Lease, ended: Ended) {
         }
         Ended::Killed => lease.release().await.map(|_| ()),
         Ended::Done(result) => until_told(lease, || lease.complete(result.clone())).await,
-        Ended::Failed(Failure { error, is_final }) => {
+        Ended::Failed(JobFailure { error, is_final }) => {
             tracing::warn!(item = %lease.item(), error, is_final, "work failed");
             until_told(lease, || lease.fail(Some(error.clone()), is_final)).await
         }

@@ -77,7 +77,7 @@ async fn results_of_work_are_reported() {
             match job.token().0 {
                 1 => Ok(Some("done".into())),
                 2 => Err(std::io::Error::other("try again"))?,
-                3 => Err(Failure::last("never")),
+                3 => Err(JobFailure::last("never")),
                 _ => {
                     over.cancel();
                     panic!("oh no")

@@ -23,9 +23,9 @@ async fn every_reply_is_decoded() {
     assert!(client.create_many(&NewItems { items: Vec::new() }).await.is_err());
     let listed = client.items(&ItemsQuery { queue: Some(queue()), ..ItemsQuery::default() }).await.unwrap();
     assert_eq!(listed.items[0].id, disk);
-    let shown = client.item(&disk).answered().await.unwrap();
+    let shown = client.item(&disk).reply().await.unwrap();
     assert_eq!(shown.revision, Some(shown.value.revision));
-    assert!(client.item_locally(&disk).answered().await.unwrap().age.is_some());
+    assert!(client.item_locally(&disk).reply().await.unwrap().age.is_some());
     assert_eq!(client.item_if(&disk, IfClaimed::Fail).await.unwrap().state, ItemState::Queued);
     let peeked = PeekQuery { consistency: Consistency::Local, ..PeekQuery::default() };
     assert_eq!(client.peek(&queue(), &peeked).await.unwrap().items.len(), 1);

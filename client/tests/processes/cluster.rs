@@ -1,7 +1,7 @@
 //! A cluster of three nodes, each a separate process, with API keys for its callers.
 
 use crate::daemon::{program, until};
-use client::{Client, Config, Identity};
+use client::{CallerIdentity, Client, Config};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -153,7 +153,7 @@ impl Cluster {
     pub(crate) fn client(&self, actor: &str) -> Client {
         let endpoints = (0..3).map(|at| self.endpoint(at));
         let api_key = std::fs::read_to_string(self.api_key_file_of(actor)).unwrap();
-        Client::new(Config::new(endpoints, Identity::ApiKey(api_key))).unwrap()
+        Client::new(Config::new(endpoints, CallerIdentity::ApiKey(api_key))).unwrap()
     }
 }
 

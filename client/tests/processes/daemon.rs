@@ -3,7 +3,7 @@
 use client::api::item::NewItem;
 use client::api::words::ActorKind;
 use client::names::{ActorId, ItemId, QueueName};
-use client::{Client, Config, Health, Identity};
+use client::{CallerIdentity, Client, Config, Health};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -73,7 +73,7 @@ impl Drop for Daemon {
 
 pub(crate) fn client_at(address: SocketAddr, actor: &str) -> Client {
     let actor = ActorId::new(actor).unwrap();
-    let identity = Identity::SelfReported { actor, kind: ActorKind::Agent, parent: None };
+    let identity = CallerIdentity::SelfReported { actor, kind: ActorKind::Agent, parent: None };
     Client::new(Config::new([format!("http://{address}")], identity)).unwrap()
 }
 

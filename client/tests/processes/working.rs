@@ -4,7 +4,7 @@ use crate::daemon::{Daemon, client_at, create, queue, until};
 use crate::proxy::{Fate, Proxy};
 use client::api::event::Event;
 use client::api::words::ItemState;
-use client::{Client, EventsQuery, Failure, Job, Stopped, Worker};
+use client::{Client, EventsQuery, Job, JobFailure, Stopped, Worker};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -32,7 +32,7 @@ fn work(client: &Client) -> Bench {
         async move {
             log.lock().unwrap().push(job.item().to_string());
             gate.acquire().await?.forget();
-            Ok::<_, Failure>(Some("done".into()))
+            Ok::<_, JobFailure>(Some("done".into()))
         }
     });
     Bench { shutdown, running: tokio::spawn(running), begun, go }
@@ -154,7 +154,7 @@ async fn items_of_panicking_or_failing_work_are_retried_by_policy() {
             };
             match tries {
                 1 => panic!("the first time"),
-                2 => Err(Failure::retry("the second time")),
+                2 => Err(JobFailure::retry("the second time")),
                 _ => Ok(None),
             }
         }

@@ -35,7 +35,7 @@ impl Caller {
             depends_on: new.depends_on.iter().map(ToString::to_string).collect(),
             needs: new.needs.iter().map(ToString::to_string).collect(),
         };
-        let read = |answer: client::Answer<api::item::Created>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::item::Created>, answered: &mut Answered| {
             answered.did = Some(answer.value.created);
             answered.revision = Some(answer.value.revision.to_string());
             answer.value.created
@@ -106,7 +106,7 @@ impl Caller {
         let (item_said, takeover) = (item.to_owned(), claim.takeover);
         let asked = Asked::Claim { item: item_said, lease_for_ms: claim.lease_for_ms, waits, takeover };
         let id = item_id(item);
-        let read = |answer: client::Answer<Claimed>, answered: &mut Answered| match &answer.value {
+        let read = |answer: client::Reply<Claimed>, answered: &mut Answered| match &answer.value {
             Claimed::Granted(grant) => Some(Standing::Granted(granted(grant, answered))),
             Claimed::Waiting(waiting) => {
                 answered.place = Some(waiting.place);
@@ -136,7 +136,7 @@ impl Caller {
             capabilities,
         };
         let name = queue_name(queue);
-        let read = |answer: client::Answer<Dispatched>, answered: &mut Answered| match &answer.value {
+        let read = |answer: client::Reply<Dispatched>, answered: &mut Answered| match &answer.value {
             Dispatched::Granted { grants } => grants.iter().map(|grant| granted(grant, answered)).collect(),
             Dispatched::Empty { .. } => Vec::new(),
         };
@@ -147,7 +147,7 @@ impl Caller {
     pub async fn renew(&mut self, held: &mut Held) -> Result<(), No> {
         let asked = Asked::Renew { item: held.item.clone(), token: held.token };
         let (id, renew) = (item_id(&held.item), Renew { token: Token(held.token), lease_for_ms: None });
-        let read = |answer: client::Answer<api::hold::Renewed>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::Renewed>, answered: &mut Answered| {
             answered.expires_in_ms = Some(answer.value.expires_in_ms);
             (answered.sent, answer.value.expires_in_ms)
         };
@@ -160,7 +160,7 @@ impl Caller {
     pub async fn renew_all(&mut self, expected: &[Held]) -> Result<Vec<String>, No> {
         let expect = |held: &Held| Expected { item: item_id(&held.item), token: Token(held.token) };
         let all = RenewAll { lease_for_ms: None, expected: expected.iter().map(expect).collect() };
-        let read = |answer: client::Answer<api::hold::RenewedAll>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::RenewedAll>, answered: &mut Answered| {
             answered.expires_in_ms = answer.value.expires_in_ms;
             answered.lost = answer.value.lost.iter().map(ToString::to_string).collect();
             answered.lost.clone()
@@ -171,7 +171,7 @@ impl Caller {
     pub async fn extend(&mut self, held: &mut Held, by_ms: u64) -> Result<(), No> {
         let asked = Asked::Extend { item: held.item.clone(), token: held.token, by_ms };
         let (id, extend) = (item_id(&held.item), Extend { token: Token(held.token), by_ms });
-        let read = |answer: client::Answer<api::hold::Extended>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::Extended>, answered: &mut Answered| {
             answered.expires_in_ms = Some(answer.value.expires_in_ms);
             answered.did = Some(answer.value.capped);
             (answered.sent, answer.value.expires_in_ms)
@@ -185,7 +185,7 @@ impl Caller {
     pub async fn release(&mut self, item: &str, token: u64) -> Result<bool, No> {
         let asked = Asked::Release { item: item.to_owned(), token };
         let (id, release) = (item_id(item), Release { token: Some(Token(token)), keep_assignment: false });
-        let read = |answer: client::Answer<api::hold::Released>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::Released>, answered: &mut Answered| {
             answered.did = Some(answer.value.released);
             answer.value.released
         };
@@ -196,7 +196,7 @@ impl Caller {
     pub async fn reserve(&mut self, item: &str, token: u64, for_ms: u64) -> Result<u64, No> {
         let asked = Asked::Reserve { item: item.to_owned(), token };
         let (id, reserve) = (item_id(item), Reserve { token: Token(token), for_ms: Some(for_ms) });
-        let read = |answer: client::Answer<api::hold::Reserved>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::Reserved>, answered: &mut Answered| {
             answered.expires_in_ms = Some(answer.value.for_ms);
             answer.value.for_ms
         };
@@ -233,7 +233,7 @@ impl Caller {
     /// A local read, from the node that is asked.
     pub async fn read_locally(&mut self, item: &str) -> Result<Item, No> {
         let id = item_id(item);
-        let read = |answer: client::Answer<Item>, answered: &mut Answered| {
+        let read = |answer: client::Reply<Item>, answered: &mut Answered| {
             answered.item = Some(seen_item(&answer.value));
             answered.revision = Some(answer.value.revision.to_string());
             if let Some(age) = answer.age {
@@ -248,7 +248,7 @@ impl Caller {
     /// Returns false if there was no place to leave.
     pub async fn withdraw(&mut self, item: &str) -> Result<bool, No> {
         let id = item_id(item);
-        let read = |answer: client::Answer<api::hold::Withdrawn>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::Withdrawn>, answered: &mut Answered| {
             answered.did = Some(answer.value.withdrawn);
             answer.value.withdrawn
         };
@@ -258,7 +258,7 @@ impl Caller {
     /// For the operator.
     pub async fn revoke(&mut self, item: &str) -> Result<bool, No> {
         let (id, revoke) = (item_id(item), Revoke { reason: "as planned".into(), assign_to: None });
-        let read = |answer: client::Answer<api::hold::Revoked>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::Revoked>, answered: &mut Answered| {
             answered.did = Some(answer.value.revoked);
             answer.value.revoked
         };
@@ -274,7 +274,7 @@ impl Caller {
     /// Returns false if the item was not assigned to that actor.
     pub async fn unassign(&mut self, item: &str, from: &str) -> Result<bool, No> {
         let (id, actor) = (item_id(item), ActorId::new(from).map_err(|_| No::Strange)?);
-        let read = |answer: client::Answer<api::hold::Unassigned>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::hold::Unassigned>, answered: &mut Answered| {
             answered.did = Some(answer.value.unassigned);
             answer.value.unassigned
         };
@@ -290,7 +290,7 @@ impl Caller {
         let body = BodyChange { data: Some(Some(value.to_string())), ..BodyChange::default() };
         let update = Update { token: token.map(Token), read_at, body: Some(body), ..Update::default() };
         let id = item_id(item);
-        let read = |answer: client::Answer<api::write::Updated>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::write::Updated>, answered: &mut Answered| {
             answered.revision = Some(answer.value.revision.to_string());
             answer.value.revision
         };
@@ -300,7 +300,7 @@ impl Caller {
     /// A linearizable read.
     pub async fn read(&mut self, item: &str) -> Result<Item, No> {
         let id = item_id(item);
-        let read = |answer: client::Answer<Item>, answered: &mut Answered| {
+        let read = |answer: client::Reply<Item>, answered: &mut Answered| {
             answered.item = Some(seen_item(&answer.value));
             answered.revision = Some(answer.value.revision.to_string());
             answer.value
@@ -311,7 +311,7 @@ impl Caller {
     /// The waiters of an item, as `actor/session` where it is shown.
     pub async fn line(&mut self, item: &str) -> Result<Vec<String>, No> {
         let id = item_id(item);
-        let read = |answer: client::Answer<api::item::Line>, answered: &mut Answered| {
+        let read = |answer: client::Reply<api::item::Line>, answered: &mut Answered| {
             let who = |place: &api::item::Place| {
                 let actor = place.actor.as_ref().map_or("?", |actor| actor.as_str());
                 let session = place.session.as_ref().map_or("", |session| session.as_str());
@@ -362,7 +362,7 @@ impl Caller {
     }
 }
 
-fn moved(answer: client::Answer<api::write::Moved>, answered: &mut Answered) {
+fn moved(answer: client::Reply<api::write::Moved>, answered: &mut Answered) {
     answered.revision = Some(answer.value.revision.to_string());
 }
 

@@ -1,5 +1,6 @@
-//! Finds what makes a run inconclusive: a scheduled fault that never took effect, no expired lease, no unknown outcome, no rejected late
-//! write, an invariant that the workload must exercise but that had nothing to check, or a search that was not decided.
+//! Finds what makes a run inconclusive: a scheduled fault that never took effect, no expired lease, no unknown outcome,
+//! no rejected late write, an invariant that the workload must exercise but that had nothing to check, or a search that
+//! was not decided.
 
 use super::facts::Facts;
 use super::i01_mutual_exclusion::is_fenced;
@@ -8,7 +9,8 @@ use super::verdict::Verdict;
 use crate::history::{Asked, Fault, Micros, Operation, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A mixed run of this length covers everything that is required of it. A shorter run must only check the end of the run.
+/// A mixed run of this length covers everything that is required of it. A shorter run must only check the end of the
+/// run.
 const SURE_AFTER: Micros = 90_000_000;
 /// In a run of this length callers retry requests after nodes have forgotten them.
 const LATE_REPEATS_AFTER: Micros = 240_000_000;
@@ -97,7 +99,8 @@ pub fn check(facts: &Facts<'_>, verdicts: &[Verdict]) -> Vec<Covered> {
     all
 }
 
-/// Whether a fault must have taken effect: it was done alone, or often enough. Other faults at the same time may prevent its effect.
+/// Whether a fault must have taken effect: it was done alone, or often enough. Other faults at the same time may
+/// prevent its effect.
 fn had_a_chance(faults: &[Fault], kind: &str) -> bool {
     let ended = |fault: &Fault| fault.ended.unwrap_or(Micros::MAX);
     let is_alone = |fault: &Fault| {
@@ -127,7 +130,8 @@ fn misled(facts: &Facts<'_>, workload: &str, is_long_mixed: bool, cover: &mut im
     cover("writes after the end of a lease by a holder with a wrong clock", times, is_needed);
 }
 
-/// Leases that were seen to expire. Without an event stream: leases that nobody ended and that were followed by another grant.
+/// Leases that were seen to expire. Without an event stream: leases that nobody ended and that were followed by another
+/// grant.
 fn lapses(facts: &Facts<'_>) -> u64 {
     let seen = facts.stream.events.iter().filter(|event| event.kind == "expired").count();
     if seen > 0 {

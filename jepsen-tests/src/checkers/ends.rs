@@ -1,5 +1,5 @@
-//! What may have ended a lease before its time: its holder, a revoke, or an event. Attempts of unknown outcome count, because they
-//! may have succeeded.
+//! What may have ended a lease before its time: its holder, a revoke, or an event. Attempts of unknown outcome count,
+//! because they may have succeeded.
 
 use super::facts::{Facts, Grant};
 use crate::history::{Asked, Micros};
@@ -9,8 +9,8 @@ use std::collections::HashMap;
 pub struct Ends {
     /// The first attempt of the holder to end the lease with that token.
     by_holder: HashMap<u64, Micros>,
-    /// The revokes, cancellations and takeovers of each item by the time of their request, with the latest moment at which one of
-    /// those so far may have taken effect.
+    /// The revokes, cancellations and takeovers of each item by the time of their request, with the latest moment at
+    /// which one of those so far may have taken effect.
     revokes: Vec<Vec<(Micros, Micros)>>,
     /// The position in the stream at which a lease ended, and whether it expired.
     in_stream: HashMap<u64, (usize, bool)>,

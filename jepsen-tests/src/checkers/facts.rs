@@ -1,5 +1,5 @@
-//! The certain facts of a history, derived once for all checkers: the grants with their earliest possible and latest known times,
-//! what may have ended them, and the events in the cluster's own order.
+//! The certain facts of a history, derived once for all checkers: the grants with their earliest possible and latest
+//! known times, what may have ended them, and the events in the cluster's own order.
 
 use super::ends::Ends;
 use super::promise::Promises;
@@ -142,8 +142,8 @@ impl<'h> Facts<'h> {
         first.map_or(self.op(op).invoked, |first| first.min(self.op(op).invoked))
     }
 
-    /// The operation has no effect after this moment: the time of its answer, or of an answer to a retry. `None`: it may still take
-    /// effect.
+    /// The operation has no effect after this moment: the time of its answer, or of an answer to a retry. `None`: it
+    /// may still take effect.
     #[must_use]
     pub fn end(&self, op: OpNo) -> Option<Micros> {
         match self.op(op).outcome {
@@ -337,8 +337,8 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// Computes the earliest possible time of each grant. A claim may have waited in line since it was first requested, and a claim
-    /// of unknown outcome may be in line so that a later claim finds it.
+    /// Computes the earliest possible time of each grant. A claim may have waited in line since it was first requested,
+    /// and a claim of unknown outcome may be in line so that a later claim finds it.
     fn bound_grants(&mut self) {
         /// The claims that a holder may have in a line.
         #[derive(Clone, Copy)]

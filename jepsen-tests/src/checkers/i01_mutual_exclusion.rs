@@ -1,6 +1,6 @@
-//! I1. One token is one grant: one item, one holder. The tokens of accepted operations on an item never decrease, at the guarded
-//! resource in the order of time, in the store in the order of revisions; and no operation is accepted with a token after a newer
-//! one was known.
+//! I1. One token is one grant: one item, one holder. The tokens of accepted operations on an item never decrease, at
+//! the guarded resource in the order of time, in the store in the order of revisions; and no operation is accepted with
+//! a token after a newer one was known.
 
 use super::facts::{Facts, ItemNo, OpNo, number, token_of};
 use super::verdict::{Verdict, seconds};

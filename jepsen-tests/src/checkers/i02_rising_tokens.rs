@@ -1,6 +1,6 @@
-//! I2. If one grant was known before another was requested, the later one has the greater token, over all items of the space and
-//! every change of leader; and in the stream tokens only increase. A cluster that is restored from a backup continues above all of
-//! them.
+//! I2. If one grant was known before another was requested, the later one has the greater token, over all items of the
+//! space and every change of leader; and in the stream tokens only increase. A cluster that is restored from a backup
+//! continues above all of them.
 
 use super::facts::Facts;
 use super::i01_mutual_exclusion::{Span, overtaken};

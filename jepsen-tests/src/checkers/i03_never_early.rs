@@ -1,9 +1,9 @@
-//! I3. Nobody else is granted an item before the moment until which its holder was promised it: `expires_in_ms` after the answered
-//! request was sent. This does not apply if its holder, a revoke, a takeover or a cancel ended it; attempts of unknown outcome
-//! count, too. An expiry that a watcher saw before that moment is also a violation.
+//! I3. Nobody else is granted an item before the moment until which its holder was promised it: `expires_in_ms` after
+//! the answered request was sent. This does not apply if its holder, a revoke, a takeover or a cancel ended it;
+//! attempts of unknown outcome count, too. An expiry that a watcher saw before that moment is also a violation.
 //!
-//! The same for the holder's belief: nobody else has the item while its holder relies on it, with a clock that neither jumped nor
-//! stopped.
+//! The same for the holder's belief: nobody else has the item while its holder relies on it, with a clock that neither
+//! jumped nor stopped.
 
 use super::facts::{Facts, Grant, OpNo};
 use super::promise::GRAIN;

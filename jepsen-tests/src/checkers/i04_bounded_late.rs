@@ -1,9 +1,10 @@
-//! I4. An item is free within a bound after its lease expires. The bound is the latest expiry that its holder can have got, plus a
-//! second, a second for each change of leader, and the time without a leader or with a leader that was stalled or had no quorum
-//! (`slack` computes this).
+//! I4. An item is free within a bound after its lease expires. The bound is the latest expiry that its holder can have
+//! got, plus a second, a second for each change of leader, and the time without a leader or with a leader that was
+//! stalled or had no quorum (`slack` computes this).
 //!
-//! Only what is proved counts as late: in the stream the expiry comes after something that was requested after the bound, or a read
-//! that was requested after it still shows the holder. The measured values are from the expiry to when it was seen.
+//! Only what is proved counts as late: in the stream the expiry comes after something that was requested after the
+//! bound, or a read that was requested after it still shows the holder. The measured values are from the expiry to when
+//! it was seen.
 
 use super::facts::{Facts, Grant, HolderNo};
 use super::slack::Slack;

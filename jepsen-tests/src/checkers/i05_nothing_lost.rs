@@ -1,6 +1,6 @@
-//! I5. Everything acknowledged is there at the end, and in the stream: created items, completions, the last update, the last
-//! assignment; and an acknowledged grant or revision is the event with that token or number. Everything acknowledged before a
-//! backup is in the restored cluster.
+//! I5. Everything acknowledged is there at the end, and in the stream: created items, completions, the last update, the
+//! last assignment; and an acknowledged grant or revision is the event with that token or number. Everything
+//! acknowledged before a backup is in the restored cluster.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;
@@ -132,7 +132,8 @@ fn last_assignment(facts: &Facts<'_>, item: ItemNo, shown: &SeenItem, verdict: &
     }
 }
 
-/// An acknowledged revision is the number of an event that changed the item's content. The end of an item alone does not change it.
+/// An acknowledged revision is the number of an event that changed the item's content. The end of an item alone does
+/// not change it.
 fn revisions(facts: &Facts<'_>, verdict: &mut Verdict) {
     let stream = &facts.stream;
     for (no, op) in facts.ops() {

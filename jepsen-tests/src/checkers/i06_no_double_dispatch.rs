@@ -1,5 +1,5 @@
-//! I6. `next` grants an item to one holder: not twice in an answer, not with one token to two holders, and not while it is promised
-//! to another holder who did nothing to end that.
+//! I6. `next` grants an item to one holder: not twice in an answer, not with one token to two holders, and not while it
+//! is promised to another holder who did nothing to end that.
 
 use super::facts::Facts;
 use super::verdict::{Verdict, seconds};

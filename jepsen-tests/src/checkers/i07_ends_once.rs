@@ -1,5 +1,5 @@
-//! I7. An item enters a terminal state once, with the current token; after that nothing is accepted. The one exception is a late
-//! end by the holder whose lease expired, if nothing else happened since.
+//! I7. An item enters a terminal state once, with the current token; after that nothing is accepted. The one exception
+//! is a late end by the holder whose lease expired, if nothing else happened since.
 
 use super::facts::{Facts, ItemNo, OpNo};
 use super::i01_mutual_exclusion::{Newest, describe};

@@ -1,5 +1,6 @@
-//! I8. The claims in a line are granted in the order in which they entered the log, among those that still wait. The stream shows
-//! this order. Without a stream: a waiter that had a place before another one asked, and kept polling, is granted first.
+//! I8. The claims in a line are granted in the order in which they entered the log, among those that still wait. The
+//! stream shows this order. Without a stream: a waiter that had a place before another one asked, and kept polling, is
+//! granted first.
 
 use super::facts::{Facts, Grant, ItemNo};
 use super::line::{Break, Lines};

@@ -1,5 +1,5 @@
-//! I9. No line is stuck: no waiter in a line sees its item free. No waiter is granted an item if it is not in line, or has not
-//! polled for longer than a place lives.
+//! I9. No line is stuck: no waiter in a line sees its item free. No waiter is granted an item if it is not in line, or
+//! has not polled for longer than a place lives.
 
 use super::facts::{Facts, ItemNo};
 use super::line::{Break, Lines};

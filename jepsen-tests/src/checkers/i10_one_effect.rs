@@ -1,7 +1,7 @@
-//! I10. All answers under one request id of one holder agree: the same items and tokens, the same revision, the same refusal. A
-//! different body is refused. A waiting claim gets places until its one answer. Ids are remembered for two minutes: later answers
-//! are compared only if the request was marked as a retry, which has no second effect however late it comes. And a value that was
-//! set once is not set again later.
+//! I10. All answers under one request id of one holder agree: the same items and tokens, the same revision, the same
+//! refusal. A different body is refused. A waiting claim gets places until its one answer. Ids are remembered for two
+//! minutes: later answers are compared only if the request was marked as a retry, which has no second effect however
+//! late it comes. And a value that was set once is not set again later.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;

@@ -1,6 +1,7 @@
-//! I11. Reads are linearizable. Three independent checks: the order of revisions must agree with the order of time (everything,
-//! exactly); the stream shows the item's states at the positions that a read can have seen; and a search for a linearization, item
-//! by item, over values and over leases (as much as its time allows; the report shows the undecided part).
+//! I11. Reads are linearizable. Three independent checks: the order of revisions must agree with the order of time
+//! (everything, exactly); the stream shows the item's states at the positions that a read can have seen; and a search
+//! for a linearization, item by item, over values and over leases (as much as its time allows; the report shows the
+//! undecided part).
 
 pub mod lease;
 pub mod register;

@@ -1,5 +1,6 @@
-//! I16. Every watcher gets events in order and none twice; a watcher of all events misses none, even if it resumes at another node;
-//! a watcher of a part misses none of that part that others saw. A number is the same event for every watcher.
+//! I16. Every watcher gets events in order and none twice; a watcher of all events misses none, even if it resumes at
+//! another node; a watcher of a part misses none of that part that others saw. A number is the same event for every
+//! watcher.
 
 use super::facts::{Facts, Number};
 use super::stream::{number_of, partial};

@@ -1,6 +1,7 @@
-//! I17. The assignment survives an expired lease and ends with a release or a terminal state. A read shows an assignee that the
-//! stream has at one of the positions that the read can have seen. Without a stream: after a grant with nothing since that could
-//! change it, the item is assigned to its holder, even after the lease expired; and a completed item has no assignee.
+//! I17. The assignment survives an expired lease and ends with a release or a terminal state. A read shows an assignee
+//! that the stream has at one of the positions that the read can have seen. Without a stream: after a grant with
+//! nothing since that could change it, the item is assigned to its holder, even after the lease expired; and a
+//! completed item has no assignee.
 
 use super::facts::{Facts, ItemNo, OpNo};
 use super::standing::{possible, standings};
@@ -51,7 +52,8 @@ fn whose(assignee: Option<&str>) -> &str {
     assignee.unwrap_or("nobody")
 }
 
-/// Goes through the operations of an item in the order of time; the assignee is known only while no open operation could change it.
+/// Goes through the operations of an item in the order of time; the assignee is known only while no open operation
+/// could change it.
 fn by_answers(facts: &Facts<'_>, item: ItemNo, first_open_next: Option<Micros>, verdict: &mut Verdict) -> u64 {
     let mut after_lapse = 0;
     // The assignee, since when, and the lease that caused it.

@@ -1,5 +1,5 @@
-//! I18. The leases of an item never overlap, and each ends once. The stream shows this directly. By answers alone: a lease whose
-//! end was acknowledged has no further effect, and does not end a second time.
+//! I18. The leases of an item never overlap, and each ends once. The stream shows this directly. By answers alone: a
+//! lease whose end was acknowledged has no further effect, and does not end a second time.
 
 use super::facts::{Facts, ItemNo, OpNo, token_of};
 use super::i01_mutual_exclusion::describe;

@@ -1,5 +1,5 @@
-//! I21. Caps hold: a queue's concurrency, an actor's leases in a queue, the length of a line. The stream counts them exactly; with
-//! answers only, leases that were certainly held at the same time are counted.
+//! I21. Caps hold: a queue's concurrency, an actor's leases in a queue, the length of a line. The stream counts them
+//! exactly; with answers only, leases that were certainly held at the same time are counted.
 
 use super::facts::{Facts, HolderNo};
 use super::line::Lines;

@@ -1,5 +1,5 @@
-//! I22. The cluster serves again within a fixed time after everything was healed; and wherever no fault was active for this time
-//! while callers sent calls, at least one of them succeeded.
+//! I22. The cluster serves again within a fixed time after everything was healed; and wherever no fault was active for
+//! this time while callers sent calls, at least one of them succeeded.
 
 use super::facts::Facts;
 use super::slack::Slack;

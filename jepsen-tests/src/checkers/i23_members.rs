@@ -1,6 +1,6 @@
-//! I23. The members are what the acknowledged changes say: an admitted node is a member, a node that was given a vote has it, a
-//! node without a vote does not get one by itself, and a removed node stays out. A removal of unknown outcome may have happened at
-//! any time after its request; other changes of unknown outcome show nothing.
+//! I23. The members are what the acknowledged changes say: an admitted node is a member, a node that was given a vote
+//! has it, a node without a vote does not get one by itself, and a removed node stays out. A removal of unknown outcome
+//! may have happened at any time after its request; other changes of unknown outcome show nothing.
 
 use super::facts::Facts;
 use super::verdict::{Verdict, seconds};

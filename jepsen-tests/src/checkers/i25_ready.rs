@@ -1,4 +1,5 @@
-//! I25. Only ready items are granted: their dependencies are complete, and the worker has the capabilities that they need.
+//! I25. Only ready items are granted: their dependencies are complete, and the worker has the capabilities that they
+//! need.
 
 use super::facts::{Facts, ItemNo};
 use super::verdict::{Verdict, seconds};

@@ -1,6 +1,7 @@
-//! I26. Waiting workers are woken: a parked `next` is answered soon after an item of its queue becomes free, also at the end of a
-//! lock delay. Checked while no fault is active and the leader stays, in queues without caps whose items nothing else can block. On
-//! an overloaded machine a wake-up may take longer by the time of the slowest command meanwhile.
+//! I26. Waiting workers are woken: a parked `next` is answered soon after an item of its queue becomes free, also at
+//! the end of a lock delay. Checked while no fault is active and the leader stays, in queues without caps whose items
+//! nothing else can block. On an overloaded machine a wake-up may take longer by the time of the slowest command
+//! meanwhile.
 
 use super::facts::{Facts, Grant, ItemNo, OpNo};
 use super::i04_bounded_late::Expiries;

@@ -1,5 +1,5 @@
-//! I27. A follower forwards a call to the leader once. If the answers to many calls do not fit into one frame, none of them is lost
-//! and forwarded again. Checked while no fault is active and the leader stays.
+//! I27. A follower forwards a call to the leader once. If the answers to many calls do not fit into one frame, none of
+//! them is lost and forwarded again. Checked while no fault is active and the leader stays.
 
 use super::facts::Facts;
 use super::slack::Slack;

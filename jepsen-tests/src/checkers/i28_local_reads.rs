@@ -1,6 +1,6 @@
-//! I28. A local read is no older than stated: it shows every revision of the item that was acknowledged before its age. An age does
-//! not count the time in which the node's machine was suspended with all its clocks. And a node never goes back from one read to
-//! the next.
+//! I28. A local read is no older than stated: it shows every revision of the item that was acknowledged before its age.
+//! An age does not count the time in which the node's machine was suspended with all its clocks. And a node never goes
+//! back from one read to the next.
 
 use super::facts::{Facts, ItemNo, Number, OpNo, number};
 use super::spans::Spans;
@@ -8,7 +8,8 @@ use super::verdict::{Verdict, seconds};
 use crate::history::{Asked, Micros};
 use std::collections::HashMap;
 
-/// The tolerance of an age: a follower learns of a commit with the leader's next message, at the latest with a heartbeat.
+/// The tolerance of an age: a follower learns of a commit with the leader's next message, at the latest with a
+/// heartbeat.
 const TOLERATED: Micros = 300_000;
 
 #[must_use]

@@ -1,5 +1,5 @@
-//! I29. With hostile callers, no honest holder loses a lease: a renewal that is sent in time is not refused because the lease is
-//! gone, and is answered before the lease ends.
+//! I29. With hostile callers, no honest holder loses a lease: a renewal that is sent in time is not refused because the
+//! lease is gone, and is answered before the lease ends.
 
 use super::facts::{Facts, token_of};
 use super::verdict::{Verdict, seconds};

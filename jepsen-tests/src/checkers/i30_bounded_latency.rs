@@ -1,6 +1,6 @@
-//! I30. With hostile callers, honest callers are answered nearly as fast as without: the 99th percentile of each kind of call is
-//! within a multiple of the undisturbed one. The latency of a call counts from when it was due, with all its attempts; a call
-//! without an answer counts until it was given up.
+//! I30. With hostile callers, honest callers are answered nearly as fast as without: the 99th percentile of each kind
+//! of call is within a multiple of the undisturbed one. The latency of a call counts from when it was due, with all its
+//! attempts; a call without an answer counts until it was given up.
 
 use super::facts::Facts;
 use super::verdict::{Measured, Verdict};
@@ -107,7 +107,8 @@ mod tests {
     use crate::checkers::story::{broken, kept};
     use std::fmt::Write as _;
 
-    /// Two phases of ten seconds. In the first each of 200 renewals takes 4 ms; in the second `late` of them take `took` ms.
+    /// Two phases of ten seconds. In the first each of 200 renewals takes 4 ms; in the second `late` of them take
+    /// `took` ms.
     fn story(late: usize, took: &str) -> String {
         let mut story = String::from(
             "bounds latency=3 memory=100 disk=100 log=100

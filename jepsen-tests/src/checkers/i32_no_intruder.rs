@@ -1,5 +1,5 @@
-//! I32. A certificate of the CA alone does not make a node a member: a node that asks to join without admission by an operator does
-//! not become a member and learns nothing about the cluster.
+//! I32. A certificate of the CA alone does not make a node a member: a node that asks to join without admission by an
+//! operator does not become a member and learns nothing about the cluster.
 
 use super::facts::Facts;
 use super::verdict::Verdict;

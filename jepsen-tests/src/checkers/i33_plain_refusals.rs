@@ -1,5 +1,5 @@
-//! I33. Nodes answer hostile callers with a success or with a code of the closed list and its status, or close the connection;
-//! never with an internal error.
+//! I33. Nodes answer hostile callers with a success or with a code of the closed list and its status, or close the
+//! connection; never with an internal error.
 
 use super::facts::Facts;
 use super::verdict::Verdict;

@@ -1,6 +1,6 @@
-//! A simulated cluster: actors that claim, wait, renew, write, read and stop; answers that are lost and retried; two watchers. It
-//! keeps every promise, except the one that it is set to break. Its large histories prove that the checkers report no false
-//! violations, and find real ones.
+//! A simulated cluster: actors that claim, wait, renew, write, read and stop; answers that are lost and retried; two
+//! watchers. It keeps every promise, except the one that it is set to break. Its large histories prove that the
+//! checkers report no false violations, and find real ones.
 
 use crate::dice::Dice;
 use crate::history::{

@@ -1,11 +1,11 @@
-//! Computes how long a lease is promised from an answered `expires_in_ms`. This is the only place that decides how faults shorten
-//! or extend a promise; every checker that compares a promised end uses it.
+//! Computes how long a lease is promised from an answered `expires_in_ms`. This is the only place that decides how
+//! faults shorten or extend a promise; every checker that compares a promised end uses it.
 //!
 //! - The cluster counts whole milliseconds.
-//! - `drift` makes the monotonic clocks of nodes run up to half a percent too fast. Holders leave a hundredth for that, so a
-//!   hundredth of the time under the fault is not promised.
-//! - Time without a quorum is withheld: nobody can renew in it, so it is not charged to holders. If faults separated every node
-//!   from every other one, a lease that was alive then ends later by that time.
+//! - `drift` makes the monotonic clocks of nodes run up to half a percent too fast. Holders leave a hundredth for that,
+//!   so a hundredth of the time under the fault is not promised.
+//! - Time without a quorum is withheld: nobody can renew in it, so it is not charged to holders. If faults separated
+//!   every node from every other one, a lease that was alive then ends later by that time.
 //! - Callers' clocks change no promise: I1 and I3 handle a holder with a wrong clock (`Belief`).
 
 use super::spans::Spans;
@@ -20,8 +20,8 @@ const WITHOUT_QUORUM: &[&str] = &["isolate-all", "kill-followers", "kill-all", "
 /// Faults that start or reconnect a node at their end or before: together with one of these a quorum may return early.
 const STARTS_NODES: &[&str] =
     &["kill-", "power-loss-", "full-disk", "join-", "move-", "grow-", "replace-", "snapshot-"];
-/// What a leader may still charge when it loses its quorum and when it gets it back: entries that it accepted before it noticed,
-/// and the steps of its clock.
+/// What a leader may still charge when it loses its quorum and when it gets it back: entries that it accepted before it
+/// noticed, and the steps of its clock.
 const QUORUM_GRACE: Micros = 5_000_000;
 /// A place in a line lives for this long after its last poll, in cluster time.
 const PLACE_LIFE: Micros = 30_000_000;

@@ -1,5 +1,6 @@
-//! What a restored cluster must show: everything that was acknowledged before the backup was requested, nothing that was requested
-//! after it had arrived, no leases, no grant before its activation, and then tokens above all earlier ones. Part of I2 and I5.
+//! What a restored cluster must show: everything that was acknowledged before the backup was requested, nothing that
+//! was requested after it had arrived, no leases, no grant before its activation, and then tokens above all earlier
+//! ones. Part of I2 and I5.
 
 use super::facts::{Facts, ItemNo, OpNo, number};
 use super::i01_mutual_exclusion::describe;

@@ -1,8 +1,9 @@
-//! How much the cluster's time may lag behind: a second for each change of leader, the time without a leader, the time in which the
-//! leader was stalled or had no quorum, and the loss of slow clocks. Every allowance is defined here and nowhere else.
+//! How much the cluster's time may lag behind: a second for each change of leader, the time without a leader, the time
+//! in which the leader was stalled or had no quorum, and the loss of slow clocks. Every allowance is defined here and
+//! nowhere else.
 //!
-//! Served commands, not faults, prove that a leader was not stalled: between two commands that were acknowledged within a step of
-//! the leader's clock it was not. Time without such a pair is allowed as lag.
+//! Served commands, not faults, prove that a leader was not stalled: between two commands that were acknowledged within
+//! a step of the leader's clock it was not. Time without such a pair is allowed as lag.
 
 use super::promise::Promises;
 use super::spans::Spans;
@@ -64,8 +65,8 @@ impl Slack {
     }
 }
 
-/// The times in which no commit is known for longer than a step. Each acknowledged command was committed between its request and
-/// its answer.
+/// The times in which no commit is known for longer than a step. Each acknowledged command was committed between its
+/// request and its answer.
 fn stalls(history: &History) -> Vec<(Micros, Micros)> {
     let is_command = |op: &&Operation| {
         let is_other = matches!(

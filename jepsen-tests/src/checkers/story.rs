@@ -7,8 +7,8 @@
 //! 5s      sees 0.4 granted disk bob token=2 line
 //! ```
 //!
-//! `busy 0s..9s` makes the cluster serve calls all the time. A moment is `5s`, `5.2s` or `500ms`; an operation without an end takes
-//! a millisecond, one of unknown outcome has none.
+//! `busy 0s..9s` makes the cluster serve calls all the time. A moment is `5s`, `5.2s` or `500ms`; an operation without
+//! an end takes a millisecond, one of unknown outcome has none.
 
 use super::facts::Facts;
 use super::verdict::Verdict;

@@ -1,5 +1,5 @@
-//! The events in the cluster's own order, and the times of that order: every event was seen by some moment, and none happened
-//! before its cause was requested. So every moment of a read is a range of positions in the stream.
+//! The events in the cluster's own order, and the times of that order: every event was seen by some moment, and none
+//! happened before its cause was requested. So every moment of a read is a range of positions in the stream.
 
 use super::facts::{Facts, HolderNo, ItemNo, Number, number};
 use crate::history::{Asked, History, Micros, Seen, WatcherSet};
@@ -68,8 +68,8 @@ impl Happened<'_> {
     }
 }
 
-/// The watchers of a part: those that are listed, and those that got events of only one queue while others got events of more
-/// between their first and their last event.
+/// The watchers of a part: those that are listed, and those that got events of only one queue while others got events
+/// of more between their first and their last event.
 #[must_use]
 pub fn partial(history: &History) -> Vec<WatcherSet> {
     let mut parts = history.about.watchers.clone();
@@ -200,8 +200,8 @@ impl<'h> Stream<'h> {
         self.not_before.partition_point(|not_before| *not_before <= moment)
     }
 
-    /// The positions of an item's events that an operation between two moments can have seen: the state is the one before the first
-    /// of them, or after any of them. `None`: there may be a gap, or nothing is known.
+    /// The positions of an item's events that an operation between two moments can have seen: the state is the one
+    /// before the first of them, or after any of them. `None`: there may be a gap, or nothing is known.
     #[must_use]
     pub fn around(&self, item: ItemNo, invoked: Micros, completed: Micros) -> Option<Around<'_>> {
         let (from, to) = (self.reached_before(invoked), self.reachable_by(completed));

@@ -1,5 +1,5 @@
-//! Certain waits in a line: a claim that got a place and kept polling under the same request id, each time soon enough that the
-//! place cannot have ended.
+//! Certain waits in a line: a claim that got a place and kept polling under the same request id, each time soon enough
+//! that the place cannot have ended.
 
 use super::facts::{Facts, HolderNo, ItemNo, OpNo};
 use crate::history::{Asked, Micros, Outcome};

@@ -36,8 +36,8 @@ impl Hostile {
 }
 
 impl Cluster {
-    /// Starts hostile callers at the node of a seat, for the given time. `name` is part of the names of everything they create, and
-    /// of their files.
+    /// Starts hostile callers at the node of a seat, for the given time. `name` is part of the names of everything they
+    /// create, and of their files.
     ///
     /// # Errors
     /// When the process cannot be started.

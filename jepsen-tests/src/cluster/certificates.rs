@@ -1,5 +1,5 @@
-//! Certificates between the nodes of a run: a CA for this run, and a certificate and a key for each seat. A peer must have one of
-//! these.
+//! Certificates between the nodes of a run: a CA for this run, and a certificate and a key for each seat. A peer must
+//! have one of these.
 
 use super::Seat;
 use rcgen::{

@@ -49,8 +49,8 @@ impl Cluster {
         process::tail(&self.words(seat))
     }
 
-    /// Undoes everything: the wire is complete, disks and clocks are right, paused nodes continue, killed nodes are started, and
-    /// nodes that cannot start because of a damaged disk are replaced. Waits until all are ready.
+    /// Undoes everything: the wire is complete, disks and clocks are right, paused nodes continue, killed nodes are
+    /// started, and nodes that cannot start because of a damaged disk are replaced. Waits until all are ready.
     ///
     /// # Errors
     /// When they are not ready in time.

@@ -18,8 +18,8 @@ const SEAT: Seat = SEATS;
 const FIRST_ID: u64 = 9_000;
 
 impl Cluster {
-    /// Runs an intruder for the given time, stops it, and returns what happened. If it became a member it is removed again, so that
-    /// the next one does not cost the cluster its majority.
+    /// Runs an intruder for the given time, stops it, and returns what happened. If it became a member it is removed
+    /// again, so that the next one does not cost the cluster its majority.
     ///
     /// # Errors
     /// When it cannot be started, or cannot be removed.
@@ -28,7 +28,8 @@ impl Cluster {
         let node = FIRST_ID + nth;
         let folder = self.options.folder.join("intruder");
         fs::create_dir_all(&folder)?;
-        // In memory where that is possible: an intruder stands for another machine, and must not load the disk of the nodes.
+        // In memory where that is possible: an intruder stands for another machine, and must not load the disk of the
+        // nodes.
         let memory = Path::new("/dev/shm");
         let scratch = tempfile::tempdir_in(if memory.is_dir() { memory } else { &folder })?;
         let (data, log) = (scratch.path().join("data"), folder.join(format!("node-{node}.log")));

@@ -1,5 +1,5 @@
-//! Membership changes: nodes are added, removed and added again under new ids, leadership moves, snapshots are taken. Each change
-//! is repeated until it succeeds, because each is safe to repeat.
+//! Membership changes: nodes are added, removed and added again under new ids, leadership moves, snapshots are taken.
+//! Each change is repeated until it succeeds, because each is safe to repeat.
 
 use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
 use crate::history::{Change, ChangeOf, Micros, SeenMembers};
@@ -49,7 +49,8 @@ impl Cluster {
         }
     }
 
-    /// The status of the cluster as the node of a seat sees it: members, roles, hashes. `None` if it does not answer in time.
+    /// The status of the cluster as the node of a seat sees it: members, roles, hashes. `None` if it does not answer in
+    /// time.
     ///
     /// # Errors
     /// When the namespace no longer exists.
@@ -106,7 +107,8 @@ impl Cluster {
         Ok(is_learner && self.is_ready(seat).await)
     }
 
-    /// Waits until the node of a seat, which was just started, has a vote. Records what the cluster acknowledges meanwhile.
+    /// Waits until the node of a seat, which was just started, has a vote. Records what the cluster acknowledges
+    /// meanwhile.
     ///
     /// # Errors
     /// When it does not get its vote in time.
@@ -153,7 +155,8 @@ impl Cluster {
         self.state().members.changes.push(Change { node, what, asked, answered });
     }
 
-    /// Reads the members from a leader that commits an entry during the read: it knows every change that was answered before.
+    /// Reads the members from a leader that commits an entry during the read: it knows every change that was answered
+    /// before.
     ///
     /// # Errors
     /// When no leader does so in time.
@@ -190,8 +193,8 @@ impl Cluster {
         asked.await
     }
 
-    /// Records the members. Stops each node that was admitted and no longer is a member, because it considers itself removed:
-    /// healing must not wait for it.
+    /// Records the members. Stops each node that was admitted and no longer is a member, because it considers itself
+    /// removed: healing must not wait for it.
     ///
     /// # Errors
     /// When the members cannot be read.
@@ -209,8 +212,8 @@ impl Cluster {
         Ok(outside)
     }
 
-    /// Removes again every node that was removed but is still a member: without a process it would cost the cluster its majority.
-    /// The members were already recorded, so the violation is found.
+    /// Removes again every node that was removed but is still a member: without a process it would cost the cluster its
+    /// majority. The members were already recorded, so the violation is found.
     ///
     /// # Errors
     /// When the members cannot be read, or the node cannot be removed.
@@ -288,7 +291,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Removes the node of a seat and frees the seat, while the node keeps running. It is stopped when the others have removed it.
+    /// Removes the node of a seat and frees the seat, while the node keeps running. It is stopped when the others have
+    /// removed it.
     ///
     /// # Errors
     /// When the others do not remove it in time.
@@ -359,8 +363,8 @@ impl Cluster {
         others
     }
 
-    /// Kills the node of a seat, empties its disk, and checks that it is rejected under its old id. Then removes it and puts
-    /// another node on the seat. Returns whether the wiped node was rejected.
+    /// Kills the node of a seat, empties its disk, and checks that it is rejected under its old id. Then removes it and
+    /// puts another node on the seat. Returns whether the wiped node was rejected.
     ///
     /// # Errors
     /// When the cluster is not complete again afterwards.
@@ -419,8 +423,8 @@ impl Cluster {
         None
     }
 
-    /// After the start of a node with a damaged disk: waits until it is ready, or replaces it if it refused to start. Returns
-    /// whether it refused.
+    /// After the start of a node with a damaged disk: waits until it is ready, or replaces it if it refused to start.
+    /// Returns whether it refused.
     ///
     /// # Errors
     /// When it does neither in time.
@@ -461,7 +465,8 @@ impl Cluster {
         asked.await
     }
 
-    /// Restarts the node of a seat as a build of later rules, or as the same build as the others. Waits until it is ready.
+    /// Restarts the node of a seat as a build of later rules, or as the same build as the others. Waits until it is
+    /// ready.
     ///
     /// # Errors
     /// When there is no such build, or it is not ready in time.

@@ -16,8 +16,8 @@ pub(super) struct Process {
     child: Child,
 }
 
-/// Started by `setpriv`, so that the kernel kills it when the harness exits. The environment is set after that, so that the library
-/// is loaded only into the node.
+/// Started by `setpriv`, so that the kernel kills it when the harness exits. The environment is set after that, so that
+/// the library is loaded only into the node.
 pub(super) fn command(daemon: &Path, arguments: &[String], environment: &[(String, String)]) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "env"]);
@@ -29,7 +29,8 @@ pub(super) fn command(daemon: &Path, arguments: &[String], environment: &[(Strin
     command
 }
 
-/// Like `command`, with the CPU time that nothing else wants: on another machine it would take none from what is measured.
+/// Like `command`, with the CPU time that nothing else wants: on another machine it would take none from what is
+/// measured.
 pub(super) fn command_of_low_priority(
     program: &Path,
     arguments: &[String],

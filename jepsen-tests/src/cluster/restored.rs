@@ -1,4 +1,5 @@
-//! Backups, and a cluster that is restored from one while the original runs: a node on a free seat that no other node knows.
+//! Backups, and a cluster that is restored from one while the original runs: a node on a free seat that no other node
+//! knows.
 
 use super::process::{self, Process};
 use super::{Cluster, LIMIT, LOOK_EVERY, Seat};
@@ -14,8 +15,8 @@ use tokio::time::{sleep, timeout};
 
 /// The only node of the new cluster.
 const NODE: u64 = 1;
-/// How far the restored node's wall clock is ahead. It must be later than a wall clock that a fault set a day ahead. The backup
-/// must also be accepted after `wrong-date` set a clock years ahead, because that clock was corrected.
+/// How far the restored node's wall clock is ahead. It must be later than a wall clock that a fault set a day ahead.
+/// The backup must also be accepted after `wrong-date` set a clock years ahead, because that clock was corrected.
 const LATER_MS: i64 = 3 * 24 * 60 * 60 * 1_000;
 
 /// A backup.

@@ -14,8 +14,8 @@ pub(super) struct ApiKeys {
 }
 
 impl ApiKeys {
-    /// Creates keys with all rights for `operator` and `actor-0`, `actor-1` …, and keys for `others`: actors with a role in a
-    /// space and its queues.
+    /// Creates keys with all rights for `operator` and `actor-0`, `actor-1` …, and keys for `others`: actors with a
+    /// role in a space and its queues.
     pub(super) fn make(
         daemon: &Path,
         path: &Path,

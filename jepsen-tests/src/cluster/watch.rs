@@ -1,5 +1,5 @@
-//! Watches the nodes all the time: which one leads, and which one exited by itself. Reads their logs, so neither the wire nor a
-//! clock can hide anything.
+//! Watches the nodes all the time: which one leads, and which one exited by itself. Reads their logs, so neither the
+//! wire nor a clock can hide anything.
 
 use super::members::EXPIRED;
 use super::{Cluster, LOOK_EVERY, Seat, process};

@@ -1,6 +1,6 @@
-//! A history in Jepsen's EDN format: an operation as an invocation and a completion, faults and leaders as operations of the
-//! nemesis. Operations of unknown outcome end with the history. The events that watchers saw are not included: they are in the JSON
-//! lines.
+//! A history in Jepsen's EDN format: an operation as an invocation and a completion, faults and leaders as operations
+//! of the nemesis. Operations of unknown outcome end with the history. The events that watchers saw are not included:
+//! they are in the JSON lines.
 
 use super::{Fault, History, Leader, Micros, Operation, Outcome};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,5 @@
-//! A history as JSON lines: the settings of the run, then a line for each operation, event, fault and leader, then its end.
+//! A history as JSON lines: the settings of the run, then a line for each operation, event, fault and leader, then its
+//! end.
 
 use super::soak::Soak;
 use super::{About, Burst, Death, End, Fault, History, Leader, Members, Operation, Restored, Seen};

@@ -1,5 +1,5 @@
-//! The measurements of a run with hostile callers: its phases, the resources that each node used, what the hostile callers did, and
-//! the limits for all of it.
+//! The measurements of a run with hostile callers: its phases, the resources that each node used, what the hostile
+//! callers did, and the limits for all of it.
 
 use super::Micros;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,8 @@ pub struct Soak {
 /// The limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// The maximum p99 of honest callers in any phase, as a multiple of the first phase's. 0: it is measured but not checked.
+    /// The maximum p99 of honest callers in any phase, as a multiple of the first phase's. 0: it is measured but not
+    /// checked.
     pub latency_times: f64,
     /// Resident memory of a node, its data directory, and the log's part of it.
     pub memory_mib: u64,
@@ -42,8 +43,8 @@ pub struct Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     pub at: Micros,
-    /// The seat; 0 for all hostile callers together, for which only `cpu_ms` and `resident_kib` are known, and [`Sample::SUITE`]
-    /// for this suite.
+    /// The seat; 0 for all hostile callers together, for which only `cpu_ms` and `resident_kib` are known, and
+    /// [`Sample::SUITE`] for this suite.
     pub seat: u32,
     pub resident_kib: u64,
     /// Since the start of its process.

@@ -1,5 +1,5 @@
-//! A minimal HTTP/1.1 client: the bytes of a request are made once and sent often, and only the status and the code of an answer
-//! are parsed. A flooding caller should cost less than its requests.
+//! A minimal HTTP/1.1 client: the bytes of a request are made once and sent often, and only the status and the code of
+//! an answer are parsed. A flooding caller should cost less than its requests.
 
 use super::{AGAIN, Target};
 use std::io;
@@ -174,7 +174,8 @@ async fn take(stream: &mut TcpStream, buffer: &mut Vec<u8>, length: usize, kept:
     Ok(())
 }
 
-/// The status and the code of an answer, as they are counted, from its first bytes. `None`: the bytes are not an answer.
+/// The status and the code of an answer, as they are counted, from its first bytes. `None`: the bytes are not an
+/// answer.
 pub(super) fn glance(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let status = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3))?;

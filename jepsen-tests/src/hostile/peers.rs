@@ -1,5 +1,5 @@
-//! The peer port: more silent connections than it accepts, and a caller with a certificate of the CA that sends nothing a node
-//! would send.
+//! The peer port: more silent connections than it accepts, and a caller with a certificate of the CA that sends nothing
+//! a node would send.
 
 use super::http1::connect;
 use super::silence::end;

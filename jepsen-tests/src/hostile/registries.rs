@@ -1,5 +1,5 @@
-//! Everything that a cluster stores under names that callers choose: queues, workers, places in a line, request ids. Each is filled
-//! as fast as the caller may.
+//! Everything that a cluster stores under names that callers choose: queues, workers, places in a line, request ids.
+//! Each is filled as fast as the caller may.
 
 use super::http1::{Caller, request};
 use super::writes::held;

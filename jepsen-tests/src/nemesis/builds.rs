@@ -1,5 +1,5 @@
-//! A newer build together with older ones, as in a slow upgrade. It must apply the older rules until all builds know the newer
-//! ones.
+//! A newer build together with older ones, as in a slow upgrade. It must apply the older rules until all builds know
+//! the newer ones.
 
 use super::{Doing, Done, Nemesis, follower};
 use crate::cluster::{Cluster, LIMIT, Seat};

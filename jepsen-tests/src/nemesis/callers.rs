@@ -1,4 +1,5 @@
-//! Wrong clocks of callers: they jump, stop, or run at another rate within what a holder allows for. Nodes are not affected.
+//! Wrong clocks of callers: they jump, stop, or run at another rate within what a holder allows for. Nodes are not
+//! affected.
 
 use super::{Doing, Done, Nemesis};
 use crate::callers::{Machine, RATE_MOST};

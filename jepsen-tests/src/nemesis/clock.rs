@@ -1,4 +1,5 @@
-//! Wrong clocks of nodes: the wall clock jumps, jumps back and forth, or stops; the monotonic clock runs too fast or too slow.
+//! Wrong clocks of nodes: the wall clock jumps, jumps back and forth, or stops; the monotonic clock runs too fast or
+//! too slow.
 
 use super::{Doing, Done, Nemesis, leader, somebody};
 use crate::cluster::{Cluster, Seat};
@@ -105,7 +106,8 @@ async fn strobe(controls: Vec<Arc<Control>>, jumps: Vec<i64>) {
     }
 }
 
-/// The leader's wall clock is years ahead for a moment, like a machine with an empty clock battery before it gets the time.
+/// The leader's wall clock is years ahead for a moment, like a machine with an empty clock battery before it gets the
+/// time.
 pub(super) fn wrong_date() -> Box<dyn Nemesis> {
     Box::new(WrongDate { seen: false })
 }

@@ -1,5 +1,5 @@
-//! Damage to the disk of one node, a minority. A node must refuse to start if it cannot repair the damage; damage that it does not
-//! notice must be harmless.
+//! Damage to the disk of one node, a minority. A node must refuse to start if it cannot repair the damage; damage that
+//! it does not notice must be harmless.
 //!
 //! Never together with another fault: a node that lost acknowledged data is safe only while the others have it.
 

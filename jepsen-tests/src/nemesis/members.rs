@@ -1,5 +1,5 @@
-//! Membership changes during work: the cluster grows and shrinks, a wiped node is replaced, and a node dies while it receives a
-//! snapshot. Some changes are requested at the same time, and other faults may run meanwhile.
+//! Membership changes during work: the cluster grows and shrinks, a wiped node is replaced, and a node dies while it
+//! receives a snapshot. Some changes are requested at the same time, and other faults may run meanwhile.
 
 use super::{Doing, Done, Nemesis, follower, leader};
 use crate::cluster::{Cluster, LIMIT, Seat};
@@ -356,7 +356,8 @@ impl Nemesis for ReplaceWiped {
     }
 }
 
-/// A node misses more entries than the others' logs keep, and is killed around the moment when a snapshot replaces its state.
+/// A node misses more entries than the others' logs keep, and is killed around the moment when a snapshot replaces its
+/// state.
 pub(super) fn snapshot_crash() -> Box<dyn Nemesis> {
     Box::new(SnapshotCrash { seat: None, crashed: false })
 }
@@ -374,8 +375,8 @@ impl Nemesis for SnapshotCrash {
             self.seat = Some(seat);
             let leader = leader(cluster).await.ok_or_else(|| io::Error::other("there is no leader"))?;
             cluster.kill(seat)?;
-            // Callers write meanwhile. The entries that the leader keeps before its snapshot must not reach back to what the node
-            // has.
+            // Callers write meanwhile. The entries that the leader keeps before its snapshot must not reach back to
+            // what the node has.
             let kept = cluster.options().entries_kept.unwrap_or(1_000);
             let every = cluster.options().snapshot_every.unwrap_or(1_000);
             let began = Instant::now();
@@ -422,7 +423,8 @@ impl Nemesis for SnapshotCrash {
     }
 }
 
-/// A node misses more entries than the others' logs keep, and is repeatedly asked for its own snapshots while it receives theirs.
+/// A node misses more entries than the others' logs keep, and is repeatedly asked for its own snapshots while it
+/// receives theirs.
 pub(super) fn snapshot_overlap() -> Box<dyn Nemesis> {
     Box::new(SnapshotOverlap { seat: None, installed: 0, built: 0 })
 }

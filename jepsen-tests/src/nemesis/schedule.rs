@@ -87,8 +87,8 @@ impl Plan {
     }
 }
 
-/// Limits of nodes that some faults outlast: a call is answered within 10 s, a place in a line lives for 30 s, and a request is
-/// remembered for 120 s. With the share of long faults, of a hundred, that outlast each.
+/// Limits of nodes that some faults outlast: a call is answered within 10 s, a place in a line lives for 30 s, and a
+/// request is remembered for 120 s. With the share of long faults, of a hundred, that outlast each.
 const LONG: [(u64, u64, u64); 3] = [(11, 20, 60), (31, 45, 30), (121, 150, 10)];
 /// Rounds of a hundred with a long fault.
 const LONG_ROUNDS: u64 = 15;
@@ -96,7 +96,8 @@ const LONG_ROUNDS: u64 = 15;
 const SHARE: u32 = 4;
 /// Rounds of a hundred with this many faults at once.
 const AT_ONCE: [(u64, usize); 4] = [(30, 1), (35, 2), (25, 3), (10, 4)];
-/// A mixed run has no faults for a while before its first fault and after this many rounds: some promises can only be checked then.
+/// A mixed run has no faults for a while before its first fault and after this many rounds: some promises can only be
+/// checked then.
 const CALM_EVERY: usize = 12;
 /// The maximum time without faults, and the maximum part of the run.
 const CALM: Duration = Duration::from_secs(20);
@@ -104,8 +105,8 @@ const CALM_SHARE: u32 = 8;
 /// The later faults of a round begin within this time.
 const STAGGERED: Duration = Duration::from_secs(2);
 
-/// Runs faults until it is stopped, each of them once before any is repeated, and reports each when it ends. Undoes the last ones
-/// before it returns; [`Cluster::heal`] repairs everything else.
+/// Runs faults until it is stopped, each of them once before any is repeated, and reports each when it ends. Undoes the
+/// last ones before it returns; [`Cluster::heal`] repairs everything else.
 ///
 /// # Errors
 /// When the plan is invalid.

@@ -1,4 +1,5 @@
-//! Divides the run into equal parts of time, with the number of operations by outcome and the latency of successful ones.
+//! Divides the run into equal parts of time, with the number of operations by outcome and the latency of successful
+//! ones.
 
 use crate::history::{Asked, History, Micros, Outcome};
 

@@ -1,5 +1,5 @@
-//! A run with hostile callers as a table: for each phase the latency of honest callers and the resources that nodes used, and the answers
-//! that each kind of hostile callers got.
+//! A run with hostile callers as a table: for each phase the latency of honest callers and the resources that nodes
+//! used, and the answers that each kind of hostile callers got.
 
 use super::words::count;
 use crate::checkers::i30_bounded_latency::{CALLS, latencies, percentile};

@@ -1,9 +1,9 @@
 //! A power loss: changes the disk of a killed node to what it would be if its machine had lost power at that moment.
 //!
-//! Bytes after the last sync of a file are lost. A file that was never synced is empty, or missing if its folder was not synced
-//! since the file was created. Name changes (renames, deletions, links) that were not followed by a sync of their folder are kept,
-//! or undone, all of them or only the last: file systems keep their order. Sometimes the tail of a write-ahead file survives in
-//! part, cut at an arbitrary byte.
+//! Bytes after the last sync of a file are lost. A file that was never synced is empty, or missing if its folder was
+//! not synced since the file was created. Name changes (renames, deletions, links) that were not followed by a sync of
+//! their folder are kept, or undone, all of them or only the last: file systems keep their order. Sometimes the tail of
+//! a write-ahead file survives in part, cut at an arbitrary byte.
 
 use super::{Control, Synced};
 use crate::dice::Dice;
@@ -53,7 +53,8 @@ pub fn lose(control: &Control, data: &Path, dice: &mut Dice) -> io::Result<Lost>
         file.path.extension().is_some_and(|extension| extension == "log")
             && file.synced.is_some_and(|synced| file.about.len() > synced.size)
     };
-    // With two such files the later one could survive although the earlier did not: this is rare, and cannot be told from damage.
+    // With two such files the later one could survive although the earlier did not: this is rare, and cannot be told
+    // from damage.
     let may_tear = found.iter().filter(is_unsynced_wal).count() == 1 && dice.chance(40);
     for file in &found {
         let size = file.about.len();

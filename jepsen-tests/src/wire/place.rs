@@ -1,5 +1,5 @@
-//! The place of a node: a thread in its own network namespace. Processes that it starts are in that namespace, too, and end with
-//! it; calls from there reach the node whatever happens to the wire.
+//! The place of a node: a thread in its own network namespace. Processes that it starts are in that namespace, too, and
+//! end with it; calls from there reach the node whatever happens to the wire.
 
 use super::{Port, raise_loopback};
 use nix::sched::{CloneFlags, unshare};

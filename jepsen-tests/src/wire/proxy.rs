@@ -1,8 +1,8 @@
-//! The wire without namespaces: a TCP proxy in front of every node. It identifies the sender by the source address of the
-//! connection, which the shim sets.
+//! The wire without namespaces: a TCP proxy in front of every node. It identifies the sender by the source address of
+//! the connection, which the shim sets.
 //!
-//! A stream has no packets to lose: lost data arrives late, as if TCP had sent it again; data for a cut link is held until the link
-//! works again.
+//! A stream has no packets to lose: lost data arrives late, as if TCP had sent it again; data for a cut link is held
+//! until the link works again.
 
 use super::link::{Links, Verdict};
 use super::{CALLERS, EDGE_PORT, PEER_PORT, Port, SEATS};

@@ -1,7 +1,7 @@
 //! The switch: reads the packets of every device and writes each to the device of its destination, as the link decides.
 //!
-//! One thread for each device; a packet of a link without trouble is written by the thread that read it. Delayed packets wait in
-//! one bounded queue.
+//! One thread for each device; a packet of a link without trouble is written by the thread that read it. Delayed
+//! packets wait in one bounded queue.
 
 use super::link::{Links, Verdict};
 use super::{NETWORK, Port, SEATS, port_at};
@@ -32,8 +32,8 @@ pub(super) struct Switch {
     threads: Threads,
 }
 
-/// The threads that read and write packets. They notice the end of the switch by the packet that each place sends at its end, so
-/// this is dropped after the places, and waits until the threads have released the devices.
+/// The threads that read and write packets. They notice the end of the switch by the packet that each place sends at
+/// its end, so this is dropped after the places, and waits until the threads have released the devices.
 #[derive(Debug, Default)]
 pub(super) struct Threads(Vec<JoinHandle<()>>);
 

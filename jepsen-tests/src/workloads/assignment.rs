@@ -1,5 +1,5 @@
-//! Assignments: an item stays assigned when its lease expires, and a release ends the assignment. Operators assign and unassign
-//! meanwhile, and all callers read.
+//! Assignments: an item stays assigned when its lease expires, and a release ends the assignment. Operators assign and
+//! unassign meanwhile, and all callers read.
 
 use super::Ground;
 use crate::caller::{Caller, No};

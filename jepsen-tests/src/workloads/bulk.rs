@@ -1,5 +1,5 @@
-//! Large answers: many workers ask one follower at the same moment for a hundred items of 11 KB each. The leader's answers to all
-//! of them do not fit into one frame between nodes.
+//! Large answers: many workers ask one follower at the same moment for a hundred items of 11 KB each. The leader's
+//! answers to all of them do not fit into one frame between nodes.
 
 use super::Ground;
 use crate::caller::Caller;

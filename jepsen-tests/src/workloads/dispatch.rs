@@ -1,5 +1,5 @@
-//! Items are created, granted by `next`, written to the guarded resource and completed; some fail, some leases expire, some items
-//! are completed too late. One queue has caps. At the end everything is drained.
+//! Items are created, granted by `next`, written to the guarded resource and completed; some fail, some leases expire,
+//! some items are completed too late. One queue has caps. At the end everything is drained.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};

@@ -1,5 +1,5 @@
-//! Writers, and watchers that disconnect and resume by position at another node: of everything or of one queue, as a stream or page
-//! by page.
+//! Writers, and watchers that disconnect and resume by position at another node: of everything or of one queue, as a
+//! stream or page by page.
 
 use super::Ground;
 use crate::caller::{Caller, No};

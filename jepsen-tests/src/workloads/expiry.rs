@@ -1,5 +1,6 @@
-//! Holders that stop renewing, and contenders that keep trying, so that both bounds can be measured: how early another one gets the
-//! item, and how late. In addition some thousand leases that expire at once, and as many that a heartbeat keeps.
+//! Holders that stop renewing, and contenders that keep trying, so that both bounds can be measured: how early another
+//! one gets the item, and how late. In addition some thousand leases that expire at once, and as many that a heartbeat
+//! keeps.
 
 use super::Ground;
 use crate::caller::{Caller, Held};

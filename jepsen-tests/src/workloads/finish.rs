@@ -1,4 +1,5 @@
-//! The end of a run: checks that the cluster serves again, stops callers, drains queues, lets leases expire; then reads everything.
+//! The end of a run: checks that the cluster serves again, stops callers, drains queues, lets leases expire; then reads
+//! everything.
 
 use super::{Running, dispatch};
 use crate::caller::{Caller, calls};
@@ -223,8 +224,8 @@ async fn values(world: &Arc<World>, client: &Client, items: &mut BTreeMap<String
     Ok(())
 }
 
-/// The hashes of all members at an entry after everything that the run did. Nodes keep one at every 1,024th entry: entries without
-/// an effect fill up to the next.
+/// The hashes of all members at an entry after everything that the run did. Nodes keep one at every 1,024th entry:
+/// entries without an effect fill up to the next.
 async fn hashes(client: &Client) -> Result<Vec<(u32, u64, String)>, String> {
     let applied = |status: &ClusterStatus| {
         let reports = status.members.iter().filter_map(|member| member.report.as_ref());

@@ -1,7 +1,7 @@
 //! Three nodes on loopback for tests of workloads. The tests kill and start them, without a nemesis.
 
 use crate::world::OPERATOR;
-use client::{Client, Config, Identity};
+use client::{CallerIdentity, Client, Config};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -123,7 +123,7 @@ impl Fleet {
     }
 
     pub(super) fn client(&self) -> Client {
-        Client::new(Config::new(self.endpoints(), Identity::ApiKey(self.api_keys[OPERATOR].clone()))).unwrap()
+        Client::new(Config::new(self.endpoints(), CallerIdentity::ApiKey(self.api_keys[OPERATOR].clone()))).unwrap()
     }
 
     /// The index of the leader, from 0.

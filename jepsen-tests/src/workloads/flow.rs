@@ -1,5 +1,5 @@
-//! Other ways to end a lease besides a release: a reservation for the same actor, a takeover by its other session, handing on to
-//! the next phase, a cancellation.
+//! Other ways to end a lease besides a release: a reservation for the same actor, a takeover by its other session,
+//! handing on to the next phase, a cancellation.
 
 use super::Ground;
 use crate::caller::{Caller, Held};

@@ -1,6 +1,7 @@
-//! An honest fleet, for runs with hostile callers: workers that create an item, claim it by name or get it from their queue, renew
-//! it at a third of its lease, and complete it. Each keeps to a schedule that is made before the run: the latency of a late call
-//! counts from when it was due, so that a stalled node counts for all calls that were due, not only for the few that wait for it.
+//! An honest fleet, for runs with hostile callers: workers that create an item, claim it by name or get it from their
+//! queue, renew it at a third of its lease, and complete it. Each keeps to a schedule that is made before the run: the
+//! latency of a late call counts from when it was due, so that a stalled node counts for all calls that were due, not
+//! only for the few that wait for it.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};

@@ -1,5 +1,5 @@
-//! Requests whose answers are lost or discarded, and their retries: at other nodes at once, up to a minute later, and with a
-//! different body. One effect, one answer; a different body is refused.
+//! Requests whose answers are lost or discarded, and their retries: at other nodes at once, up to a minute later, and
+//! with a different body. One effect, one answer; a different body is refused.
 
 use super::Ground;
 use crate::caller::{Caller, No};

@@ -1,5 +1,5 @@
-//! Claims that wait, first come, first granted: some withdraw, some stop polling in line or when they are granted, and others read
-//! the line.
+//! Claims that wait, first come, first granted: some withdraw, some stop polling in line or when they are granted, and
+//! others read the line.
 
 use super::Ground;
 use crate::caller::calls::Standing;

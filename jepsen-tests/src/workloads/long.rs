@@ -1,5 +1,5 @@
-//! Leases that last longer than most faults: holders renew them rarely, and keep them while no node answers. A cluster that charged
-//! them the time in which nobody could renew would take their items away.
+//! Leases that last longer than most faults: holders renew them rarely, and keep them while no node answers. A cluster
+//! that charged them the time in which nobody could renew would take their items away.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};

@@ -1,6 +1,6 @@
-//! Claims, some of which wait; writes to the item and to the guarded resource with the token; renewals and releases. Some holders
-//! sleep until their lease is over and write then, with the old token: both must refuse that. Some work until the clock of their
-//! machine says that the lease is over, and ask no node.
+//! Claims, some of which wait; writes to the item and to the guarded resource with the token; renewals and releases.
+//! Some holders sleep until their lease is over and write then, with the old token: both must refuse that. Some work
+//! until the clock of their machine says that the lease is over, and ask no node.
 
 use super::Ground;
 use crate::caller::{Caller, Held, No};
@@ -109,7 +109,8 @@ async fn work(caller: &mut Caller, held: &mut Held) -> bool {
     true
 }
 
-/// Works until its clock says that its lease is over, or a write is refused. Its last update is late if that clock was wrong.
+/// Works until its clock says that its lease is over, or a write is refused. Its last update is late if that clock was
+/// wrong.
 async fn by_the_clock(caller: &mut Caller, held: &Held) {
     caller.world().recorder.lapsed(1);
     while caller.goes_on() && caller.belief(held).is_some() {

@@ -1,5 +1,5 @@
-//! Calls of `next` that wait for an item, in queues with a lock delay. Each queue has one item: its holder lets the lease expire,
-//! and another, waiting worker must be answered soon after the delay.
+//! Calls of `next` that wait for an item, in queues with a lock delay. Each queue has one item: its holder lets the
+//! lease expire, and another, waiting worker must be answered soon after the delay.
 
 use super::Ground;
 use crate::caller::Caller;

@@ -1,4 +1,5 @@
-//! Items that nobody holds, as registers: updates with the revision that was read, and linearizable reads from every node.
+//! Items that nobody holds, as registers: updates with the revision that was read, and linearizable reads from every
+//! node.
 
 use super::Ground;
 use crate::caller::{Caller, No};

@@ -1,4 +1,5 @@
-//! Runs every workload at once on three real nodes, one of which is killed, and checks that every kind of outcome occurs.
+//! Runs every workload at once on three real nodes, one of which is killed, and checks that every kind of outcome
+//! occurs.
 
 use super::finish::Finished;
 use super::fleet::Fleet;

@@ -158,8 +158,8 @@ impl Inner {
         response
     }
 
-    /// Delays a refusal while heavy callers are throttled. A caller that retries at once on many connections would otherwise keep
-    /// the node busy with refusals, and light callers would wait for their turn behind them.
+    /// Delays a refusal while heavy callers are throttled. A caller that retries at once on many connections would
+    /// otherwise keep the node busy with refusals, and light callers would wait for their turn after them.
     async fn hold_back(&self, at_most: Duration) {
         if !self.edge.gate.is_pressed() {
             return;
@@ -179,7 +179,7 @@ impl Inner {
         }
     }
 
-    /// A call of a documented path. `known` is None when the path does not have this method.
+    /// A call of a documented path. `known` is `None` when the path does not have this method.
     async fn call(&self, known: Option<&Known>, request: Request) -> Result<Response, Failure> {
         // Before the body is read, so that an unknown caller need not send it.
         let (mut parts, mut body) = request.into_parts();

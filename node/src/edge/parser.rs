@@ -1,5 +1,5 @@
-//! Parses large bodies on one thread of low priority, one after the other. Parsing one takes a core for tens of milliseconds, and several
-//! at once would keep small calls waiting for a core.
+//! Parses large bodies on one thread of low priority, one after the other. Parsing one takes a core for tens of
+//! milliseconds, and several at once would keep small calls waiting for a core.
 
 use rustix::process::setpriority_process;
 use std::fmt;
@@ -40,7 +40,8 @@ impl Parser {
         Ok(Self(jobs))
     }
 
-    /// Waits for the thread, in order, and runs this on it. A caller that no longer waits costs nothing. None: it panicked.
+    /// Waits for the thread, in order, and runs this on it. A caller that no longer waits costs nothing. None: it
+    /// panicked.
     pub(super) async fn run<R: Send + 'static>(&self, parse: impl FnOnce() -> R + Send + 'static) -> Option<R> {
         let (done, parsed) = oneshot::channel();
         let job = move || {

@@ -1,4 +1,5 @@
-//! Decodes arbitrary bytes, as they may come from a disk or a peer: it must return a result, in bounded memory, and never panic.
+//! Decodes arbitrary bytes, as they may come from a disk or a peer: it must return a result, in bounded memory, and
+//! never panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

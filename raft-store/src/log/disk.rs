@@ -173,8 +173,8 @@ impl Disk {
         Entries { cursor: self.db.raw_iterator_opt(options), keys: self.keys, range }
     }
 
-    /// The approximate bytes of the entries of a range, in consecutive pieces: the number of entries and the bytes of each. Opening
-    /// the log has written all of them to files.
+    /// The approximate bytes of the entries of a range, in consecutive pieces: the number of entries and the bytes of
+    /// each. Opening the log has written all of them to files.
     pub(super) fn pieces(&self, range: Range<u64>) -> Vec<(u64, u64)> {
         let step = (range.end - range.start).div_ceil(PIECES).max(1);
         let starts = (0..).map(|nth| range.start + nth * step).take_while(|start| *start < range.end);
@@ -203,8 +203,8 @@ impl Disk {
         self.db.write_opt(batch.writes, &options).map_err(io::Error::other)
     }
 
-    /// Frees the space of whole files below `index`. This takes effect at once, before any sync, so `index` must come from a mark
-    /// that *is* synced. Otherwise a power loss brings the old mark back, with a gap after it.
+    /// Frees the space of whole files below `index`. This takes effect at once, before any sync, so `index` must come
+    /// from a mark that *is* synced. Otherwise a power loss brings the old mark back, with a gap after it.
     pub(super) fn drop_files_upto(&self, index: u64) -> io::Result<()> {
         self.db.delete_file_in_range(self.keys.entry(0), self.keys.entry(index)).map_err(io::Error::other)
     }
@@ -213,8 +213,8 @@ impl Disk {
 fn options() -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
-    // An incomplete record was never acknowledged. Every other mode drops records silently, or refuses to open after each crash. It
-    // also rules out recycled WAL files: in those an incomplete record cannot be told from older data.
+    // An incomplete record was never acknowledged. Every other mode drops records silently, or refuses to open after
+    // each crash. It also rules out recycled WAL files: in those an incomplete record cannot be told from older data.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_write_buffer_number(WRITE_BUFFERS);
@@ -332,12 +332,25 @@ impl Batch {
 }
 
 /// The reason why a log cannot be opened, and what to do about it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The log lost something that may have been acknowledged.
+    #[error(
+        "the Raft log in {path} is damaged: {why}. This node may have forgotten what it promised, so it must not vote \
+         again: remove it from the cluster and let it join under a new id with an empty directory. If no majority is \
+         left, restore the cluster from a backup. Do not delete single files"
+    )]
     Damaged { path: PathBuf, why: String },
     /// The directory cannot be read, written or locked.
-    Disk { path: PathBuf, error: io::Error },
+    #[error(
+        "the Raft log in {path} cannot be opened: {error}. Check that no other process uses it, that this one may write \
+         to it, and that the disk is not full, then start again"
+    )]
+    Disk {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
 }
 
 impl OpenError {
@@ -357,37 +370,8 @@ impl OpenError {
     }
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Damaged { path, why } => write!(
-                f,
-                "the Raft log in {} is damaged: {why}. This node may have forgotten what it promised, so it must not \
-                 vote again: remove it from the cluster and let it join under a new id with an empty directory. If no \
-                 majority is left, restore the cluster from a backup. Do not delete single files",
-                path.display()
-            ),
-            Self::Disk { path, error } => write!(
-                f,
-                "the Raft log in {} cannot be opened: {error}. Check that no other process uses it, that this one may \
-                 write to it, and that the disk is not full, then start again",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Damaged { .. } => None,
-            Self::Disk { error, .. } => Some(error),
-        }
-    }
-}
-
-/// Whether to skip a sync, when the promise is broken on purpose: syncs only once in a thousand times, like a disk that syncs only
-/// now and then.
+/// Whether to skip a sync, when the promise is broken on purpose: syncs only once in a thousand times, like a disk that
+/// syncs only now and then.
 fn is_skipped() -> bool {
     static SYNCS: AtomicU64 = AtomicU64::new(0);
     is_broken(Broken::Fsync) && !SYNCS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000)

@@ -1,7 +1,7 @@
 //! The bytes of the entries in the log, and the index up to which a given number of bytes lies.
 //!
-//! Keeps a mark about every [`STEP`] bytes instead of one for each entry. Between two marks it assumes that the bytes are spread
-//! evenly. The sizes of entries that were there at the opening are estimated from the files.
+//! Keeps a mark about every [`STEP`] bytes instead of one for each entry. Between two marks it assumes that the bytes
+//! are spread evenly. The sizes of entries that were there at the opening are estimated from the files.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,7 +25,8 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// For a log whose entries begin with `first`: consecutive pieces, with the number of entries and the bytes of each.
+    /// For a log whose entries begin with `first`: consecutive pieces, with the number of entries and the bytes of
+    /// each.
     pub(super) fn new(first: u64, pieces: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let start = Mark { index: first, bytes: 0 };
         let mut sizes = Self { marks: VecDeque::from([start]), end: start };

@@ -1,8 +1,8 @@
 //! The log as its readers see it: every accepted operation, whether it is on disk yet or not.
 //!
-//! The entries `first..next` exist. The newest of them are in memory. Every older entry was written, and no queued operation
-//! changes it. So a read takes from memory what is in memory, the rest from the disk, and never anything outside `first..next`,
-//! whether it is on disk or not.
+//! The entries `first..next` exist. The newest of them are in memory. Every older entry was written, and no queued
+//! operation changes it. So a read takes from memory what is in memory, the rest from the disk, and never anything
+//! outside `first..next`, whether it is on disk or not.
 
 use super::disk::Found;
 use super::sizes::Sizes;
@@ -42,7 +42,7 @@ pub(super) struct Part {
 
 pub(super) struct View {
     purged: Option<LogId>,
-    /// The log id of the newest entry; `None` when there is none.
+    /// The log id of the newest entry; `None` if the log is empty.
     last: Option<LogId>,
     first: u64,
     next: u64,
@@ -51,8 +51,8 @@ pub(super) struct View {
     tail_bytes: usize,
     tail_bytes_max: usize,
     tail_entries_max: usize,
-    /// The last operation that was queued, and the last that was written. These count operations and not indexes: a truncated index
-    /// is used again, and only the order shows which of the two was written.
+    /// The last operation that was queued, and the last that was written. These count operations and not indexes: a
+    /// truncated index is used again, and only the order shows which of the two was written.
     taken: u64,
     written: u64,
     /// The sizes of the entries `first..next`.

@@ -1,11 +1,12 @@
 //! Checks the write-ahead files before RocksDB replays them. Only reads.
 //!
-//! RocksDB tolerates an incomplete record at the end, and must: a crash leaves one, and it was never acknowledged. But near the end
-//! of a file it also treats a damaged *length* as an incomplete record, and then silently drops every complete record after it.
-//! This check tells the two apart: after an incomplete record there can be no complete record, in this file or a later one.
+//! RocksDB tolerates an incomplete record at the end, and must: a crash leaves one, and it was never acknowledged. But
+//! near the end of a file it also treats a damaged *length* as an incomplete record, and then silently drops every
+//! complete record after it. This check tells the two apart: after an incomplete record there can be no complete
+//! record, in this file or a later one.
 //!
-//! A file is a sequence of blocks, and a block is a sequence of records, each `crc32c u32, length u16, type u8, payload`. A record
-//! that does not fit into its block is split. The checksum covers type and payload, and is masked.
+//! A file is a sequence of blocks, and a block is a sequence of records, each `crc32c u32, length u16, type u8,
+//! payload`. A record that does not fit into its block is split. The checksum covers type and payload, and is masked.
 
 use super::disk::OpenError;
 use std::fs;
@@ -99,8 +100,8 @@ fn is_data(kind: u8) -> bool {
     (WHOLE..=LAST).contains(&kind)
 }
 
-/// The position of a complete record after `offset`. In the same block it may begin at any byte, later only at the beginning of a
-/// block.
+/// The position of a complete record after `offset`. In the same block it may begin at any byte, later only at the
+/// beginning of a block.
 fn whole_record_behind(bytes: &[u8], offset: usize) -> Option<usize> {
     let next_block = (offset / BLOCK_BYTES + 1) * BLOCK_BYTES;
     let block = &bytes[..next_block.min(bytes.len())];

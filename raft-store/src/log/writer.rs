@@ -1,7 +1,7 @@
 //! The one thread that writes the log: takes all queued operations, in order, and writes them at once.
 //!
-//! Entries and votes are synced before anyone is notified of them. Operations that only remove entries (truncate, purge) or can be
-//! recovered (committed) wait for the next sync. A failed write ends the thread: nothing is retried.
+//! Entries and votes are synced before anyone is notified of them. Operations that only remove entries (truncate,
+//! purge) or can be recovered (committed) wait for the next sync. A failed write ends the thread: nothing is retried.
 
 use super::disk::Batch;
 use super::{BeforeWrite, Shared, failed};

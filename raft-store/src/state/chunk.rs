@@ -1,7 +1,7 @@
 //! A chunk: entries that are applied one after another and written at once.
 //!
-//! Apply reads terminal items from the store. Changes of earlier entries in the same chunk are not written yet, so they are looked
-//! up here first: replicas must agree wherever their chunks end.
+//! Apply reads terminal items from the store. Changes of earlier entries in the same chunk are not written yet, so they
+//! are looked up here first: replicas must agree wherever their chunks end.
 
 use crate::state::disk::StateDisk;
 use crate::types::NodeId;

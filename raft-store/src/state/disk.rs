@@ -8,8 +8,8 @@ use lease::{Salt, State};
 use std::fmt::Debug;
 use std::io;
 
-/// Records by key, and how far the log is applied to them. A write is atomic, also in a crash. A crash may lose it, because the log
-/// still has it, until [`StateDisk::flush`] or a snapshot.
+/// Records by key, and how far the log is applied to them. A write is atomic, also in a crash. A crash may lose it,
+/// because the log still has it, until [`StateDisk::flush`] or a snapshot.
 pub trait StateDisk: Send + Sync + 'static {
     /// Whether taking and installing snapshots blocks a thread: then it runs on its own thread.
     const BLOCKS: bool;
@@ -44,8 +44,8 @@ pub trait StateDisk: Send + Sync + 'static {
     /// When the disk fails.
     fn events_gone(&self, space: SpaceNo) -> io::Result<Option<EventNumber>>;
 
-    /// Drops the events of a space from `first` to `upto` and stores this, atomically. Other nodes need not do the same: apply
-    /// never reads events.
+    /// Drops the events of a space from `first` to `upto` and stores this, atomically. Other nodes need not do the
+    /// same: apply never reads events.
     ///
     /// # Errors
     /// When the disk fails.
@@ -69,8 +69,8 @@ pub trait StateDisk: Send + Sync + 'static {
     /// When the disk fails.
     fn flush(&self) -> io::Result<()>;
 
-    /// Takes a snapshot of a moment between the call and the return, together with its metadata. Returns the newest existing one if
-    /// it holds at least as much. Writes continue meanwhile, but no install runs.
+    /// Takes a snapshot of a moment between the call and the return, together with its metadata. Returns the newest
+    /// existing one if it holds at least as much. Writes continue meanwhile, but no install runs.
     ///
     /// # Errors
     /// When the disk fails.
@@ -82,8 +82,8 @@ pub trait StateDisk: Send + Sync + 'static {
     /// When the disk fails.
     fn newest_snapshot(&self) -> io::Result<Option<(SnapshotMetaRecord, Self::Snapshot)>>;
 
-    /// Replaces everything by a snapshot: after a crash either the old or the new state exists, complete and durable. No snapshot
-    /// is taken meanwhile.
+    /// Replaces everything by a snapshot: after a crash either the old or the new state exists, complete and durable.
+    /// No snapshot is taken meanwhile.
     ///
     /// # Errors
     /// When the snapshot does not match its metadata, or the disk fails.

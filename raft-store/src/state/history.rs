@@ -1,7 +1,7 @@
 //! The history that a state keeps on disk: events, activities, ended items. For readers only; apply never uses it.
 //!
-//! Each node drops old events on its own: replicas need not agree on them. What was dropped is stored with the drop, so that a
-//! reader that resumes at an old position does not miss the gap.
+//! Each node drops old events on its own: replicas need not agree on them. What was dropped is stored with the drop, so
+//! that a reader that resumes at an old position does not miss the gap.
 
 use super::StateStore;
 use super::chunk::read;
@@ -66,8 +66,8 @@ impl<D: StateDisk> StateStore<D> {
         Ok(first.first().map(|event| event.number))
     }
 
-    /// Drops events of a space from before a wall time, at most the oldest `limit`, and stops at the first newer one: clocks
-    /// differ, and only the beginning may be dropped. Returns whether there may be more to drop.
+    /// Drops events of a space from before a wall time, at most the oldest `limit`, and stops at the first newer one:
+    /// clocks differ, and only the beginning may be dropped. Returns whether there may be more to drop.
     ///
     /// # Errors
     /// When the disk fails.

@@ -16,7 +16,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The maximum chunk, applied under one lock and in one write: enough to share the cost, small enough not to make readers wait.
+/// The maximum chunk, applied under one lock and in one write: enough to share the cost, small enough not to make
+/// readers wait.
 const CHUNK_ENTRIES: usize = 256;
 const CHUNK_BYTES: usize = 1024 * 1024;
 

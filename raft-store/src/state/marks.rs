@@ -6,8 +6,8 @@ use crate::codec::records::HashMark;
 pub const HASH_MARK_EVERY: u64 = 1_024;
 /// The number of the latest marks that are kept.
 const LAST: u64 = 16;
-/// In addition, for each power of two, this many of the latest marks whose number it divides: if one of two nodes is behind, both
-/// have a common mark at most twice as far back.
+/// In addition, for each power of two, this many of the latest marks whose number it divides: if one of two nodes is
+/// behind, both have a common mark at most twice as far back.
 const LAST_OF_POWER: u64 = 2;
 
 /// Adds a mark if one is due, and drops the marks that are no longer kept.

@@ -1,8 +1,9 @@
-//! The state on RocksDB. Its write-ahead log is off: Raft's log keeps every entry until the state has been flushed past it. A key
-//! is the group's number, then the lease machine's key.
+//! The state on RocksDB. Its write-ahead log is off: Raft's log keeps every entry until the state has been flushed past
+//! it. A key is the group's number, then the lease machine's key.
 //!
-//! There are two column families, always written and flushed together. Records that the lease machine holds in memory are read only
-//! at the start: they are collected unsorted, and sorted when they are flushed. All others are read while it runs.
+//! There are two column families, always written and flushed together. Records that the lease machine holds in memory
+//! are read only at the start: they are collected unsorted, and sorted when they are flushed. All others are read while
+//! it runs.
 
 use crate::backup::Places;
 use crate::codec::records::{
@@ -47,8 +48,8 @@ const EVENTS_GONE: u8 = b'-';
 const MEMBER: u8 = b'@';
 /// The column family of the records that are held in memory.
 const LIVE: &str = "live";
-/// The write buffer of one family. A full one is written out in the background, together with the other family's. After a crash at
-/// most the content of the buffers is applied again.
+/// The write buffer of one family. A full one is written out in the background, together with the other family's. After
+/// a crash at most the content of the buffers is applied again.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// The approximate size of a batch when records are moved between the families.
 const MOVED_BYTES: usize = 4 * 1024 * 1024;
@@ -107,7 +108,8 @@ impl RocksDisk {
         })
     }
 
-    /// Calls the hook when a snapshot has its files, before it replaces the current one. Only tests set it, and only once.
+    /// Calls the hook when a snapshot has its files, before it replaces the current one. Only tests set it, and only
+    /// once.
     pub fn set_before_keeping(&self, hook: BeforeWrite) {
         assert!(self.before_keeping.set(hook).is_ok(), "set once");
     }
@@ -121,8 +123,8 @@ impl RocksDisk {
         &self.backup_places
     }
 
-    /// Takes a checkpoint of a moment between the call and the return, with its metadata. Its folder is removed after the last
-    /// reader.
+    /// Takes a checkpoint of a moment between the call and the return, with its metadata. Its folder is removed after
+    /// the last reader.
     pub(crate) fn take_backup(&self) -> io::Result<(AppliedRecord, SnapshotDir)> {
         let root = self.directory.backups_path();
         make_folder(&root)?;
@@ -382,8 +384,9 @@ impl StateDisk for RocksDisk {
             fs::remove_dir_all(&folder)?;
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        // The snapshot is kept before the switch: a node that is killed between the two finds a snapshot ahead of its state, and
-        // installs it at the start. A node cannot start with a state that is ahead of every snapshot and of the log.
+        // The snapshot is kept before the switch: a node that is killed between the two finds a snapshot ahead of its
+        // state, and installs it at the start. A node cannot start with a state that is ahead of every snapshot and of
+        // the log.
         let kept = self.keep(meta, &snapshot)?;
         self.directory.switch_state(&folder).map_err(io::Error::other)?;
         let old = std::mem::replace(&mut *self.db.write().unwrap_or_else(PoisonError::into_inner), Arc::new(fresh));
@@ -510,7 +513,8 @@ fn open(folder: &Path, make: bool) -> io::Result<DB> {
     DB::open_cf_descriptors(&options, folder, [stored, live]).map_err(failed)
 }
 
-/// Opens a state of this build, or an older state with all records in one family: then moves the records that are held in memory.
+/// Opens a state of this build, or an older state with all records in one family: then moves the records that are held
+/// in memory.
 fn take_up(folder: &Path, group: Group) -> io::Result<DB> {
     let db = open(folder, false)?;
     let key_of = |kind: u8| [&group.0.to_be_bytes()[..], &[kind]].concat();

@@ -1,7 +1,7 @@
 //! Processes that are killed in the middle of writing, or whose disk is full.
 //!
-//! The test starts itself again as the process to kill: with `TENURE_LOG` set, the same test appends to that directory and prints
-//! each entry after it is durable.
+//! The test starts itself again as the process to kill: with `TENURE_LOG` set, the same test appends to that directory
+//! and prints each entry after it is durable.
 
 use super::world::{Store, begin_append, entry_of, open, read};
 use openraft::storage::{IOFlushed, RaftLogStorage};
@@ -31,8 +31,8 @@ fn bytes(index: u64) -> Vec<u8> {
     vec![u8::try_from(index % 251).unwrap(); 20_000]
 }
 
-/// Appends several entries at once, so that an interrupted write contains some that were not reported. Returns the message of the
-/// first failure.
+/// Appends several entries at once, so that an interrupted write contains some that were not reported. Returns the
+/// message of the first failure.
 async fn append_and_tell(store: &mut Store, mut next: u64) -> String {
     loop {
         let mut waiting = Vec::new();

@@ -114,7 +114,7 @@ async fn a_stream_that_cannot_begin_at_the_requested_index_is_an_error() {
         for range in [9..15, 0..20, 3..7, 20..22, 30..31] {
             let streamed: Vec<_> = reader.entries_stream(range.clone()).await.collect().await;
             let [Err(error)] = &streamed[..] else { panic!("{range:?}: {streamed:?}") };
-            let says = format!("entry {} is not there", range.start);
+            let says = format!("entry {} is missing", range.start);
             assert!(error.to_string().contains(&says), "{range:?}: {error}");
         }
         for range in [10..20, 12..15] {

@@ -326,10 +326,10 @@ impl Work for Wanting {
 
 impl Wanting {
     async fn granted(&self) -> Result<Token, String> {
-        let wish = Claim { on_conflict: OnConflict::Wait, ..Claim::default() };
+        let claim = Claim { on_conflict: OnConflict::Wait, ..Claim::default() };
         let key = random_name().map_err(|_| "no random numbers".to_owned())?;
         loop {
-            match self.client.request_claim(&self.item, &wish).key(&key).await {
+            match self.client.request_claim(&self.item, &claim).key(&key).await {
                 Ok(Claimed::Granted(grant)) => return Ok(grant.token),
                 Ok(Claimed::Waiting(_)) => {}
                 Ok(Claimed::Refused { problem }) => return Err(problem.code.name().to_owned()),

@@ -1,8 +1,8 @@
 //! An item's lease as an object that is free or held: granted, renewed, released, expired, read.
 //!
-//! An end that nobody acknowledged, by expiry, a revoke or a request of unknown outcome, may be at any time from when it was
-//! possible until the next grant. Grants that no answer and no event shows are left out, and so are reads that show a holder that
-//! may have one.
+//! An end that nobody acknowledged, by expiry, a revoke or a request of unknown outcome, may be at any time from when
+//! it was possible until the next grant. Grants that no answer and no event shows are left out, and so are reads that
+//! show a holder that may have one.
 
 use super::search::{Search, Step};
 use crate::checkers::facts::{Facts, Grant, ItemNo, token_of};

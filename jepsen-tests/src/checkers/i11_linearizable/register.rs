@@ -1,8 +1,9 @@
-//! An item's data as a register: unique values that are written, exchanged for the value that was read, and read. Revisions only
-//! show which value an exchange expects; their order is not used.
+//! An item's data as a register: unique values that are written, exchanged for the value that was read, and read.
+//! Revisions only show which value an exchange expects; their order is not used.
 //!
-//! An update of unknown outcome whose value was seen took effect by then. If nobody saw the value, it is left out: it changes
-//! nothing that anybody saw, but may be the reason why an exchange was refused, so refusals after it are left out, too.
+//! An update of unknown outcome whose value was seen took effect by then. If nobody saw the value, it is left out: it
+//! changes nothing that anybody saw, but may be the reason why an exchange was refused, so refusals after it are left
+//! out, too.
 
 use super::search::{Search, Step};
 use crate::checkers::facts::{Facts, ItemNo};

@@ -1,6 +1,6 @@
-//! Searches for a linearization, one segment of an item's history after another. A segment ends where no operation is in progress.
-//! The state at its end is not passed on: the next segment may begin with any state. This misses violations that span two segments,
-//! but never reports a false one.
+//! Searches for a linearization, one segment of an item's history after another. A segment ends where no operation is
+//! in progress. The state at its end is not passed on: the next segment may begin with any state. This misses
+//! violations that span two segments, but never reports a false one.
 
 use crate::checkers::facts::OpNo;
 use crate::history::Micros;

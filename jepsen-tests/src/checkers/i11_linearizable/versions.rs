@@ -1,5 +1,5 @@
-//! The order of an item's revisions agrees with the order of time, every revision has one value, and an update that names the
-//! revision it read replaced exactly that revision.
+//! The order of an item's revisions agrees with the order of time, every revision has one value, and an update that
+//! names the revision it read replaced exactly that revision.
 
 use crate::checkers::facts::{Facts, ItemNo, Number, OpNo, number};
 use crate::checkers::i01_mutual_exclusion::describe;

@@ -2,8 +2,8 @@
 //! callers meanwhile.
 //!
 //! The rates of an actor are ceilings, far above what a busy node can do for several actors at once. While light
-//! callers wait, all ceilings are lowered together, by half or more in each window, until light callers are answered as usual.
-//! The ceilings always stay above what most actors use: if all actors use the node alike, nothing changes.
+//! callers wait, all ceilings are lowered together, by half or more in each window, until light callers are answered as
+//! usual. The ceilings always stay above what most actors use: if all actors use the node alike, nothing changes.
 
 use super::bucket::{Bucket, Fill};
 use super::{Shed, shed};
@@ -21,8 +21,8 @@ const SLOW_TIMES: u32 = 2;
 const SLOW_MIN: Duration = Duration::from_millis(5);
 /// The best window is taken from this epoch and the one before.
 const EPOCH: Duration = Duration::from_secs(300);
-/// Factors for the ceilings after a window in which light callers waited, by how much longer than acceptable, and after one
-/// in which they did not wait.
+/// Factors for the ceilings after a window in which light callers waited, by how much longer than acceptable, and after
+/// one in which they did not wait.
 const CUT: f64 = 0.5;
 const CUT_MOST: f64 = 1.0 / 16.0;
 const GROWTH: f64 = 1.015;

@@ -98,7 +98,7 @@ fn problem(call: &Call, refusal: Refusal) -> Box<Problem> {
 /// node until an item is ready; each item wakes one waiting call.
 #[utoipa::path(post, path = "/v1/queues/{queue}/next", operation_id = "next", tag = "claiming",
     params(("queue" = api::names::QueueName, Path)), request_body = Next,
-    responses((status = 200, body = Dispatched, description = "The granted items, or why there are none")))]
+    responses((status = 200, body = Dispatched, description = "The granted items, or why no item was granted")))]
 pub async fn next(mut call: Call, QueuePath(queue): QueuePath, Body(next): Body<Next>) -> Reply<Dispatched> {
     let wait = match next.wait_ms {
         None => Duration::ZERO,

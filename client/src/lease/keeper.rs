@@ -1,7 +1,7 @@
 //! Keeps one lease alive: renews it in time, retries until a node answers or the lease is over, and never renews after
 //! that.
 
-use super::hold::{Hold, Lost, Word};
+use super::state::{LeaseReply, LeaseState, Lost};
 use crate::retry::backoff;
 use crate::{Client, Error};
 use api::Code;
@@ -19,53 +19,53 @@ const EXPLAIN_WITHIN: Duration = Duration::from_secs(5);
 const CARRIED: usize = 1_000;
 
 /// Renews a lease until it is over, and finds out why it ended.
-pub(super) async fn keep(client: Client, hold: Arc<Hold>) {
+pub(super) async fn keep(client: Client, state: Arc<LeaseState>) {
     tokio::select! {
         biased;
-        () = hold.over.cancelled() => {}
-        () = hold.lapse() => {}
-        () = renew(&client, &hold) => {}
+        () = state.over.cancelled() => {}
+        () = state.lapse() => {}
+        () = renew(&client, &state) => {}
     }
-    explain(&client, &hold).await;
+    explain(&client, &state).await;
 }
 
 /// Like [`keep`], for a lease that is renewed elsewhere.
-pub(super) async fn guard(client: Client, hold: Arc<Hold>) {
+pub(super) async fn guard(client: Client, state: Arc<LeaseState>) {
     tokio::select! {
         biased;
-        () = hold.over.cancelled() => {}
-        () = hold.lapse() => {}
-        () = hold.gone.cancelled() => {}
+        () = state.over.cancelled() => {}
+        () = state.lapse() => {}
+        () = state.gone.cancelled() => {}
     }
-    explain(&client, &hold).await;
+    explain(&client, &state).await;
 }
 
-async fn renew(client: &Client, hold: &Hold) {
+async fn renew(client: &Client, state: &LeaseState) {
     let mut failed = 0;
     loop {
-        hold.due().await;
+        state.due().await;
         // After the machine slept, both the renewal and the end of the lease may be due.
-        if hold.remaining().is_zero() {
-            return hold.lose(Lost::Lapsed);
+        if state.remaining().is_zero() {
+            return state.lose(Lost::Lapsed);
         }
-        match renew_once(client, hold).await {
+        match renew_once(client, state).await {
             Ok(()) => failed = 0,
-            Err(error) if is_loss(&error) => return hold.lose(loss(&error)),
+            Err(error) if is_loss(&error) => return state.lose(loss(&error)),
             Err(error) => {
                 failed += 1;
-                tracing::warn!(item = %hold.item, %error, left = ?hold.remaining(), "could not renew a lease; retrying");
+                tracing::warn!(item = %state.item, %error, left = ?state.remaining(), "could not renew a lease; retrying");
                 sleep(backoff(failed)).await;
             }
         }
     }
 }
 
-pub(crate) async fn renew_once(client: &Client, hold: &Hold) -> Result<(), Error> {
-    let left = hold.remaining();
+pub(crate) async fn renew_once(client: &Client, state: &LeaseState) -> Result<(), Error> {
+    let left = state.remaining();
     let attempt = attempt_within(client, left);
-    let renew = Renew { token: hold.token, lease_for_ms: None };
-    let answer = client.renew(&hold.item, &renew).within(left).attempt_within(attempt).answered().await?;
-    hold.heard(word_of(&answer.value, answer.sent_at));
+    let renew = Renew { token: state.token, lease_for_ms: None };
+    let answer = client.renew(&state.item, &renew).within(left).attempt_within(attempt).reply().await?;
+    state.update(lease_reply(&answer.value, answer.sent_at));
     Ok(())
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn attempt_within(client: &Client, left: Duration) -> Duration {
     (left / 4).clamp(ATTEMPT_MIN, client.shared.attempt_within.max(ATTEMPT_MIN))
 }
 
-fn word_of(renewed: &Renewed, sent_at: crate::Moment) -> Word {
-    Word {
+fn lease_reply(renewed: &Renewed, sent_at: crate::Moment) -> LeaseReply {
+    LeaseReply {
         sent_at,
         expires_in_ms: renewed.expires_in_ms,
         renew_after_ms: renewed.renew_after_ms,
@@ -96,16 +96,16 @@ pub(crate) fn loss(error: &Error) -> Lost {
     }
 }
 
-async fn explain(client: &Client, hold: &Hold) {
-    let why = match hold.lost() {
-        Some(Lost::Ended) => find_out(client, hold).await,
+async fn explain(client: &Client, state: &LeaseState) {
+    let why = match state.lost() {
+        Some(Lost::Ended) => find_out(client, state).await,
         _ => None,
     };
-    hold.explain(why);
+    state.explain(why);
 }
 
-async fn find_out(client: &Client, hold: &Hold) -> Option<Lost> {
-    let item = match client.item(&hold.item).within(EXPLAIN_WITHIN).await {
+async fn find_out(client: &Client, state: &LeaseState) -> Option<Lost> {
+    let item = match client.item(&state.item).within(EXPLAIN_WITHIN).await {
         Ok(item) => item,
         Err(error) => return error.code().map(Lost::Denied),
     };
@@ -115,7 +115,7 @@ async fn find_out(client: &Client, hold: &Hold) -> Option<Lost> {
         _ if !item.claimed => Lost::Revoked,
         _ => {
             let carrying = client.carrying(Some(CARRIED)).within(EXPLAIN_WITHIN).await.ok()?;
-            let is_own = carrying.leased.iter().any(|carried| carried.id == hold.item);
+            let is_own = carrying.leased.iter().any(|carried| carried.id == state.item);
             if is_own { Lost::TakenOver } else { Lost::Replaced }
         }
     })

@@ -60,7 +60,7 @@ impl fmt::Display for Lost {
 
 /// What an answer says about a lease.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
+pub(crate) struct LeaseReply {
     /// When the answered request was sent.
     pub(crate) sent_at: Moment,
     pub(crate) expires_in_ms: u64,
@@ -71,11 +71,11 @@ pub(crate) struct Word {
 }
 
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct LeaseState {
     pub(crate) item: ItemId,
     pub(crate) token: Token,
     clock: Clock,
-    standing: Mutex<Standing>,
+    current: Mutex<Current>,
     /// Fires when the work has to stop.
     pub(crate) stop: CancellationToken,
     /// Fires when cancellation of the item is requested.
@@ -91,7 +91,7 @@ pub(crate) struct Hold {
 }
 
 #[derive(Debug)]
-struct Standing {
+struct Current {
     valid_until: Moment,
     renew_at: Moment,
     line_length: u32,
@@ -99,15 +99,15 @@ struct Standing {
     lost: Option<Lost>,
 }
 
-impl Hold {
-    pub(crate) fn new(item: ItemId, token: Token, clock: Clock, revision: Option<Number>, word: Word) -> Self {
-        let hold = Self {
+impl LeaseState {
+    pub(crate) fn new(item: ItemId, token: Token, clock: Clock, revision: Option<Number>, reply: LeaseReply) -> Self {
+        let state = Self {
             item,
             token,
             clock,
-            standing: Mutex::new(Standing {
-                valid_until: word.sent_at,
-                renew_at: word.sent_at,
+            current: Mutex::new(Current {
+                valid_until: reply.sent_at,
+                renew_at: reply.sent_at,
                 line_length: 0,
                 revision,
                 lost: None,
@@ -119,25 +119,25 @@ impl Hold {
             explained: CancellationToken::new(),
             moved: Notify::new(),
         };
-        hold.heard(word);
-        hold
+        state.update(reply);
+        state
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies a node's answer. One hundredth of the lease is not used, because clocks run at different rates.
-    pub(crate) fn heard(&self, word: Word) {
-        let span = Duration::from_millis(word.expires_in_ms - word.expires_in_ms.div_ceil(100));
-        let until = word.sent_at.after(span);
-        let mut standing = self.standing();
+    pub(crate) fn update(&self, reply: LeaseReply) {
+        let span = Duration::from_millis(reply.expires_in_ms - reply.expires_in_ms.div_ceil(100));
+        let until = reply.sent_at.after(span);
+        let mut current = self.current();
         // Only a cancellation moves the end earlier.
-        standing.valid_until = if word.cancel_requested { until } else { until.max(standing.valid_until) };
-        standing.renew_at = word.sent_at.after(Duration::from_millis(word.renew_after_ms).max(RENEW_MIN));
-        standing.line_length = word.line_length.unwrap_or(standing.line_length);
-        drop(standing);
-        if word.cancel_requested {
+        current.valid_until = if reply.cancel_requested { until } else { until.max(current.valid_until) };
+        current.renew_at = reply.sent_at.after(Duration::from_millis(reply.renew_after_ms).max(RENEW_MIN));
+        current.line_length = reply.line_length.unwrap_or(current.line_length);
+        drop(current);
+        if reply.cancel_requested {
             self.wind_down.cancel();
         }
         self.moved.notify_waiters();
@@ -145,31 +145,31 @@ impl Hold {
 
     /// Marks the lease as lost and stops the work. The first reason is kept.
     pub(crate) fn lose(&self, why: Lost) {
-        let mut standing = self.standing();
-        if standing.lost.is_none() {
-            standing.lost = Some(why);
+        let mut current = self.current();
+        if current.lost.is_none() {
+            current.lost = Some(why);
         }
-        drop(standing);
+        drop(current);
         self.stop.cancel();
         self.gone.cancel();
     }
 
     /// Sets the reason of the loss, now that it is known.
     pub(crate) fn explain(&self, why: Option<Lost>) {
-        let mut standing = self.standing();
-        if standing.lost == Some(Lost::Ended) {
-            standing.lost = Some(why.unwrap_or(Lost::Ended));
+        let mut current = self.current();
+        if current.lost == Some(Lost::Ended) {
+            current.lost = Some(why.unwrap_or(Lost::Ended));
         }
-        drop(standing);
+        drop(current);
         self.explained.cancel();
     }
 
     pub(crate) fn lost(&self) -> Option<Lost> {
-        self.standing().lost.clone()
+        self.current().lost.clone()
     }
 
     pub(crate) fn valid_until(&self) -> Moment {
-        self.standing().valid_until
+        self.current().valid_until
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -180,19 +180,19 @@ impl Hold {
     }
 
     pub(crate) fn renew_at(&self) -> Moment {
-        self.standing().renew_at
+        self.current().renew_at
     }
 
     pub(crate) fn line_length(&self) -> u32 {
-        self.standing().line_length
+        self.current().line_length
     }
 
     pub(crate) fn revision(&self) -> Option<Number> {
-        self.standing().revision
+        self.current().revision
     }
 
     pub(crate) fn saw(&self, revision: Number) {
-        self.standing().revision = Some(revision);
+        self.current().revision = Some(revision);
     }
 
     /// Stops the work at the end of the lease, whether or not a node answers.

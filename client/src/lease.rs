@@ -1,11 +1,9 @@
 //! A held lease. It renews itself, tells until when it is certainly held, and stops the work in time when it is not.
 
-mod claiming;
-pub(crate) mod hold;
 pub(crate) mod keeper;
+pub(crate) mod state;
 
-pub use claiming::Claiming;
-pub use hold::Lost;
+pub use state::Lost;
 
 use crate::call::Call;
 use crate::client::random_name;
@@ -17,9 +15,9 @@ use api::hold::{Extend, Extended, Release, Released, Reserve, Reserved};
 use api::names::Number;
 use api::words::ActivityKind;
 use api::write::{Activity, AwaitInput, Complete, Fail, HandOn, Moved, Resume, Update, Updated};
-use hold::{Hold, Word};
 use lease::names::{ItemId, Phase, SessionId};
 use lease::numbers::Token;
+use state::{LeaseReply, LeaseState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 #[derive(Debug)]
 pub struct Lease {
     client: Client,
-    hold: Arc<Hold>,
+    state: Arc<LeaseState>,
     grant: Grant,
     unanswered: Mutex<Option<Unanswered>>,
     _keeper: AbortOnDropHandle<()>,
@@ -59,7 +57,7 @@ impl Lease {
     pub(crate) fn kept(client: &Client, grant: Grant, sent_at: Moment, by: RenewedBy) -> Self {
         // A grant from the wait line is short until its first renewal.
         let is_picked_up = grant.expires_in_ms >= grant.lease_for_ms || grant.cancel_requested;
-        let word = Word {
+        let reply = LeaseReply {
             sent_at,
             expires_in_ms: grant.expires_in_ms,
             renew_after_ms: if is_picked_up { grant.expires_in_ms / 3 } else { 0 },
@@ -68,22 +66,22 @@ impl Lease {
         };
         let revision = grant.snapshot.as_ref().map(|snapshot| snapshot.revision);
         let clock = client.clock().clone();
-        let hold = Arc::new(Hold::new(grant.item.clone(), grant.token, clock, revision, word));
+        let state = Arc::new(LeaseState::new(grant.item.clone(), grant.token, clock, revision, reply));
         let keeper = match by {
-            RenewedBy::Itself => tokio::spawn(keeper::keep(client.clone(), hold.clone())),
-            RenewedBy::Worker => tokio::spawn(keeper::guard(client.clone(), hold.clone())),
+            RenewedBy::Itself => tokio::spawn(keeper::keep(client.clone(), state.clone())),
+            RenewedBy::Worker => tokio::spawn(keeper::guard(client.clone(), state.clone())),
         };
         let keeper = AbortOnDropHandle::new(keeper);
-        Self { client: client.clone(), hold, grant, unanswered: Mutex::default(), _keeper: keeper }
+        Self { client: client.clone(), state, grant, unanswered: Mutex::default(), _keeper: keeper }
     }
 
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
+    pub(crate) fn state(&self) -> &Arc<LeaseState> {
+        &self.state
     }
 
     #[must_use]
     pub fn item(&self) -> &ItemId {
-        &self.hold.item
+        &self.state.item
     }
 
     /// The session that holds it.
@@ -95,7 +93,7 @@ impl Lease {
     /// The fencing token. Send it to the item's resource with every write.
     #[must_use]
     pub fn token(&self) -> Token {
-        self.hold.token
+        self.state.token
     }
 
     /// The grant, as the node returned it.
@@ -108,48 +106,48 @@ impl Lease {
     /// [`Client::clock`].
     #[must_use]
     pub fn valid_until(&self) -> Moment {
-        self.hold.valid_until()
+        self.state.valid_until()
     }
 
     /// The time until [`Lease::valid_until`]; zero once the lease is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.hold.remaining()
+        self.state.remaining()
     }
 
     /// Fires when the work has to stop: at [`Lease::valid_until`] at the latest.
     #[must_use]
     pub fn cancelled(&self) -> CancellationToken {
-        self.hold.stop.clone()
+        self.state.stop.clone()
     }
 
     /// Fires when cancellation of the item is requested: 30 s are left to stop the work.
     #[must_use]
     pub fn wind_down(&self) -> CancellationToken {
-        self.hold.wind_down.clone()
+        self.state.wind_down.clone()
     }
 
     #[must_use]
     pub fn cancel_requested(&self) -> bool {
-        self.hold.wind_down.is_cancelled()
+        self.state.wind_down.is_cancelled()
     }
 
     /// The number of waiters for the item, as of the last renewal.
     #[must_use]
     pub fn line_length(&self) -> u32 {
-        self.hold.line_length()
+        self.state.line_length()
     }
 
     /// Why the lease is lost, as far as known; `None` if it is held.
     #[must_use]
     pub fn lost(&self) -> Option<Lost> {
-        self.hold.lost()
+        self.state.lost()
     }
 
     /// Waits until the lease is lost and the reason is known, or cannot be found out.
     pub async fn why_lost(&self) -> Lost {
-        self.hold.explained.cancelled().await;
-        self.hold.lost().unwrap_or(Lost::GivenBack)
+        self.state.explained.cancelled().await;
+        self.state.lost().unwrap_or(Lost::GivenBack)
     }
 
     /// The item that the work starts from; read from a node if the grant does not contain it.
@@ -169,7 +167,7 @@ impl Lease {
     /// See [`Error`].
     pub async fn look(&self) -> Result<ItemSnapshot, Error> {
         let item = self.client.item(self.item()).await?;
-        self.hold.saw(item.revision);
+        self.state.saw(item.revision);
         Ok(ItemSnapshot {
             queue: item.queue,
             state: item.state,
@@ -182,7 +180,7 @@ impl Lease {
     /// The revision that writes are based on.
     #[must_use]
     pub fn revision(&self) -> Option<Number> {
-        self.hold.revision()
+        self.state.revision()
     }
 
     /// Extends the lease for a known idle gap.
@@ -192,8 +190,8 @@ impl Lease {
     pub async fn extend(&self, by: Duration) -> Result<Extended, Error> {
         let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         let extend = Extend { token: self.token(), by_ms };
-        let answer = self.client.extend(self.item(), &extend).answered().await?;
-        self.hold.heard(Word {
+        let answer = self.client.extend(self.item(), &extend).reply().await?;
+        self.state.update(LeaseReply {
             sent_at: answer.sent_at,
             expires_in_ms: answer.value.expires_in_ms,
             renew_after_ms: answer.value.expires_in_ms / 3,
@@ -210,7 +208,7 @@ impl Lease {
     pub async fn update(&self, update: Update) -> Result<Updated, Error> {
         let update = Update { token: Some(self.token()), read_at: update.read_at.or(self.revision()), ..update };
         let updated = self.written("update", &update, self.client.update(self.item(), &update)).await?;
-        self.hold.saw(updated.revision);
+        self.state.saw(updated.revision);
         Ok(updated)
     }
 
@@ -248,7 +246,7 @@ impl Lease {
     /// # Errors
     /// See [`Error`]. The lease is held until a node answers: try again.
     pub async fn hand_on(&self, phase: Phase) -> Result<Moved, Error> {
-        self.hold.stop.cancel();
+        self.state.stop.cancel();
         let hand_on = HandOn { token: Some(self.token()), read_at: self.revision(), phase };
         self.ended("hand_on", &hand_on, self.client.hand_on(self.item(), &hand_on)).await
     }
@@ -258,7 +256,7 @@ impl Lease {
     /// # Errors
     /// See [`Error`]. The lease is held until a node answers: try again.
     pub async fn complete(&self, result: Option<String>) -> Result<Moved, Error> {
-        self.hold.stop.cancel();
+        self.state.stop.cancel();
         let complete = Complete { token: Some(self.token()), read_at: self.revision(), result };
         self.ended("complete", &complete, self.client.complete(self.item(), &complete)).await
     }
@@ -268,7 +266,7 @@ impl Lease {
     /// # Errors
     /// See [`Error`]. The lease is held until a node answers: try again.
     pub async fn fail(&self, error: Option<String>, is_final: bool) -> Result<Moved, Error> {
-        self.hold.stop.cancel();
+        self.state.stop.cancel();
         let fail = Fail { token: Some(self.token()), read_at: self.revision(), error, is_final };
         self.ended("fail", &fail, self.client.fail(self.item(), &fail)).await
     }
@@ -278,7 +276,7 @@ impl Lease {
     /// # Errors
     /// See [`Error`].
     pub async fn release(&self) -> Result<Released, Error> {
-        self.hold.stop.cancel();
+        self.state.stop.cancel();
         let release = Release { token: Some(self.token()), keep_assignment: false };
         let released = self.written("release", &release, self.client.release(self.item(), &release)).await?;
         self.finish();
@@ -290,7 +288,7 @@ impl Lease {
     /// # Errors
     /// See [`Error`].
     pub async fn reserve(&self, span: Option<Duration>) -> Result<Reserved, Error> {
-        self.hold.stop.cancel();
+        self.state.stop.cancel();
         let for_ms = span.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
         let reserve = Reserve { token: self.token(), for_ms };
         let reserved = self.written("reserve", &reserve, self.client.reserve(self.item(), &reserve)).await?;
@@ -306,7 +304,7 @@ impl Lease {
 
     async fn moved(&self, verb: &str, body: &impl serde::Serialize, call: Call<Moved>) -> Result<Moved, Error> {
         let moved = self.written(verb, body, call).await?;
-        self.hold.saw(moved.revision);
+        self.state.saw(moved.revision);
         Ok(moved)
     }
 
@@ -332,7 +330,7 @@ impl Lease {
                 (write, call)
             }
         };
-        let answer = call.answered().await;
+        let answer = call.reply().await;
         if matches!(answer, Err(Error::Unknown { .. })) && age(&write) < REPEAT_WITHIN {
             *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(write);
         }
@@ -340,14 +338,14 @@ impl Lease {
     }
 
     fn finish(&self) {
-        self.hold.lose(Lost::GivenBack);
-        self.hold.over.cancel();
+        self.state.lose(Lost::GivenBack);
+        self.state.over.cancel();
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let is_lost = self.hold.lost().is_some();
+        let is_lost = self.state.lost().is_some();
         self.finish();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if is_lost {
@@ -365,4 +363,4 @@ impl Drop for Lease {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,12 +10,12 @@ use lease::names::ItemId;
 
 impl Client {
     pub fn renew(&self, id: &ItemId, renew: &Renew) -> Call<Renewed> {
-        Call::post(self, Path::item(id).verb("renew"), renew).set(|ask| ask.effect = Effect::Same)
+        Call::post(self, Path::item(id).verb("renew"), renew).set(|spec| spec.effect = Effect::Same)
     }
 
     /// Renews every lease of the session: a worker's heartbeat.
     pub fn renew_all(&self, all: &RenewAll) -> Call<RenewedAll> {
-        Call::post(self, Path::new("/v1/renewals"), all).set(|ask| ask.effect = Effect::Same)
+        Call::post(self, Path::new("/v1/renewals"), all).set(|spec| spec.effect = Effect::Same)
     }
 
     /// Extends a lease for a known idle gap. Never shortens it.

@@ -6,7 +6,7 @@ use api::Code;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-fn granted(expires_in_ms: u64) -> Says {
+pub(crate) fn granted(expires_in_ms: u64) -> Says {
     Says::Ok(json!({
         "outcome": "granted", "item": "disk", "token": 17, "expires_in_ms": expires_in_ms, "expires_at_ms": 1,
         "expires_at": "2026-01-01T00:00:00Z", "lease_for_ms": 30_000, "cut": false, "renewed": false,
@@ -15,14 +15,7 @@ fn granted(expires_in_ms: u64) -> Says {
     }))
 }
 
-fn waiting() -> Says {
-    Says::Status(
-        202,
-        json!({ "outcome": "waiting", "item": "disk", "place": 0, "line_length": 1, "poll_within_ms": 30_000 }),
-    )
-}
-
-fn renewed(expires_in_ms: u64, cancel_requested: bool) -> Says {
+pub(crate) fn renewed(expires_in_ms: u64, cancel_requested: bool) -> Says {
     Says::Ok(json!({
         "item": "disk", "token": 17, "expires_in_ms": expires_in_ms, "expires_at_ms": 1,
         "expires_at": "2026-01-01T00:00:00Z", "renew_after_ms": expires_in_ms / 3, "line_length": 2,
@@ -30,7 +23,7 @@ fn renewed(expires_in_ms: u64, cancel_requested: bool) -> Says {
     }))
 }
 
-fn released() -> Says {
+pub(crate) fn released() -> Says {
     Says::Ok(json!({ "item": "disk", "released": true, "unassigned": true }))
 }
 
@@ -38,15 +31,15 @@ fn moved() -> Value {
     json!({ "item": "disk", "state": "complete", "revision": "0.9" })
 }
 
-fn is(asked: &Asked, verb: &str) -> bool {
+pub(crate) fn is(asked: &Asked, verb: &str) -> bool {
     asked.what.ends_with(verb)
 }
 
-fn secs(secs: u64) -> Duration {
+pub(crate) fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-async fn held(fake: &Fake) -> Lease {
+pub(crate) async fn held(fake: &Fake) -> Lease {
     fake.client(&["a", "b"]).claim(&item("disk")).try_claim().await.unwrap()
 }
 
@@ -172,49 +165,6 @@ async fn a_cancellation_request_shortens_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn grants_from_the_line_are_renewed_at_once() {
-    let fake = Fake::with([waiting(), waiting(), granted(9_000)], |_| renewed(30_000, false));
-    let lease = fake.client(&["a"]).claim(&item("disk")).claim().await.unwrap();
-    sleep(Duration::from_millis(200)).await;
-    let log = fake.log();
-    assert_eq!(log.len(), 4);
-    assert!(is(&log[3], "renew"));
-    let keys: Vec<_> = log[..3].iter().map(|asked| asked.key.clone()).collect();
-    assert!(keys.iter().all(|key| *key == keys[0]), "a place is kept by repeating one request");
-    assert_eq!(lease.lost(), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_abandoned_wait_leaves_the_line() {
-    for (becomes, verb) in [(waiting(), "withdraw"), (granted(9_000), "release")] {
-        let fake = Fake::with([waiting(), Says::Hangs, becomes], |asked| match asked.what.rsplit('/').next() {
-            Some("withdraw") => Says::Ok(json!({ "item": "disk", "withdrawn": true })),
-            _ => released(),
-        });
-        let client = fake.client(&["a"]);
-        let waited = tokio::time::timeout(secs(10), client.claim(&item("disk")).claim()).await;
-        assert!(waited.is_err());
-        client.settled().await;
-        let log = fake.log();
-        assert_eq!(log[2].key, log[0].key);
-        assert!(is(log.last().unwrap(), verb), "{log:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refusal_or_the_end_of_the_wait_leaves_nothing_behind() {
-    for code in [Code::WaitTimeout, Code::TerminalItem] {
-        let fake = Fake::new([waiting(), Says::Problem(code)]);
-        let client = fake.client(&["a"]);
-        let error = client.claim(&item("disk")).within(secs(60)).claim().await.unwrap_err();
-        assert_eq!(error.code(), Some(code));
-        client.settled().await;
-        assert_eq!(fake.log().len(), 2);
-        assert_eq!(fake.log()[0].body["wait_for_ms"], 60_000);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn work_stops_before_its_lease_is_released() {
     let fake = Fake::with([granted(30_000), Says::Hangs], |_| released());
     let lease = held(&fake).await;
@@ -259,13 +209,4 @@ async fn a_completion_with_a_forgotten_id_is_sent_with_a_new_id() {
     let told: Vec<_> = log.iter().filter(|asked| asked.what.ends_with("/complete")).collect();
     assert_eq!((told[0].retry_ms, told[1].retry_ms), (None, None));
     assert_ne!(told[0].key, told[1].key);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_grant_that_expired_before_its_answer_is_claimed_again_with_a_new_id() {
-    let fake = Fake::with([Says::Drops, granted(0), granted(30_000)], |_| released());
-    let _claim = held(&fake).await;
-    let log = fake.log();
-    assert_eq!(log[0].key, log[1].key);
-    assert_ne!(log[1].key, log[2].key);
 }
