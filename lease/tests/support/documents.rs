@@ -58,14 +58,15 @@ const FOLDERS: [&str; 10] =
     ["", "scenarios/", "cli/", "cluster/", "processes/", "edge/", "edge_server/", "log/", "peers/", "state/"];
 
 /// Whether a test exists that a document names as `file::test` or `crate/file::test`; without a crate it is a test of
-/// `lease`. The file is in the crate's `tests`, or is the crate's `src/file/tests.rs`; `crate/src/file::test` is in
-/// `src/file.rs`.
+/// `lease`. The file is in the crate's `tests` or is `main.rs` in a folder of that name there, or it is the crate's
+/// `src/file/tests.rs`; `crate/src/file::test` is in `src/file.rs`.
 pub(crate) fn has_test(file: &str, test: &str) -> bool {
     let (krate, file) = file.split_once('/').unwrap_or(("lease", file));
     let krate = root().join(krate);
     let in_tests = FOLDERS.map(|folder| krate.join("tests").join(format!("{folder}{file}.rs")));
-    let in_source = [krate.join(format!("src/{file}/tests.rs")), krate.join(format!("{file}.rs"))];
-    let sources = in_tests.iter().chain(&in_source).filter_map(|place| std::fs::read_to_string(place).ok());
+    let elsewhere = ["tests/{file}/main.rs", "src/{file}/tests.rs", "{file}.rs"];
+    let elsewhere = elsewhere.map(|place| krate.join(place.replace("{file}", file)));
+    let sources = in_tests.iter().chain(&elsewhere).filter_map(|place| std::fs::read_to_string(place).ok());
     // In a scenario file a name stands alone, without `fn`.
     let (scenario, function) = (format!("    {test}:\n"), format!("fn {test}()"));
     sources.into_iter().any(|source| source.contains(&scenario) || source.contains(&function))

@@ -1,19 +1,14 @@
 //! The state on its disks: chunks, snapshots, restarts.
 
-#[path = "support/fleet.rs"]
+#[path = "../support/fleet.rs"]
 mod fleet;
-#[path = "support/gate.rs"]
+#[path = "../support/gate.rs"]
 mod gate;
 
-#[path = "state/backup.rs"]
 mod backup;
-#[path = "state/events.rs"]
 mod events;
-#[path = "state/families.rs"]
 mod families;
-#[path = "state/restore.rs"]
 mod restore;
-#[path = "state/snapshots.rs"]
 mod snapshots;
 
 use fleet::history;

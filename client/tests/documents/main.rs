@@ -1,14 +1,12 @@
 //! Every command that a document shows is run here as shown, and prints what the document says; or it is listed in
 //! `ELSEWHERE` with the reason why not. A new command fails the test until it is one or the other.
 
-#[path = "processes/daemon.rs"]
+#[path = "../processes/daemon.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod daemon;
-#[path = "documents/scene.rs"]
 mod scene;
-#[path = "documents/shown.rs"]
 mod shown;
-#[path = "cli/timeless.rs"]
+#[path = "../cli/timeless.rs"]
 mod timeless;
 
 use daemon::until;

@@ -1,0 +1,46 @@
+//! The edge as its callers meet it: three real processes, HTTP, API keys. Every response is checked against the OpenAPI
+//! document that the nodes serve.
+
+#[path = "../../../raft-store/tests/support/fleet.rs"]
+mod fleet;
+
+#[path = "../peers/certificates.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod certificates;
+#[path = "../processes/client.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod client;
+#[path = "../processes/world.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod world;
+
+mod connections;
+mod contract;
+mod http;
+mod people;
+
+mod backup;
+mod disclosure;
+mod document;
+mod every_call;
+mod failing;
+mod failover;
+mod form;
+mod hidden;
+mod hostile;
+mod interregnum;
+mod low_disk;
+mod metrics;
+mod overload;
+mod reading;
+mod refusals;
+mod regressions;
+mod rights;
+mod roles;
+mod scopes;
+mod shares;
+mod streams;
+mod tls;
+mod unread;
+mod view_storm;
+mod waiting;

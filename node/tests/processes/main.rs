@@ -1,0 +1,25 @@
+//! The daemon as operators run it: real processes on real disks and sockets that are killed, stopped, paused, damaged
+//! and run out of space.
+
+#[path = "../../../raft-store/tests/support/fleet.rs"]
+mod fleet;
+
+#[path = "../peers/certificates.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod certificates;
+
+mod beginning;
+mod callers;
+mod client;
+mod damage;
+mod dev;
+mod full_disk;
+mod history;
+mod killing;
+mod members;
+mod options;
+mod pausing;
+mod restoring;
+mod stopping;
+mod words;
+mod world;
