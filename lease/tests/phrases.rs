@@ -1,8 +1,7 @@
 //! Keeps the text that users see in plain English: phrases that stood in it before and that readers stumble over do not
 //! come back.
 
-#[path = "support/documents.rs"]
-mod documents;
+use test_support::documents;
 
 /// In lower case. See docs/STYLE.md for what to write instead.
 const BANNED: [&str; 13] = [

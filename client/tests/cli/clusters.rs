@@ -1,12 +1,12 @@
 //! Three nodes: members, leadership, draining, failover, backup.
 
 use crate::cluster::Cluster;
-use crate::daemon::until;
 use crate::world::Tenure;
 use api::cluster::{ClusterStatus, Done, NodeDraining, Restored, Snapshotted};
 use client::api;
 use expect_test::expect;
 use std::fs;
+use test_support::until;
 
 fn status(cluster: &Cluster) -> ClusterStatus {
     cluster.tenure(["cluster", "status", "--json"]).said().ends_with(0).json()

@@ -1,13 +1,13 @@
 //! A command under a lease: its environment, how it ends, and that none of its processes outlives the lease.
 
 use crate::cluster::Cluster;
-use crate::daemon::until;
 use crate::world::{Said, Tenure, World};
 use client::api::dates::Date;
 use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
+use test_support::until;
 
 fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_default()

@@ -1,13 +1,13 @@
 //! A command under a lease whose holder is cut off from every node, checked at the resource that the command writes to.
 
 use crate::cluster::Cluster;
-use crate::daemon::until;
 use crate::proxy::{Fate, Proxy};
 use crate::resource::{Answer, Resource};
 use crate::world::ended;
 use client::api::dates::Date;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use test_support::until;
 
 /// Three writers: the command, a child of it, and a process that left the group, which only the token stops.
 fn writers(resource: &Resource, on_term: &str) -> String {

@@ -1,7 +1,7 @@
 //! A machine that slept: its clock jumps an hour ahead. Its leases may belong to others by then, so the work stops at
 //! once and nothing is renewed.
 
-use crate::daemon::{Daemon, client_at, create, item, until};
+use crate::daemon::{Daemon, client_at, create, item};
 use crate::proxy::{Fate, Proxy};
 use crate::world::{Tenure, World, ended};
 use client::Lost;
@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
+use test_support::until;
 
 /// Longer than any test waits, and shorter than the sleep.
 const LEASE: Duration = Duration::from_mins(30);

@@ -1,7 +1,7 @@
 //! Runs `tenure` as a process against nodes: a cluster of three, or a development node.
 
 use crate::cluster::Cluster;
-use crate::daemon::{Daemon, until};
+use crate::daemon::Daemon;
 use crate::timeless::timeless;
 use client::api;
 use expect_test::Expect;
@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
+use test_support::until;
 
 /// The actors that call the nodes of a world.
 pub(crate) const ACTORS: [&str; 4] = ["ada", "bob", "eve", "boss"];

@@ -9,11 +9,11 @@ mod shown;
 #[path = "../cli/timeless.rs"]
 mod timeless;
 
-use daemon::until;
 use scene::{ELSEWHERE, Scene, reason};
 use shown::{documents, read};
 use std::fs;
 use std::process::Command;
+use test_support::until;
 
 /// Documents whose commands are run by a separate test each.
 const RUN: [&str; 5] = [

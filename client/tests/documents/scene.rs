@@ -1,19 +1,17 @@
 //! The place where the commands of a document run: its own folder, addresses and processes, which are removed at the
 //! end.
 
-use crate::daemon::{program, until};
+use crate::daemon::program;
 use crate::shown::{Document, Shown, read, top};
 use crate::timeless::timeless;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
-};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
+use test_support::authority::Authority;
+use test_support::until;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -72,22 +70,13 @@ impl Scene {
 
     /// Creates certificates for callers and between nodes, from one authority.
     fn certify(&self) {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        // Without this name it would have the name of the certificate that it signs, and curl would take that one for
-        // self-signed.
-        params.distinguished_name.push(DnType::CommonName, "authority");
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let authority = Authority::new();
         let mut hosts: Vec<String> = [1, 2, 3, 9].map(|host| format!("{}.{host}", self.network)).into();
         hosts.push("tenure.tenure.svc".into());
-        let mut params = CertificateParams::new(hosts).unwrap();
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &authority).unwrap();
-        fs::write(self.path("ca.pem"), authority.pem()).unwrap();
-        fs::write(self.path("node.pem"), certificate.pem()).unwrap();
-        fs::write(self.path("node.key"), key.serialize_pem()).unwrap();
+        let signed = authority.sign(&hosts);
+        fs::write(self.path("ca.pem"), authority.certificate()).unwrap();
+        fs::write(self.path("node.pem"), signed.certificate).unwrap();
+        fs::write(self.path("node.key"), signed.key).unwrap();
     }
 
     /// Creates an API key with all rights, in the nodes' file.

@@ -1,6 +1,6 @@
 //! A cluster of three nodes, each a separate process, with API keys for its callers.
 
-use crate::daemon::{program, until};
+use crate::daemon::program;
 use client::{Client, Config, Identity};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
+use test_support::until;
 
 pub(crate) struct Cluster {
     folder: TempDir,

@@ -7,11 +7,8 @@ use client::{Client, Config, Health, Identity};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::time::sleep;
-
-const LIMIT: Duration = Duration::from_secs(60);
+use test_support::until;
 
 pub(crate) struct Daemon {
     folder: TempDir,
@@ -89,13 +86,4 @@ pub(crate) async fn create(client: &Client, name: &str) -> ItemId {
     let new = NewItem { title: format!("the work on {name}"), ..NewItem::new(item(name), queue()) };
     assert!(client.create(&new).await.unwrap().created);
     new.id
-}
-
-/// Waits for a condition, with a limit.
-pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let by = Instant::now() + LIMIT;
-    while !is_so().await {
-        assert!(Instant::now() < by, "not within {LIMIT:?}: {what}");
-        sleep(Duration::from_millis(20)).await;
-    }
 }

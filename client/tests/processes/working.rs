@@ -1,12 +1,13 @@
 //! A worker whose node is killed at each step of its loop.
 
-use crate::daemon::{Daemon, client_at, create, queue, until};
+use crate::daemon::{Daemon, client_at, create, queue};
 use crate::proxy::{Fate, Proxy};
 use client::api::event::Event;
 use client::api::words::ItemState;
 use client::{Client, EventsQuery, Failure, Job, Stopped, Worker};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use test_support::until;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

@@ -1,10 +1,11 @@
 //! A network between nodes that can be cut: each node is reached through its own relay.
 
-use crate::world::{World, until};
+use crate::world::World;
 use node::daemon::Start;
 use raft_store::types::NodeId;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use test_support::until;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -28,7 +29,7 @@ impl Relays {
             settings.peer_listen = listen.to_string();
             settings.peer_address = relays.add(listen).await.to_string();
             world.start_with(settings).await;
-            until("the node has a vote", || {
+            until("the node has a vote", async || {
                 world.nodes().all(|each| {
                     let members = each.membership();
                     members.get_joint_config().len() == 1 && members.voter_ids().any(|voter| voter == node)

@@ -1,11 +1,6 @@
 //! Nodes in one process, on real disks and real sockets: three and five of them, that fail, leave, join, lag and
 //! come back.
 
-#[path = "../../../raft-store/tests/support/fleet.rs"]
-mod fleet;
-#[path = "../../../raft-store/tests/support/gate.rs"]
-mod gate;
-
 mod backups;
 mod bounded_log;
 mod catching_up;

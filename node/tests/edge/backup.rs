@@ -1,6 +1,5 @@
 //! A backup that is taken over HTTP while callers write, and clusters that are restored from it.
 
-use crate::client::until;
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
 use crate::people::{Edge, usual};
@@ -18,6 +17,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use test_support::until;
 
 const WRITERS: usize = 64;
 

@@ -1,12 +1,6 @@
 //! The edge as its callers meet it: three real processes, HTTP, API keys. Every response is checked against the OpenAPI
 //! document that the nodes serve.
 
-#[path = "../../../raft-store/tests/support/fleet.rs"]
-mod fleet;
-
-#[path = "../peers/certificates.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod certificates;
 #[path = "../processes/client.rs"]
 #[allow(dead_code, reason = "each test binary uses its part")]
 mod client;

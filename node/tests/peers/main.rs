@@ -3,8 +3,6 @@
 
 mod append;
 mod calls;
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod certificates;
 mod golden;
 mod handshake;
 mod snapshot;

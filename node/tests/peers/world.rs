@@ -12,22 +12,18 @@ use openraft::{Config, Raft};
 use raft_store::codec::records::{Blob, MembershipRecord, StoredMembershipRecord};
 use raft_store::types::{Group, Member, NodeId, OnTokio};
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tempfile::TempDir;
+use test_support::LIMIT;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const CLUSTER: u128 = 0xC1;
-
-/// A limit far above the time of anything here.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The instance of a node's directory.
 pub(crate) fn instance(node: NodeId) -> u64 {
@@ -167,23 +163,6 @@ impl Node {
 
 pub(crate) fn member(id: NodeId, address: SocketAddr) -> Member {
     Member { peer_address: address.to_string(), api_address: String::new(), instance: instance(id) }
-}
-
-/// Waits until it is so.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    within(what, waiting).await;
-}
-
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(LIMIT, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("{what}: not within {LIMIT:?}"),
-    }
 }
 
 /// What the network does to the bytes that go to the listening side.

@@ -1,6 +1,5 @@
 //! A client that asks nodes over the wire, like another node, and retries.
 
-use crate::fleet;
 use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::refusal::Refusal;
@@ -11,13 +10,12 @@ use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
 use node::peers::{Identity, PeerError};
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::types::{Group, Member, NodeId};
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+use test_support::fleet;
+use test_support::within;
 
-/// Longer than anything here takes on a busy machine; nothing waits that long unless it is broken.
-pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// A node that is paused answers nothing: then another one is asked.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -158,17 +156,4 @@ pub(crate) const STRANGER: Identity =
 pub(crate) fn request(actor: &str, command: Command) -> Request {
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
     fleet::request(actor, &format!("request-{number}"), command)
-}
-
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LIMIT, future).await.unwrap_or_else(|_| panic!("never: {what}"))
-}
-
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let holding = async {
-        while !holds().await {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-    };
-    within(what, holding).await;
 }

@@ -1,13 +1,6 @@
 //! The daemon as operators run it: real processes on real disks and sockets that are killed, stopped, paused, damaged
 //! and run out of space.
 
-#[path = "../../../raft-store/tests/support/fleet.rs"]
-mod fleet;
-
-#[path = "../peers/certificates.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod certificates;
-
 mod beginning;
 mod callers;
 mod client;

@@ -1,9 +1,7 @@
 //! Only members can act as members: what a certificate of the authority alone allows, which nodes may join, and which
 //! are accepted after the membership has changed.
 
-use crate::certificates::Authority;
-use crate::client::{STRANGER, until};
-use crate::fleet;
+use crate::client::STRANGER;
 use crate::world::World;
 use lease::Outcome;
 use lease::numbers::Wall;
@@ -16,6 +14,9 @@ use raft_store::codec::records::Blob;
 use raft_store::types::{Member, NodeId};
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use test_support::authority::Authority;
+use test_support::fleet;
+use test_support::until;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// An id that never was a member's.

@@ -1,8 +1,6 @@
 //! A cluster of processes. Whatever a test does, and however it ends, none of them outlives it.
 
-use crate::certificates::{Authority, Files};
-use crate::client::{Client, until};
-use crate::fleet;
+use crate::client::Client;
 use lease::names::SpaceName;
 use lease::standing::StateKind;
 use lease::views::IfClaimed;
@@ -22,6 +20,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
+use test_support::authority::{Authority, Files};
+use test_support::fleet;
+use test_support::until;
 
 /// Below the ports that the system gives to outgoing connections: a node that is away finds its own free.
 const PORT: u16 = 7401;
@@ -165,7 +166,7 @@ impl World {
 
     /// As a node shows itself, if there is TLS between the nodes.
     pub(crate) fn tls(&self, node: NodeId) -> Option<PeerTls> {
-        self.certificates.get(&node).map(|files| PeerTls::from_files(files.paths()).unwrap())
+        self.certificates.get(&node).map(Files::tls)
     }
 
     /// Where callers reach a node of a world that serves.

@@ -1,8 +1,5 @@
 //! The log on a real disk: openraft's own suite, restarts, damage, failing writes, and reads during writes.
 
-#[path = "../support/gate.rs"]
-mod gate;
-
 mod bytes;
 mod damage;
 mod failure;

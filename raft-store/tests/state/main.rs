@@ -1,17 +1,11 @@
 //! The state on its disks: chunks, snapshots, restarts.
 
-#[path = "../support/fleet.rs"]
-mod fleet;
-#[path = "../support/gate.rs"]
-mod gate;
-
 mod backup;
 mod events;
 mod families;
 mod restore;
 mod snapshots;
 
-use fleet::history;
 use futures_util::stream;
 use lease::numbers::Time;
 use lease::record::{ARCHIVED, BODY};
@@ -30,6 +24,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
+use test_support::fleet::{self, history};
 
 const SALT: Salt = Salt([3, 4]);
 
