@@ -4,22 +4,15 @@
 //! By default a hundred workers and two kills; `FLEET_WORKERS` and `FLEET_SECONDS` change that. `./x fleet` runs a
 //! thousand workers for five minutes.
 
-#[path = "processes/cluster.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod cluster;
-#[path = "processes/daemon.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod daemon;
-
 use client::api::item::{NewItem, NewItems};
 use client::api::words::ItemState;
 use client::{Client, Failure, Job, Stopped, Worker};
-use cluster::Cluster;
-use daemon::{item, queue};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use test_support::cluster::Cluster;
+use test_support::daemon::{item, queue};
 use test_support::until::until_within;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -136,7 +129,7 @@ async fn kill_leaders(cluster: &mut Cluster, operator: &Client, resource: &Resou
         })
         .await;
         let leader = usize::try_from(leader.unwrap() - 1).unwrap();
-        assert!(cluster.runs(), "a node ended by itself");
+        cluster.check_alive();
         cluster.kill(leader);
         kills += 1;
         sleep(DOWN_FOR).await;

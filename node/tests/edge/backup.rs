@@ -3,7 +3,6 @@
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
 use crate::people::{Edge, usual};
-use crate::world::World;
 use bytes::Bytes;
 use lease::numbers::Wall;
 use raft_store::directory::{Directory, Found};
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use test_support::until;
+use test_support::world::World;
 
 const WRITERS: usize = 64;
 

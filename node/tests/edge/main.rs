@@ -1,13 +1,6 @@
 //! The edge as its callers meet it: three real processes, HTTP, API keys. Every response is checked against the OpenAPI
 //! document that the nodes serve.
 
-#[path = "../processes/client.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod client;
-#[path = "../processes/world.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod world;
-
 mod connections;
 mod contract;
 mod http;

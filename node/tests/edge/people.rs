@@ -2,13 +2,13 @@
 
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
-use crate::world::World;
 use node::identity::ApiKeyHash;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 use test_support::until;
+use test_support::world::World;
 
 const ALL: &[&str] = &["reader", "worker", "dispatcher", "operator", "admin"];
 /// Rights for the cluster, not in a space.

@@ -3,11 +3,12 @@
 
 use crate::http::{Caller, Sent};
 use crate::people::{Edge, in_queues, person, usual};
-use crate::world::{Process, World};
 use api::Code;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use test_support::process::Process;
+use test_support::world::World;
 use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

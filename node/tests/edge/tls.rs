@@ -2,11 +2,11 @@
 
 use crate::metrics::value;
 use crate::people::{api_key, person, write_api_keys};
-use crate::world::World;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use test_support::authority::Authority;
+use test_support::world::World;
 use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use test_support::LIMIT;
+use test_support::relay::Relay;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, Notify, watch};
-use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const CLUSTER: u128 = 0xC1;
 
@@ -181,25 +181,17 @@ pub(crate) struct Way {
     pub(crate) fault: Arc<Mutex<Fault>>,
     /// Bytes that have passed to the listening side.
     pub(crate) bytes: Arc<AtomicUsize>,
-    _task: AbortOnDropHandle<()>,
+    _relay: Relay,
 }
 
 impl Way {
     pub(crate) async fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let fault = Arc::new(Mutex::new(Fault::None));
         let bytes = Arc::new(AtomicUsize::new(0));
         let (faults, counter) = (fault.clone(), bytes.clone());
-        let task = tokio::spawn(async move {
-            loop {
-                let (near, _) = listener.accept().await.unwrap();
-                let far = TcpStream::connect(target).await.unwrap();
-                let fault = *faults.lock().unwrap();
-                tokio::spawn(carry(near, far, fault, counter.clone()));
-            }
-        });
-        Self { address, fault, bytes, _task: AbortOnDropHandle::new(task) }
+        let relay =
+            Relay::to(target, move |near, far| carry(near, far, *faults.lock().unwrap(), counter.clone())).await;
+        Self { address: relay.address, fault, bytes, _relay: relay }
     }
 
     pub(crate) fn set(&self, fault: Fault) {

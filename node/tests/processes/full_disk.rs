@@ -1,8 +1,6 @@
 //! Disks that have no room left: a node stops before its disk is full and waits for room, the others go on; where too
 //! many are short of space, new work is refused and leases go on.
 
-use crate::client::{Client, Submitted, request};
-use crate::world::World;
 use lease::command::Renew;
 use lease::item::{NewItem, Part};
 use lease::numbers::{Span, Token};
@@ -14,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use test_support::fleet::{self, Dice};
+use test_support::peer_client::{Client, Submitted, request};
 use test_support::until;
+use test_support::world::World;
 
 /// A disk of such a size has room for a while, and what RocksDB writes at once is less than the floor.
 const MEGABYTES: u32 = 1_024;

@@ -3,7 +3,6 @@
 
 mod beginning;
 mod callers;
-mod client;
 mod damage;
 mod dev;
 mod full_disk;
@@ -15,4 +14,3 @@ mod pausing;
 mod restoring;
 mod stopping;
 mod words;
-mod world;

@@ -1,6 +1,5 @@
 //! `tenured restore`, as an operator runs it after a disaster.
 
-use crate::world::World;
 use lease::numbers::{Span, Wall};
 use lease::{Command, Outcome, Refusal};
 use std::fs::{self, File};
@@ -8,6 +7,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::SystemTime;
 use test_support::until;
+use test_support::world::World;
 
 fn restore(world: &World, from: &Path, data: &str, more: &[&str]) -> Output {
     let mut command = world.command();
