@@ -4,22 +4,16 @@
 //! By default a hundred workers and two kills; `FLEET_WORKERS` and `FLEET_SECONDS` change that. `./x fleet` runs a
 //! thousand workers for five minutes.
 
-#[path = "processes/cluster.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod cluster;
-#[path = "processes/daemon.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod daemon;
-
 use client::api::item::{NewItem, NewItems};
 use client::api::words::ItemState;
 use client::{Client, Job, JobFailure, Stopped, Worker};
-use cluster::Cluster;
-use daemon::{item, queue};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use test_support::cluster::Cluster;
+use test_support::daemon::{item, queue};
+use test_support::until::until_within;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -100,14 +94,6 @@ async fn produce(client: Client, is_over: Arc<AtomicBool>) -> u64 {
     added
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let by = Instant::now() + LIMIT;
-    while !is_so().await {
-        assert!(Instant::now() < by, "not within {LIMIT:?}: {what}");
-        sleep(Duration::from_millis(100)).await;
-    }
-}
-
 fn hire(
     clients: &[Client],
     workers: usize,
@@ -137,13 +123,13 @@ async fn kill_leaders(cluster: &mut Cluster, operator: &Client, resource: &Resou
     while began.elapsed() < size.lasts || kills < KILLS_MIN {
         sleep(size.between_kills.saturating_sub(DOWN_FOR)).await;
         let mut leader = None;
-        until("somebody leads", async || {
+        until_within(LIMIT, "somebody leads", async || {
             leader = operator.cluster().await.ok().and_then(|status| status.leader);
             leader.is_some()
         })
         .await;
         let leader = usize::try_from(leader.unwrap() - 1).unwrap();
-        assert!(cluster.runs(), "a node ended by itself");
+        cluster.check_alive();
         cluster.kill(leader);
         kills += 1;
         sleep(DOWN_FOR).await;
@@ -163,13 +149,17 @@ async fn a_fleet_of_workers_does_everything_once_while_leaders_are_killed() {
     let (resource, shutdown) = (Arc::new(Resource::default()), CancellationToken::new());
     let is_over = Arc::new(AtomicBool::new(false));
     let producer = tokio::spawn(produce(clients[1].clone(), is_over.clone()));
-    until("there is something to do", async || operator.space().await.is_ok_and(|space| space.created > 0)).await;
+    until_within(LIMIT, "there is something to do", async || {
+        operator.space().await.is_ok_and(|space| space.created > 0)
+    })
+    .await;
     let workers = hire(&clients, size.workers, &resource, &shutdown);
 
     let kills = kill_leaders(&mut cluster, &operator, &resource, &size).await;
     is_over.store(true, Ordering::Relaxed);
     let added = producer.await.unwrap();
-    until("nothing is left to do", async || operator.space().await.is_ok_and(|space| space.live == 0)).await;
+    until_within(LIMIT, "nothing is left to do", async || operator.space().await.is_ok_and(|space| space.live == 0))
+        .await;
     shutdown.cancel();
     for worker in workers {
         assert_eq!(worker.await.unwrap().unwrap(), Stopped::Shutdown);

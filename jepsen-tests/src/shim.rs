@@ -339,8 +339,8 @@ mod tests {
     use crate::dice::Dice;
     use std::process::Child;
     use std::process::Stdio;
-    use std::time::Instant;
     use tempfile::TempDir;
+    use test_support::until;
 
     /// A folder that programs of the machine write to, through the library.
     struct Bench {
@@ -377,14 +377,6 @@ mod tests {
 
         fn size(&self, name: &str) -> Option<u64> {
             std::fs::metadata(self.data().join(name)).ok().map(|about| about.len())
-        }
-    }
-
-    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-        let by = Instant::now() + Duration::from_secs(30);
-        while !is_so() {
-            assert!(Instant::now() < by, "not in time: {what}");
-            std::thread::yield_now();
         }
     }
 
@@ -474,7 +466,7 @@ mod tests {
         let bench = Bench::new();
         bench.control.hold_syncs(true).unwrap();
         let mut held = bench.run("dd", &["if=/dev/zero", "bs=10", "count=1", "of=a", "conv=fsync"]);
-        until("a sync waits", || bench.control.seen().unwrap().syncs_waiting == 1);
+        until::blocking("a sync waits", || bench.control.seen().unwrap().syncs_waiting == 1);
         assert!(held.try_wait().unwrap().is_none());
         assert_eq!(bench.control.seen().unwrap().syncs, 0);
         bench.control.heal().unwrap();

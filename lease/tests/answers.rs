@@ -1,8 +1,5 @@
 //! No answer has more bytes than the bound that its command computes.
 
-#[path = "support/names.rs"]
-mod names;
-
 use lease::answer_size::GRANT_BYTES_MAX;
 use lease::bounds::{
     ACTOR_ID_BYTES, BATCH, DEPENDENCIES, ITEM_ID_BYTES, LABEL_BYTES, LABELS, NEXT_COUNT, NOTE_BYTES, PHASE_BYTES,
@@ -19,6 +16,7 @@ use lease::names::{ItemId, Label, Phase, QueueName, SessionId};
 use lease::numbers::{Span, Time, Token, Wall};
 use lease::policy::{AtMaxLeases, Setting};
 use lease::{Command, Entry, Outcome, Records, Refusal, Salt, State};
+use test_support::names;
 
 /// Every field is as long as it may be.
 struct Story {

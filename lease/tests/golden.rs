@@ -4,9 +4,6 @@
 //! removed; a new shape is a new type with a line of its own. `v1-without-usage.txt` holds records of before there were
 //! those of what a queue is used for.
 
-#[path = "support/names.rs"]
-mod names;
-
 use lease::caller::{ActorKind, Holder, Role, Verified};
 use lease::command::*;
 use lease::encoding::{DecodeError, decode, encode};
@@ -18,8 +15,8 @@ use lease::policy::{
 };
 use lease::record::Key;
 use lease::{Applied, Command, Entry, Outcome, Records, Request, Salt, State};
-use names::{actor, item, label, phase, queue};
 use std::fmt::Write as _;
+use test_support::names::{self, actor, item, label, phase, queue};
 
 const GOLDEN: &str = include_str!("golden/v1.txt");
 

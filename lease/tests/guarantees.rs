@@ -1,7 +1,6 @@
 //! Every test that docs/GUARANTEES.md names exists.
 
-#[path = "support/documents.rs"]
-mod documents;
+use test_support::documents;
 
 const GUARANTEES: &str = include_str!("../../docs/GUARANTEES.md");
 

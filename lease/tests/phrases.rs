@@ -4,8 +4,7 @@
 //! Users see the documents, the help texts, the problems, the OpenAPI descriptions and the log lines. All but the
 //! documents are strings and doc comments of the product's sources.
 
-#[path = "support/documents.rs"]
-mod documents;
+use test_support::documents;
 
 /// In lower case. See docs/STYLE.md for what to write instead. Of "behind" only the uses that mean "after": a node may
 /// be behind another one.

@@ -1,9 +1,6 @@
 //! beads4657: eight racers asked for the next item, and two to seven of them won the same one. These tests play every
 //! interleaving of a small model and check that exactly one racer wins each item.
 
-#[path = "support/names.rs"]
-mod names;
-
 use lease::caller::Role;
 use lease::command::{Complete, Next, Write};
 use lease::item::NewItem;
@@ -11,6 +8,7 @@ use lease::names::{ItemId, QueueName};
 use lease::numbers::{Time, Token, Wall};
 use lease::{Command, Entry, Outcome, Records, Request, Salt, State};
 use std::collections::BTreeMap;
+use test_support::names;
 
 /// One course of the race so far.
 #[derive(Clone)]

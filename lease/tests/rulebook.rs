@@ -1,10 +1,8 @@
 //! Keeps docs/RULES.md and the sources together: every section that a source cites exists, and so does every test that
 //! the book names.
 
-#[path = "support/documents.rs"]
-mod documents;
-
 use std::collections::BTreeSet;
+use test_support::documents;
 
 const BOOK: &str = include_str!("../../docs/RULES.md");
 

@@ -1,11 +1,9 @@
 //! Keeps the modules of this crate in layers: no module depends on itself through others, so each can be read without
 //! the modules above it.
 
-#[path = "support/documents.rs"]
-mod documents;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use test_support::documents;
 
 /// The modules at the top of a crate, each with the modules that it names.
 type Modules = BTreeMap<String, BTreeSet<String>>;

@@ -1,8 +1,5 @@
 //! The views, and what each viewer sees in them: docs/RULES.md section 19.
 
-#[path = "support/names.rs"]
-mod names;
-
 use lease::caller::{Caller, QueueScope, Right, Role};
 use lease::command::{
     Claim, ClaimMany, Next, OnConflict, Registration, Release, Renew, RenewAll, Reserve, SetPolicy, Update, Write,
@@ -17,7 +14,7 @@ use lease::standing::StateKind;
 use lease::views::{ClaimStatus, ClaimSummary, IfClaimed, ItemView, Query};
 use lease::worker::Liveness;
 use lease::{Applied, Code, Command, Entry, Event, NextDeadlines, Outcome, Records, Refusal, Salt, State};
-use names::{actor, caller, item, label, queue};
+use test_support::names::{self, actor, caller, item, label, queue};
 
 struct Story {
     state: State,

@@ -7,10 +7,6 @@
 //! An example, not a bench target: those are built with the release profile's RocksDB, which takes twenty minutes.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
-#[path = "../../raft-store/tests/support/fleet.rs"]
-mod fleet;
-
-use fleet::{claim, item, queue, release, request};
 use lease::command::{Claim, ClaimMany, Renew};
 use lease::item::{NewItem, Part};
 use lease::numbers::{Span, Token};
@@ -28,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use test_support::fleet::{claim, item, queue, release, request};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -10,18 +10,15 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use test_support::documents::root;
 
 /// Every series has these, from Prometheus.
 const SCRAPED: [&str; 2] = ["job", "instance"];
 /// The suffixes of a histogram's series.
 const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
-fn top() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
-
 fn read(path: &str) -> String {
-    fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 struct Metric {
@@ -246,7 +243,7 @@ fn start_pod(folder: &Path, code: u8) -> Command {
     let daemon = etc.join("bin/tenured");
     fs::write(&daemon, format!("#!/bin/sh\necho ran >>{}/ran\nexit {code}\n", folder.display())).unwrap();
     fs::set_permissions(&daemon, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut start = Command::new(top().join("cluster-scripts/kubernetes/start"));
+    let mut start = Command::new(root().join("cluster-scripts/kubernetes/start"));
     start.env("TENURE_ETC", &etc).env("TENURE_DATA", folder.join("data")).env("POD_NAME", "tenure-0");
     start.env("POD_NAMESPACE", "test").stdin(Stdio::null()).stderr(Stdio::null());
     start.env("PATH", format!("{}:{}", etc.join("bin").display(), std::env::var("PATH").unwrap()));
@@ -299,7 +296,7 @@ fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn yaml_files_are_valid() {
     let mut files = Vec::new();
-    yaml_files(&top().join("cluster-scripts"), &mut files);
+    yaml_files(&root().join("cluster-scripts"), &mut files);
     assert!(files.len() >= 6, "{files:?}");
     for path in &files {
         let text = fs::read_to_string(path).unwrap();

@@ -6,12 +6,9 @@ use node::edge::server::{EdgeServer, ServerLimits};
 use node::metrics::Metrics;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
-use std::time::Duration;
+use test_support::{LIMIT, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::time::timeout;
-
-const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_server_out_of_sockets_recovers_when_sockets_are_free() {
@@ -54,5 +51,5 @@ async fn ping(stream: &mut TcpStream) {
             assert!(read > 0, "the end");
         }
     };
-    timeout(LIMIT, ask).await.expect("an answer");
+    within("an answer", ask).await;
 }

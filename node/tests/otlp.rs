@@ -5,10 +5,8 @@ use node::trace::{TraceContext, request_span};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc;
-use std::time::Duration;
+use test_support::LIMIT;
 use tracing_subscriber::layer::SubscriberExt as _;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A request of the exporter.
 struct Received {

@@ -1,10 +1,6 @@
 //! Records on disk stay readable forever, and damaged bytes are never accepted.
 
-#[path = "support/fleet.rs"]
-mod fleet;
-
 use expect_test::{Expect, expect};
-use fleet::Dice;
 use lease::numbers::{Epoch, EventNumber, Token, Wall};
 use lease::{Salt, StateHash};
 use raft_store::codec::records::*;
@@ -12,6 +8,7 @@ use raft_store::codec::{self, CodecError, HEADER_BYTES, Header, Kind, PAYLOAD_BY
 use raft_store::types::{LogEntry, Member, Membership, SnapshotMeta, StoredMembership};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use test_support::fleet::Dice;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

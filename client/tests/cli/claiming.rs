@@ -1,6 +1,5 @@
 //! Claims, leases and wait lines.
 
-use crate::daemon::until;
 use crate::world::{Said, World};
 use api::claim::{Claimed, Dispatched};
 use api::hold::{Extended, Released, Renewed, RenewedAll, Reserved, Revoked, Withdrawn};
@@ -10,6 +9,7 @@ use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader};
 use std::process::Child;
+use test_support::until;
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();

@@ -1,13 +1,13 @@
 //! A command under a lease: its environment, how it ends, and that none of its processes outlives the lease.
 
-use crate::cluster::Cluster;
-use crate::daemon::until;
 use crate::world::{Said, Tenure, World};
 use client::api::dates::Date;
 use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
+use test_support::cluster::Cluster;
+use test_support::until;
 
 fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_default()
@@ -143,13 +143,13 @@ fn last_beat(folder: &Path, name: &str) -> u64 {
 #[tokio::test]
 async fn a_command_is_gone_before_an_unrenewed_lease_ends() {
     let mut cluster = Cluster::start().await;
-    cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
+    Tenure::of(&cluster, ["add", "disk", "--queue", "ops"]).said().ends_with(0);
     // The command and a child of it both ignore SIGTERM and write beats all the time. They end by themselves and hold
     // no pipe open, so that this test cannot hang.
     let beats = r#"beats() { for i in $(seq 3000); do date +%s%3N >> "$1"; sleep 0.01; done; }; trap '' TERM HUP; "#;
     let script =
         format!("exec > /dev/null 2>&1; {beats} (trap '' TERM HUP; beats grandchild) & echo $! > pid; beats child");
-    let exec = cluster.tenure(["exec", "disk", "--for", "4s", "--", "bash", "-c", &script]).begins();
+    let exec = Tenure::of(&cluster, ["exec", "disk", "--for", "4s", "--", "bash", "-c", &script]).begins();
     let folder = cluster.folder().to_owned();
     until("both live", async || !read(&folder, "child").is_empty() && !read(&folder, "grandchild").is_empty()).await;
     cluster.kill_all();

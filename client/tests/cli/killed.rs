@@ -1,8 +1,6 @@
 //! A worker is killed at each step of its loop, and another worker follows. Every item is completed once, and its
 //! resource sees one end. Late writes of the killed worker's command are rejected once there is another holder.
 
-use crate::daemon::{item, until};
-use crate::proxy::{Fate, Proxy};
 use crate::resource::{Answer, Resource};
 use crate::world::{World, ended};
 use client::api::words::ItemState;
@@ -10,6 +8,9 @@ use client::{Client, EventsQuery};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::Child;
+use test_support::daemon::item;
+use test_support::proxy::{Fate, Proxy};
+use test_support::until;
 
 /// Begins, waits until it may end, and ends. The wait is limited, because nothing stops it once its worker is killed.
 const WORK: &str = r#"

@@ -1,6 +1,5 @@
 //! Lists, events and the live view.
 
-use crate::daemon::until;
 use crate::world::World;
 use api::event::Event;
 use api::item::{Activities, Carrying, Item, ItemPage};
@@ -8,6 +7,7 @@ use client::api;
 use expect_test::expect;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
+use test_support::until;
 
 #[tokio::test]
 async fn items_are_listed_in_pages_and_by_filter() {

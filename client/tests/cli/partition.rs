@@ -1,13 +1,13 @@
 //! A command under a lease whose holder is cut off from every node, checked at the resource that the command writes to.
 
-use crate::cluster::Cluster;
-use crate::daemon::until;
-use crate::proxy::{Fate, Proxy};
 use crate::resource::{Answer, Resource};
-use crate::world::ended;
+use crate::world::{Tenure, ended};
 use client::api::dates::Date;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use test_support::cluster::Cluster;
+use test_support::proxy::{Fate, Proxy};
+use test_support::until;
 
 /// Three writers: the command, a child of it, and a process that left the group, which only the token stops.
 fn writers(resource: &Resource, on_term: &str) -> String {
@@ -35,20 +35,20 @@ async fn nothing_is_written_after(on_term: &str) {
         proxies.push(Proxy::start(cluster.address(at), fate).await);
     }
     let endpoints: Vec<String> = proxies.iter().map(|proxy| format!("http://{}", proxy.address)).collect();
-    cluster.tenure(["add", "disk", "--queue", "ops"]).said().ends_with(0);
+    Tenure::of(&cluster, ["add", "disk", "--queue", "ops"]).said().ends_with(0);
 
     let script = writers(&resource, on_term);
     let words = ["exec", "disk", "--for", "6s", "--", "bash", "-c", &script];
-    let ada = cluster.tenure(words).env("TENURE_ENDPOINT", endpoints.join(",")).begins();
+    let ada = Tenure::of(&cluster, words).env("TENURE_ENDPOINT", endpoints.join(",")).begins();
     let waits = resource.script("for i in 1 2 3 4 5; do says bob begins; done; says bob ends");
     let words = ["exec", "disk", "--wait", "--for", "6s", "--complete", "--", "bash", "-c", &waits];
     until("all of ada's write", async || {
         ["child", "grandchild", "escaped"].iter().all(|who| !resource.writes_of(who).is_empty())
     })
     .await;
-    let bob = cluster.tenure_as("bob", words).begins();
+    let bob = Tenure::of(&cluster, words).env("TENURE_API_KEY_FILE", cluster.api_key_file_of("bob")).begins();
     let client = cluster.client("bob");
-    let disk = crate::daemon::item("disk");
+    let disk = test_support::daemon::item("disk");
     until("bob waits", async || client.line(&disk).await.is_ok_and(|line| line.places.len() == 1)).await;
     until("it was renewed", async || {
         proxies.iter().any(|proxy| proxy.requests().iter().any(|(first, _)| first.contains("/renew")))

@@ -1,8 +1,6 @@
 //! A machine that slept: its clock jumps an hour ahead. Its leases may belong to others by then, so the work stops at
 //! once and nothing is renewed.
 
-use crate::daemon::{Daemon, client_at, create, item, until};
-use crate::proxy::{Fate, Proxy};
 use crate::world::{Tenure, World, ended};
 use client::Lost;
 use std::fs;
@@ -12,6 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
+use test_support::daemon::{Daemon, client_at, create, item};
+use test_support::proxy::{Fate, Proxy};
+use test_support::until;
 
 /// Longer than any test waits, and shorter than the sleep.
 const LEASE: Duration = Duration::from_mins(30);

@@ -1,6 +1,5 @@
 //! Colour, progress and the live view, which appear only on a terminal.
 
-use crate::daemon::until;
 use crate::world::{Tenure, World};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -9,6 +8,7 @@ use std::io::Read as _;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use test_support::until;
 
 /// A run of `tenure` on a terminal.
 struct Watched {

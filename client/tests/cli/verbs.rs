@@ -1,13 +1,13 @@
 //! Every verb that help lists, against three nodes: once for people and once for programs. A verb that is missing here
 //! fails the test.
 
-use crate::daemon::until;
 use crate::help::leaves;
 use crate::world::{ACTORS, Said, Tenure, World};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use test_support::until;
 
 /// The verbs that have been run so far.
 struct Told {

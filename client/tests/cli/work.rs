@@ -1,11 +1,11 @@
 //! A worker that runs a command for each item.
 
-use crate::daemon::until;
 use crate::world::{Said, World};
 use api::claim::Grant;
 use client::api;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use test_support::until;
 
 #[tokio::test]
 async fn each_item_is_worked_on_once_and_failures_are_retried() {

@@ -1,8 +1,5 @@
 //! Runs `tenure` as a process against nodes: a cluster of three, or a development node.
 
-use crate::cluster::Cluster;
-use crate::daemon::{Daemon, until};
-use crate::timeless::timeless;
 use client::api;
 use expect_test::Expect;
 use serde::Serialize;
@@ -16,6 +13,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
+use test_support::cluster::Cluster;
+use test_support::daemon::Daemon;
+use test_support::timeless::timeless;
+use test_support::until;
 
 /// The actors that call the nodes of a world.
 pub(crate) const ACTORS: [&str; 4] = ["ada", "bob", "eve", "boss"];
@@ -127,6 +128,18 @@ impl Tenure {
         Self { command, input: None }
     }
 
+    /// A run as an admin of a cluster with all three endpoints.
+    pub(crate) fn of<S: AsRef<OsStr>>(cluster: &Cluster, words: impl IntoIterator<Item = S>) -> Self {
+        let endpoints: Vec<_> = (0..3).map(|at| cluster.endpoint(at)).collect();
+        let tenure = Self::new(cluster.folder(), words).env("TENURE_ENDPOINT", endpoints.join(","));
+        tenure.env("TENURE_API_KEY_FILE", cluster.api_key_file())
+    }
+
+    /// The same with one endpoint.
+    pub(crate) fn at<S: AsRef<OsStr>>(cluster: &Cluster, at: usize, words: impl IntoIterator<Item = S>) -> Self {
+        Self::of(cluster, words).env("TENURE_ENDPOINT", cluster.endpoint(at))
+    }
+
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
@@ -218,24 +231,5 @@ impl Said {
 
     pub(crate) fn problem(&self) -> api::Problem {
         self.json()
-    }
-}
-
-impl Cluster {
-    /// A run of `tenure` as an admin with all three endpoints.
-    pub(crate) fn tenure<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Tenure {
-        let endpoints: Vec<_> = (0..3).map(|at| self.endpoint(at)).collect();
-        let tenure = Tenure::new(self.folder(), words).env("TENURE_ENDPOINT", endpoints.join(","));
-        tenure.env("TENURE_API_KEY_FILE", self.api_key_file())
-    }
-
-    /// Like `tenure`, as another actor.
-    pub(crate) fn tenure_as<S: AsRef<OsStr>>(&self, actor: &str, words: impl IntoIterator<Item = S>) -> Tenure {
-        self.tenure(words).env("TENURE_API_KEY_FILE", self.api_key_file_of(actor))
-    }
-
-    /// Like `tenure`, with only one endpoint.
-    pub(crate) fn tenure_at<S: AsRef<OsStr>>(&self, at: usize, words: impl IntoIterator<Item = S>) -> Tenure {
-        self.tenure(words).env("TENURE_ENDPOINT", self.endpoint(at))
     }
 }

@@ -1,21 +1,20 @@
 //! The place where the commands of a document run: its own folder, addresses and processes, which are removed at the
 //! end.
 
-use crate::daemon::{program, until};
-use crate::shown::{Document, Shown, read, top};
-use crate::timeless::timeless;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
-};
+use crate::shown::{Document, Shown, read};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_util::task::AbortOnDropHandle;
+use test_support::authority::Authority;
+use test_support::documents::root;
+use test_support::network::Network;
+use test_support::process::Process;
+use test_support::program::tenured;
+use test_support::relay::{self, Relay};
+use test_support::timeless::timeless;
+use test_support::until;
 
 /// Commands that are not run, and why. Their options are still checked.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
@@ -33,11 +32,10 @@ pub(crate) struct Scene {
     folder: TempDir,
     document: Document,
     run: BTreeSet<usize>,
-    /// The first three numbers of its addresses: all of 127.0.0.0/8 is this machine, and each scene has its own part.
-    network: String,
-    nodes: Vec<(String, Node)>,
+    network: Network,
+    nodes: Vec<(String, Process)>,
     api_key: String,
-    forwarded: Option<AbortOnDropHandle<()>>,
+    forwarded: Option<Relay>,
 }
 
 impl Scene {
@@ -45,11 +43,8 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).unwrap();
-        std::os::unix::fs::symlink(program(), bin.join("tenured")).unwrap();
+        std::os::unix::fs::symlink(tenured(), bin.join("tenured")).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tenure"), bin.join("tenure")).unwrap();
-        static SCENES: AtomicU32 = AtomicU32::new(0);
-        let id = std::process::id() * 8 + SCENES.fetch_add(1, Ordering::SeqCst);
-        let network = format!("127.{}.{}", 16 + id / 250 % 200, 1 + id % 250);
         // curl has no terminal here.
         fs::write(folder.path().join(".curlrc"), "silent\nshow-error\n").unwrap();
         let document = read(document);
@@ -57,7 +52,7 @@ impl Scene {
             folder,
             document,
             run: BTreeSet::new(),
-            network,
+            network: Network::free(),
             nodes: Vec::new(),
             api_key: String::new(),
             forwarded: None,
@@ -72,22 +67,13 @@ impl Scene {
 
     /// Creates certificates for callers and between nodes, from one authority.
     fn certify(&self) {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        // Without this name it would have the name of the certificate that it signs, and curl would take that one for
-        // self-signed.
-        params.distinguished_name.push(DnType::CommonName, "authority");
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let authority = Authority::new();
         let mut hosts: Vec<String> = [1, 2, 3, 9].map(|host| format!("{}.{host}", self.network)).into();
         hosts.push("tenure.tenure.svc".into());
-        let mut params = CertificateParams::new(hosts).unwrap();
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &authority).unwrap();
-        fs::write(self.path("ca.pem"), authority.pem()).unwrap();
-        fs::write(self.path("node.pem"), certificate.pem()).unwrap();
-        fs::write(self.path("node.key"), key.serialize_pem()).unwrap();
+        let signed = authority.sign(&hosts);
+        fs::write(self.path("ca.pem"), authority.certificate()).unwrap();
+        fs::write(self.path("node.pem"), signed.certificate).unwrap();
+        fs::write(self.path("node.key"), signed.key).unwrap();
     }
 
     /// Creates an API key with all rights, in the nodes' file.
@@ -136,15 +122,12 @@ impl Scene {
         let listen = words.iter().position(|word| *word == "--listen").map(|at| words[at + 1].to_owned());
         let scheme = if text.contains("--tls-cert") { "https" } else { "http" };
         let address = listen.unwrap_or_else(|| format!("{}.9:7400", self.network));
-        let log = self.path("log");
-        let file = fs::File::create(&log).unwrap();
-        let mut command = self.bash(&format!("exec {text}"));
-        let mut node = Node(command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap());
+        let command = self.bash(&format!("exec {text}"));
+        let mut node = Process::start(command, self.path(&format!("stderr-{}", self.nodes.len())));
         let path = if text.contains("--await-restore") { "healthz" } else { "readyz" };
         let asks = format!("curl --silent --fail --max-time 5 {scheme}://{address}/{path}");
         until(&format!("{text} serves"), async || {
-            let has_ended = node.0.try_wait().unwrap().is_some();
-            assert!(!has_ended, "{text} ended: {}", fs::read_to_string(&log).unwrap_or_default());
+            node.check_alive();
             self.bash(&asks).output().unwrap().status.success()
         })
         .await;
@@ -162,17 +145,8 @@ impl Scene {
 
     /// Forwards the address of a development node to one of the three nodes.
     pub(crate) async fn forward(&mut self, host: u8) {
-        let listener = TcpListener::bind(format!("{}.9:7400", self.network)).await.unwrap();
-        let to = format!("{}.{host}:7400", self.network);
-        self.forwarded = Some(AbortOnDropHandle::new(tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let to = to.clone();
-                tokio::spawn(async move {
-                    let mut far = TcpStream::connect(to).await.unwrap();
-                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-                });
-            }
-        })));
+        let (near, far) = (self.network.callers(9), self.network.callers(host));
+        self.forwarded = Some(Relay::between(near, far, relay::everything).await);
     }
 
     fn find(&mut self, begins: &str) -> Shown {
@@ -214,7 +188,7 @@ impl Scene {
         let output = self.bash(&self.here(&shown.command)).output().unwrap();
         let said = said(&output);
         match &shown.output {
-            Some(lines) if !lines.is_empty() => compare(shown, lines, &said, &self.network),
+            Some(lines) if !lines.is_empty() => compare(shown, lines, &said, self.network),
             _ => assert!(output.status.success(), "{}: {output:?}", shown.place()),
         }
         said
@@ -261,19 +235,9 @@ impl Scene {
     }
 }
 
-/// A process that is killed on drop, like a power failure.
-struct Node(Child);
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Whether `./x` lists a verb.
 fn helps(words: &[&str], verb: &str) -> bool {
-    let output = Command::new(top().join("x")).args(words).output().unwrap();
+    let output = Command::new(root().join("x")).args(words).output().unwrap();
     let text = said(&output);
     text.lines()
         .any(|line| line.strip_prefix("  ").is_some_and(|line| line.split_whitespace().any(|word| word == verb)))
@@ -294,7 +258,7 @@ fn said(output: &Output) -> String {
 
 /// Compares line by line. `…` matches anything, and at the end of the last line also more lines. Dates and addresses
 /// are ignored.
-fn compare(shown: &Shown, lines: &[String], said: &str, network: &str) {
+fn compare(shown: &Shown, lines: &[String], said: &str, network: Network) {
     let said = said.replace(&format!("{network}.9:7400"), "127.0.0.1:7400");
     let (wanted, said) = (timeless(&(lines.join("\n") + "\n")), timeless(&said));
     let fits = {

@@ -1,7 +1,7 @@
 //! The commands of a document: those in its blocks with their output, and those in its sentences.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use test_support::documents::root;
 
 /// The first words of commands.
 const PROGRAMS: [&str; 14] = [
@@ -56,16 +56,12 @@ pub(crate) struct Document {
     pub(crate) others: Vec<Other>,
 }
 
-pub(crate) fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
 /// Every document of the repository, by its path from the top.
 pub(crate) fn documents() -> Vec<String> {
     let mut found = vec!["README.md".to_owned(), "CHANGELOG.md".to_owned()];
     let mut folders = vec!["docs".to_owned(), "cluster-scripts".to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(top().join(&folder)).unwrap() {
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
             let entry = entry.unwrap();
             let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
             if entry.file_type().unwrap().is_dir() {
@@ -80,7 +76,7 @@ pub(crate) fn documents() -> Vec<String> {
 }
 
 pub(crate) fn read(document: &str) -> Document {
-    let text = fs::read_to_string(top().join(document)).unwrap();
+    let text = fs::read_to_string(root().join(document)).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let mut shown = Document::default();
     // The sentences, with the lines of blocks replaced by empty lines.

@@ -1,6 +1,5 @@
 //! Runs every call that needs no cluster once, to check that client and node agree on its format.
 
-use crate::daemon::{Daemon, create, item, queue, until};
 use client::api::Code;
 use client::api::claim::{Claim, ClaimOf, Claimed, Claims, Dispatched, Next, OnConflict};
 use client::api::hold::{Extend, RenewAll, Reserve, Revoke};
@@ -12,6 +11,8 @@ use client::api::write::{Cancel, Update};
 use client::names::ActorId;
 use client::{Consistency, EventsQuery, IfClaimed, ItemsQuery, PageQuery, PeekQuery};
 use std::time::Duration;
+use test_support::daemon::{Daemon, create, item, queue};
+use test_support::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reply_is_decoded() {

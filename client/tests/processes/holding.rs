@@ -1,13 +1,14 @@
 //! Holding leases over failing networks, with real clocks and real sockets.
 
-use crate::daemon::{Daemon, client_at, create, until};
-use crate::proxy::{Fate, Proxy};
 use client::Lost;
 use client::api::Code;
 use client::api::words::ItemState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use test_support::daemon::{Daemon, client_at, create};
+use test_support::proxy::{Fate, Proxy};
+use test_support::until;
 
 const LEASE: Duration = Duration::from_secs(4);
 

@@ -1,12 +1,13 @@
 //! A worker whose node is killed at each step of its loop.
 
-use crate::daemon::{Daemon, client_at, create, queue, until};
-use crate::proxy::{Fate, Proxy};
 use client::api::event::Event;
 use client::api::words::ItemState;
 use client::{Client, EventsQuery, Job, JobFailure, Stopped, Worker};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use test_support::daemon::{Daemon, client_at, create, queue};
+use test_support::proxy::{Fate, Proxy};
+use test_support::until;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -50,7 +51,7 @@ impl Bench {
 }
 
 async fn is_complete(client: &Client, name: &str) {
-    let id = crate::daemon::item(name);
+    let id = test_support::daemon::item(name);
     until("it is complete", async || client.item(&id).await.is_ok_and(|item| item.state == ItemState::Complete)).await;
 }
 
@@ -174,7 +175,7 @@ async fn unknown_grants_are_released_when_a_worker_stops() {
     let proxy = Proxy::start(daemon.address, silent).await;
     let client = client_at(proxy.address, "ada");
     let bench = work(&client);
-    let id = crate::daemon::item("unknown");
+    let id = test_support::daemon::item("unknown");
     until("it was granted", async || operator.item(&id).await.unwrap().claimed).await;
     assert!(bench.begun.lock().unwrap().is_empty());
     bench.end().await;

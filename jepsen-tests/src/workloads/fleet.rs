@@ -4,10 +4,10 @@ use crate::world::OPERATOR;
 use client::{CallerIdentity, Client, Config};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use test_support::program::tenured;
 use tokio::time::sleep;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -22,18 +22,6 @@ struct Node {
     peers: SocketAddr,
     callers: SocketAddr,
     process: Option<Child>,
-}
-
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("TENURED") {
-        return path.into();
-    }
-    let test = std::env::current_exe().unwrap();
-    let beside = test.parent().and_then(|folder| folder.parent()).map(|folder| folder.join("tenured"));
-    match beside.filter(|path| path.exists()) {
-        Some(path) => path,
-        None => panic!("no daemon found: run `cargo build --package node --bin tenured`, or set TENURED to its path"),
-    }
 }
 
 impl Fleet {
@@ -55,7 +43,7 @@ impl Fleet {
         for actor in names {
             let (roles, cluster) =
                 if actor == OPERATOR { ("operator,", &["--cluster", "admin"][..]) } else { ("", &[][..]) };
-            let made = Command::new(program())
+            let made = Command::new(tenured())
                 .args(["api-key", "--actor", &actor, "--kind", "agent", "--space", "*"])
                 .args(["--role", &format!("{roles}reader,worker,dispatcher")])
                 .args(cluster)
@@ -95,7 +83,7 @@ impl Fleet {
     }
 
     pub(super) fn launch(&mut self, at: usize) {
-        let mut command = Command::new(program());
+        let mut command = Command::new(tenured());
         let folder = self.folder.path();
         command.arg("--node-id").arg((at + 1).to_string()).arg("--data").arg(folder.join(format!("node-{at}")));
         command.arg("--peer-listen").arg(self.nodes[at].peers.to_string());

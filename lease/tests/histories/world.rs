@@ -1,21 +1,13 @@
 //! The callers: a few actors in a few sessions that compete for a few items. They remember their answers, so most of
 //! their commands make sense, and many come too late.
 
-#[path = "world/claim.rs"]
 mod claim;
-#[path = "world/content.rs"]
 mod content;
-#[path = "world/invalid.rs"]
 mod invalid;
-#[path = "world/learn.rs"]
 mod learn;
-#[path = "world/pick.rs"]
 mod pick;
-#[path = "world/policy.rs"]
 mod policy;
-#[path = "world/request.rs"]
 mod request;
-#[path = "world/verb.rs"]
 mod verb;
 
 use crate::random::Random;

@@ -61,7 +61,7 @@ macro_rules! scenarios {
     ($($(#[doc = $doc:literal])* $name:ident: $script:literal => $expected:expr;)*) => {
         $($(#[doc = $doc])* #[test]
         fn $name() {
-            crate::scenarios::check::check($script, &$expected);
+            crate::check::check($script, &$expected);
         })*
 
         pub(crate) const SCRIPTS: &[(&str, &str)] = &[$((stringify!($name), $script)),*];

@@ -1,7 +1,6 @@
 //! Backups of a cluster at work, and what is restored from them.
 
-use crate::fleet::{claim, create, item};
-use crate::world::{LIMIT, World, ask, quick, request, until, within};
+use crate::world::{World, ask, quick, request};
 use futures_util::{Stream, StreamExt};
 use lease::names::SpaceName;
 use lease::numbers::{EventNumber, Span, Token};
@@ -18,6 +17,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
+use test_support::fleet::{claim, create, item};
+use test_support::{LIMIT, until, within};
 
 const WRITERS: usize = 64;
 
@@ -57,7 +58,7 @@ async fn activate(world: &World) {
 }
 
 fn has(node: &TokioNode, id: &str) -> bool {
-    let (viewer, space) = (crate::fleet::caller("op"), SpaceName::fallback());
+    let (viewer, space) = (test_support::fleet::caller("op"), SpaceName::fallback());
     let view =
         node.store().read(|state, archive| state.view_item(archive, &viewer, &space, &item(id), IfClaimed::Return));
     view.unwrap().is_ok()
@@ -123,13 +124,13 @@ impl Writers {
 async fn a_backup_under_load_contains_all_acknowledged_writes_and_becomes_a_cluster() {
     let world = World::of(3).await;
     let writers = Writers::start(&world);
-    until("the writers are at work", || writers.acknowledged().len() > 4 * WRITERS).await;
+    until("the writers are at work", async || writers.acknowledged().len() > 4 * WRITERS).await;
     // From a follower: the backup also contains what another node has acknowledged.
     let follower = world.follower().await;
     let before = writers.acknowledged();
     let backup = backup_of(world.node(follower)).await;
     let after = writers.acknowledged().len();
-    until("they are still at work", || writers.acknowledged().len() > after).await;
+    until("they are still at work", async || writers.acknowledged().len() > after).await;
     let tokens = writers.stop().await;
     world.agree().await;
     drop(world);
@@ -138,7 +139,7 @@ async fn a_backup_under_load_contains_all_acknowledged_writes_and_becomes_a_clus
     for id in &before {
         assert!(has(world.node(1), id), "{id} was acknowledged before the backup");
     }
-    until("all leases have ended", || !world.node(1).store().read(|state, _| state.has_leases()).unwrap()).await;
+    until("all leases have ended", async || !world.node(1).store().read(|state, _| state.has_leases()).unwrap()).await;
     let refused = world.ask(1, "ada", claim("item-0-0", Span::secs(30))).await;
     assert!(matches!(refused, Outcome::Refused(Refusal::NotActivated)), "{refused:?}");
     world.join(2).await;
@@ -179,7 +180,7 @@ async fn the_same_backup_restored_twice_repeats_no_token() {
         let epoch = u64::from(epoch_of(world.node(1)));
         let origin = Duration::from_millis(lease::bounds::EPOCH_ORIGIN_MS).as_secs();
         let seconds = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() - origin;
-        until("the next second has come", || seconds() > epoch).await;
+        until("the next second has come", async || seconds() > epoch).await;
     }
     assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "{tokens:?}");
 }
@@ -226,9 +227,9 @@ async fn an_abandoned_backup_leaves_no_files_and_a_third_concurrent_one_is_refus
     assert!(matches!(third, Err(BackupError::Busy(_))), "{third:?}");
     assert_eq!(left(), 2);
     drop(first);
-    until("its files are gone", || left() == 1).await;
+    until("its files are gone", async || left() == 1).await;
     drop(backup_of(world.node(1)).await);
-    until("its files are gone", || left() == 1).await;
+    until("its files are gone", async || left() == 1).await;
     // An unread stream does not prevent the node from stopping.
     let daemon = world.daemons.remove(&1).unwrap();
     within("it stops", daemon.stop()).await;
@@ -254,9 +255,9 @@ async fn an_interrupted_stream_restores_nothing() {
         arriving(&half).chain(futures_util::stream::pending()),
         target.clone(),
     ));
-    until("it is under way", || workshop.exists()).await;
+    until("it is under way", async || workshop.exists()).await;
     feeding.abort();
-    until("nothing is left of it", || !workshop.exists()).await;
+    until("nothing is left of it", async || !workshop.exists()).await;
     assert!(!target.directory.exists());
     node::restore::from_stream(arriving(&backup), target).await.unwrap();
 }
@@ -290,7 +291,7 @@ async fn old_events_are_deleted_and_a_reader_at_a_deleted_position_is_refused() 
     world.events_kept_for = Duration::from_millis(1);
     world.kill(1).await;
     world.restart(1).await;
-    until("old events are gone", || {
+    until("old events are gone", async || {
         world.node(1).store().first_event(space).unwrap().is_none_or(|first| first > all[0].number)
     })
     .await;

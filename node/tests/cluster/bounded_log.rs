@@ -1,13 +1,14 @@
 //! The log is bounded by bytes, on leaders and on followers, also while one of them is away.
 
-use crate::fleet::{item, queue};
-use crate::world::{World, quick, until};
+use crate::world::{World, quick};
 use lease::item::{NewItem, Part};
 use lease::{Command, Outcome};
 use node::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::types::NodeId;
 use std::sync::atomic::Ordering;
+use test_support::fleet::{item, queue};
+use test_support::until;
 
 const KIB: u64 = 1024;
 
@@ -44,7 +45,7 @@ async fn the_log_is_bounded_by_bytes_on_every_node_and_after_restarts() {
     let mut world = World::with(3, tiny()).await;
     let leader = world.leader().await;
     create_large(&world, leader, 0..60).await;
-    until("every node holds no more than its bound", || {
+    until("every node holds no more than its bound", async || {
         (1..=3).all(|node| held(&world, node) <= BOUND && purged(&world, node) > 20)
     })
     .await;
@@ -56,7 +57,7 @@ async fn the_log_is_bounded_by_bytes_on_every_node_and_after_restarts() {
     }
     let leader = world.leader().await;
     create_large(&world, leader, 60..100).await;
-    until("every node holds no more than its bound again", || {
+    until("every node holds no more than its bound again", async || {
         (1..=3).all(|node| held(&world, node) <= BOUND && purged(&world, node) > 60)
     })
     .await;
@@ -75,16 +76,16 @@ async fn the_log_is_kept_for_an_absent_follower_up_to_a_limit() {
     // Less than four times of what is kept.
     create_large(&world, leader, 0..15).await;
     let snapshot = || world.node(leader).raft().metrics().borrow_watched().snapshot.map_or(0, |id| id.index);
-    until("the leader has taken a snapshot", || snapshot() > 5).await;
+    until("the leader has taken a snapshot", async || snapshot() > 5).await;
     assert!(held(&world, leader) > 14 * 50 * KIB, "it keeps what the follower lacks");
     create_large(&world, leader, 15..80).await;
     let most = 4 * 256 * KIB + 256 * KIB + 128 * KIB;
-    until("the leader waits no longer", || held(&world, leader) <= most && purged(&world, leader) > 40).await;
+    until("the leader waits no longer", async || held(&world, leader) <= most && purged(&world, leader) > 40).await;
     world.restart(follower).await;
     world.agree().await;
     assert!(world.node(follower).hub().counts().snapshots_installed.load(Ordering::Relaxed) > 0);
     assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 80);
-    until("nothing is kept for it any more", || held(&world, leader) <= BOUND).await;
+    until("nothing is kept for it any more", async || held(&world, leader) <= BOUND).await;
 }
 
 /// A follower with a slow disk: it stays connected, and the leader reads the missing entries for it.
@@ -96,7 +97,7 @@ async fn a_slow_follower_does_not_prevent_purging() {
     world.gates[&follower].shut();
     create_large(&world, leader, 0..80).await;
     let most = 4 * 256 * KIB + 256 * KIB + 128 * KIB;
-    until("the leader waits no longer", || held(&world, leader) <= most && purged(&world, leader) > 20).await;
+    until("the leader waits no longer", async || held(&world, leader) <= most && purged(&world, leader) > 20).await;
     world.gates[&follower].open();
     world.agree().await;
     assert_eq!(world.node(follower).store().read(|state, _| state.live_items()).unwrap(), 80);

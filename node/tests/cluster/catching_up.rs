@@ -1,8 +1,6 @@
 //! Nodes that were away.
 
-use crate::fleet::create;
-use crate::gate::Gate;
-use crate::world::{World, quick, until};
+use crate::world::{World, quick};
 use lease::Outcome;
 use node::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -11,6 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use test_support::fleet::create;
+use test_support::gate::Gate;
+use test_support::until;
 
 /// Snapshots and purges every few entries.
 fn tiny() -> RaftSettings {
@@ -52,7 +53,7 @@ async fn a_follower_that_was_away_too_long_catches_up_by_a_snapshot() {
     let (mut world, follower, leader) = without_a_follower(tiny()).await;
     let applied = world.node(follower_other(&world, leader)).hub().current().applied;
     assert!(applied.is_some());
-    until("the leader has purged what the follower lacks", || {
+    until("the leader has purged what the follower lacks", async || {
         let metrics = world.node(leader).raft().metrics();
         let purged = metrics.borrow_watched().purged;
         purged.is_some_and(|purged| purged.index > 100)
@@ -108,7 +109,7 @@ async fn a_node_killed_while_installing_a_snapshot_finishes_it_at_the_next_start
     // No other node runs that could send it again.
     world.restart(follower).await;
     let has = || world.node(follower).hub().current().applied.map_or(0, |applied| applied.index);
-    until("it has what the snapshot holds", || has() >= index).await;
+    until("it has what the snapshot holds", async || has() >= index).await;
     for node in (1..=3).filter(|node| *node != follower) {
         world.restart(node).await;
     }
@@ -127,7 +128,7 @@ async fn a_node_builds_a_snapshot_while_it_installs_one() {
         let purged = world.node(node).raft().metrics().borrow_watched().purged;
         purged.map_or(0, |purged| purged.index)
     };
-    until("the leader has purged what the follower lacks", || purged(&world, leader) > 100).await;
+    until("the leader has purged what the follower lacks", async || purged(&world, leader) > 100).await;
     // No snapshot can arrive while a file is in the place of its folder.
     let incoming = world.directory(follower).join("incoming");
     fs::write(&incoming, "").unwrap();
@@ -139,7 +140,7 @@ async fn a_node_builds_a_snapshot_while_it_installs_one() {
 
     world.node(follower).raft().trigger().snapshot().await.unwrap();
     let making = world.snapshots_folder(follower).join("making");
-    until("the build has its files", || making.exists()).await;
+    until("the build has its files", async || making.exists()).await;
     fs::remove_file(&incoming).unwrap();
     let is_installed = |world: &World| {
         let applied = world.node(follower).hub().current().applied;
@@ -149,14 +150,14 @@ async fn a_node_builds_a_snapshot_while_it_installs_one() {
         let folders = fs::read_dir(&incoming).into_iter().flatten().flatten();
         folders.into_iter().any(|folder| folder.path().join("SNAPSHOT").exists())
     };
-    until("the leader's snapshot has arrived", || has_arrived() || is_installed(&world)).await;
+    until("the leader's snapshot has arrived", async || has_arrived() || is_installed(&world)).await;
     // It may wait for the build, or not.
-    let installed = until("it is installed", || is_installed(&world));
+    let installed = until("it is installed", async || is_installed(&world));
     let _ = tokio::time::timeout(Duration::from_secs(2), installed).await;
     gate.open();
     world.agree().await;
     let taken = || world.node(follower).hub().counts().snapshots_taken.load(Ordering::Relaxed);
-    until("the build is done", || taken() > 0).await;
+    until("the build is done", async || taken() > 0).await;
 
     let newest = |world: &World| {
         let (meta, _) = world.node(follower).store().disk().newest_snapshot().unwrap().unwrap();

@@ -1,11 +1,12 @@
 //! Concurrent membership changes: nodes join at once, are removed while they move, or are promoted while others leave.
 
-use crate::world::{LIMIT, World, until, within};
+use crate::world::World;
 use futures_util::future::join_all;
 use node::daemon::{Daemon, Start};
 use node::members::ChangeError;
 use raft_store::types::{Member, Membership, NodeId};
 use std::collections::BTreeSet;
+use test_support::{LIMIT, until, within};
 
 /// More rounds find rare failures: `ROUNDS=100` was run without one.
 fn rounds() -> usize {
@@ -28,7 +29,7 @@ async fn start_at_once(world: &mut World, nodes: impl IntoIterator<Item = NodeId
 /// Waits until these are the voters. A node that lost its vote does not get it back, so this fails for good then.
 async fn only_voters(world: &World, wanted: &BTreeSet<NodeId>) {
     let mut path = Vec::new();
-    until(&format!("the voters are {wanted:?}"), || {
+    until(&format!("the voters are {wanted:?}"), async || {
         let Some(leader) = world.nodes().find(|node| node.leader() == Some(node.id())) else { return false };
         let members = leader.membership();
         let config = members.get_joint_config().clone();
@@ -99,7 +100,7 @@ async fn joining_leaving_and_moving_nodes_do_not_undo_each_others_changes() {
         }
         world.kill(2).await;
         only_voters(&world, &BTreeSet::from([1, 3, 4, 5, 6, 7])).await;
-        until("the new address of node 3 is known", || {
+        until("the new address of node 3 is known", async || {
             let known = world.node(1).membership().get_node(&3).cloned();
             known.as_ref() == Some(world.daemons[&3].member())
         })
@@ -114,7 +115,7 @@ async fn a_removal_that_would_leave_no_quorum_is_refused() {
     world.lead(1).await;
     world.kill(3).await;
     let silent = || !world.node(1).answering().contains(&3);
-    until("node 3 is seen to be silent", silent).await;
+    until("node 3 is seen to be silent", async || silent()).await;
     match within("a refusal", world.node(1).remove(2)).await {
         Err(ChangeError::Refused(why)) => assert!(why.contains("{1, 3}") && why.contains("start"), "{why}"),
         other => panic!("{other:?}"),
@@ -129,7 +130,8 @@ async fn a_learner_gets_no_vote_until_it_is_promoted() {
     settings.learner = true;
     world.start_with(settings).await;
     let leader = world.leader().await;
-    until("it follows", || world.node(4).hub().current().applied >= world.node(leader).hub().current().applied).await;
+    until("it follows", async || world.node(4).hub().current().applied >= world.node(leader).hub().current().applied)
+        .await;
 
     // It moves, and is still a learner.
     world.kill(4).await;
@@ -137,7 +139,7 @@ async fn a_learner_gets_no_vote_until_it_is_promoted() {
     let mut settings = world.settings(4, Start::Again);
     settings.learner = true;
     world.start_with(settings).await;
-    until("its new address is known", || {
+    until("its new address is known", async || {
         world.node(leader).membership().get_node(&4) == Some(world.daemons[&4].member())
     })
     .await;

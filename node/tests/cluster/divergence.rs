@@ -1,7 +1,6 @@
 //! A node whose state differs from the cluster's stops by itself.
 
-use crate::fleet::{create, request as numbered};
-use crate::world::{World, ask, request, until, within};
+use crate::world::{World, ask, request};
 use lease::{Entry, Records};
 use raft_store::directory::{Directory, Found};
 use raft_store::state::HASH_MARK_EVERY;
@@ -10,6 +9,8 @@ use raft_store::state::disk::StateDisk;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::Group;
 use std::time::Duration;
+use test_support::fleet::{create, request as numbered};
+use test_support::{until, within};
 
 /// Like a bug or a flipped bit: puts something into the state that is not in the log.
 fn spoil(world: &World, node: u64) {
@@ -56,7 +57,7 @@ async fn two_differing_nodes_without_a_third_stop_and_name_the_nodes_to_start() 
     world.kill(away).await;
     reach_a_compared_index(&world, leader).await;
     for (node, other) in [(leader, victim), (victim, leader)] {
-        until("it has stopped", || world.daemons[&node].failure().is_some()).await;
+        until("it has stopped", async || world.daemons[&node].failure().is_some()).await;
         let why = world.daemons[&node].failure().unwrap();
         assert!(why.contains(&format!("differs from that of nodes [{other}]")), "{why}");
         assert!(why.contains(&format!("Start nodes [{away}] first")), "{why}");
@@ -70,7 +71,7 @@ async fn two_differing_nodes_without_a_third_stop_and_name_the_nodes_to_start() 
     for node in [away, leader, victim] {
         world.restart(node).await;
     }
-    until("the odd one has stopped", || world.daemons[&victim].failure().is_some()).await;
+    until("the odd one has stopped", async || world.daemons[&victim].failure().is_some()).await;
     let why = world.daemons[&victim].failure().unwrap();
     assert!(why.contains(&format!("remove node {victim} from the cluster")), "{why}");
     world.daemons.remove(&victim).unwrap().abandon().await;
@@ -83,7 +84,7 @@ async fn two_differing_nodes_without_a_third_stop_and_name_the_nodes_to_start() 
 async fn a_diverged_node_stops_and_the_others_continue() {
     let (world, leader, victim) = with_a_spoilt_node().await;
     reach_a_compared_index(&world, leader).await;
-    until("the odd one has stopped", || world.daemons[&victim].failure().is_some()).await;
+    until("the odd one has stopped", async || world.daemons[&victim].failure().is_some()).await;
     let why = world.daemons[&victim].failure().unwrap();
     assert!(why.contains("differs from that of nodes"), "{why}");
     for other in (1..=3).filter(|other| *other != victim) {

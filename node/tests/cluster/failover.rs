@@ -1,12 +1,13 @@
 //! Leaders fail, and no acknowledged write is lost.
 
-use crate::fleet::{complete, create};
-use crate::world::{World, ask, request, until, within};
+use crate::world::{World, ask, request};
 use lease::Outcome;
 use lease::numbers::{Span, Token};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use test_support::fleet::{complete, create};
+use test_support::{LIMIT, until, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_leader_is_replaced_and_acknowledged_writes_are_kept() {
@@ -52,7 +53,7 @@ async fn five_nodes_lose_leader_after_leader_under_load_and_no_token_repeats() {
                 let id = format!("item-{worker}-{number}");
                 let created = ask(&node, request(&actor, create(&id))).await;
                 assert!(matches!(created, Outcome::Created { .. }), "{created:?}");
-                let granted = ask(&node, request(&actor, crate::fleet::claim(&id, Span::secs(600)))).await;
+                let granted = ask(&node, request(&actor, test_support::fleet::claim(&id, Span::secs(600)))).await;
                 let token = granted.grant().unwrap_or_else(|| panic!("{granted:?}")).token;
                 let moved = ask(&node, request(&actor, complete(&id, token))).await;
                 assert!(matches!(moved, Outcome::Moved { .. }), "{moved:?}");
@@ -69,15 +70,15 @@ async fn five_nodes_lose_leader_after_leader_under_load_and_no_token_repeats() {
         if leader == victim {
             world.kill(victim).await;
             world.leader().await;
-            until("work goes on", || world.node(5).hub().current().applied > before).await;
+            until("work goes on", async || world.node(5).hub().current().applied > before).await;
             world.restart(victim).await;
         } else {
-            within("a transfer", world.node(leader).transfer(Some(1), crate::world::LIMIT)).await.unwrap();
+            within("a transfer", world.node(leader).transfer(Some(1), LIMIT)).await.unwrap();
         }
         world.leader().await;
     }
     // However busy the machine is: enough for a repeated token to show.
-    until("enough was worked on", || done.load(Ordering::Relaxed) > 50).await;
+    until("enough was worked on", async || done.load(Ordering::Relaxed) > 50).await;
     stop.store(true, Ordering::Relaxed);
     let all: Vec<Token> = within("the workers end", workers.join_all()).await.into_iter().flatten().collect();
     let distinct: BTreeSet<Token> = all.iter().copied().collect();
@@ -128,7 +129,7 @@ async fn a_node_reports_a_failure_when_raft_panics() {
     let leader = world.leader().await;
     let panicked = world.node(leader).clone();
     let _ = within("a panic in Raft", panicked.raft().with_raft_state(|_| panic!("on purpose"))).await;
-    until("the node knows", || panicked.failure().is_some_and(|why| why.contains("panicked"))).await;
+    until("the node knows", async || panicked.failure().is_some_and(|why| why.contains("panicked"))).await;
     drop(panicked);
     world.kill(leader).await;
     world.leader().await;

@@ -1,8 +1,7 @@
 //! Time is in the log: leases when leaders change and disks stall.
 
 use crate::cut::Relays;
-use crate::fleet::{caller, create, item};
-use crate::world::{LIMIT, World, quick, until, within};
+use crate::world::{World, quick};
 use lease::command::Renew;
 use lease::encoding::decode;
 use lease::names::SpaceName;
@@ -12,6 +11,8 @@ use lease::views::IfClaimed;
 use lease::{Command, Outcome};
 use raft_store::state::disk::StateDisk;
 use std::time::Duration;
+use test_support::fleet::{caller, create, item};
+use test_support::{LIMIT, until, within};
 
 /// When the lease on an item ends, according to this node's disk; `None` if it is not held.
 fn expires_at(world: &World, node: u64, id: &str) -> Option<Time> {
@@ -48,8 +49,8 @@ async fn a_dead_holders_item_is_free_after_its_lease_without_a_request() {
     world.ask(1, "ada", create("a")).await;
     world.claim(1, "ada", "a", Span::secs(5)).await;
     world.agree().await;
-    until("the lease has lapsed", || expires_at(&world, 2, "a").is_none()).await;
-    let outcome = world.ask(2, "bob", crate::fleet::claim("a", Span::secs(30))).await;
+    until("the lease has lapsed", async || expires_at(&world, 2, "a").is_none()).await;
+    let outcome = world.ask(2, "bob", test_support::fleet::claim("a", Span::secs(30))).await;
     assert!(outcome.grant().is_some(), "{outcome:?}");
 }
 

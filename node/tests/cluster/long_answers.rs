@@ -1,7 +1,6 @@
 //! The longest possible answers, to callers of a node that does not lead.
 
-use crate::fleet::{claim, create, item, queue};
-use crate::world::{LIMIT, World, request, until, within};
+use crate::world::{World, request};
 use futures_util::future::join_all;
 use lease::command::{Cancel, Claim, ClaimMany, Next, RenewAll};
 use lease::item::NewItem;
@@ -13,6 +12,8 @@ use node::service::TokioNode;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use test_support::fleet::{claim, create, item, queue};
+use test_support::{LIMIT, until, within};
 
 const WORKERS: usize = 96;
 const EACH: usize = 100;
@@ -45,7 +46,7 @@ async fn every_worker_gets_its_grants_at_the_first_attempt() {
     for number in 0..64 {
         world.ask(leader, "ada", create(&long_id(number))).await;
         let token = world.claim(leader, "ada", &long_id(number), Span::secs(60)).await;
-        world.ask(leader, "ada", crate::fleet::complete(&long_id(number), token)).await;
+        world.ask(leader, "ada", test_support::fleet::complete(&long_id(number), token)).await;
     }
     for batch in 0..WORKERS {
         let items = (0..EACH).map(|number| {
@@ -96,7 +97,7 @@ async fn an_answer_that_does_not_fit_is_unknown_only_to_its_caller() {
     let asking: Vec<_> = (0..HEARTBEATS).map(|_| answered(node.clone(), heartbeat())).collect();
     let asking = tokio::spawn(join_all(asking));
     let sent = || node.proposer().counts().forwarded.load(Ordering::Relaxed);
-    until("the first is on its way", || sent() > 0).await;
+    until("the first is on its way", async || sent() > 0).await;
     world.gates[&leader].open();
     let answers = within("all are answered", asking).await.unwrap();
 

@@ -1,12 +1,12 @@
 //! A node that lost what it had acknowledged.
 
-use crate::fleet::create;
 use crate::world::World;
 use lease::Outcome;
 use node::daemon::{Daemon, Start};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use raft_store::log::{LogOptions, LogStore};
 use raft_store::types::{Group, OnTokio};
+use test_support::fleet::create;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_ends_before_its_committed_mark_is_refused_with_advice() {

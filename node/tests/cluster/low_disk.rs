@@ -1,13 +1,14 @@
 //! Disks with little free space, simulated by a floor above the free space.
 
-use crate::fleet::{claim, complete, create, release};
-use crate::world::{World, until};
+use crate::world::World;
 use lease::command::Renew;
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome};
 use node::propose::NoOutcome;
 use raft_store::types::NodeId;
 use std::time::Duration;
+use test_support::fleet::{claim, complete, create, release};
+use test_support::until;
 
 /// A floor above the free space, so that the node is low, but not so far above that it stops.
 fn above_what_is_free(world: &World) -> u64 {
@@ -22,7 +23,7 @@ async fn restart(world: &mut World, node: NodeId, is_low: bool) {
     world.restart(node).await;
     world.disk_free_min = None;
     let wanted = is_low;
-    until("the node has looked at its disk", || {
+    until("the node has looked at its disk", async || {
         world.node(node).disk_space().floor() > 0 && world.node(node).disk_space().is_low() == wanted
     })
     .await;
@@ -36,7 +37,7 @@ async fn submit(world: &World, node: NodeId, command: Command) -> Result<Outcome
 }
 
 fn renew(item: &str, token: Token) -> Command {
-    Command::Renew(Renew { item: crate::fleet::item(item), token, lease_for: None })
+    Command::Renew(Renew { item: test_support::fleet::item(item), token, lease_for: None })
 }
 
 /// At every node.
@@ -82,12 +83,12 @@ async fn while_two_of_three_are_low_only_commands_that_keep_or_end_leases_are_ac
     restart(&mut world, 2, true).await;
     restart(&mut world, 3, true).await;
     let leader = world.leader().await;
-    until("the leader knows that it is so", || world.node(leader).disk_space().refuses_work()).await;
+    until("the leader knows that it is so", async || world.node(leader).disk_space().refuses_work()).await;
     assert_only_leases_go_on(&world, &held).await;
 
     // With room on one of them there is a quorum again.
     restart(&mut world, 2, false).await;
-    until("work is taken again", || world.nodes().all(|node| !node.disk_space().refuses_work())).await;
+    until("work is taken again", async || world.nodes().all(|node| !node.disk_space().refuses_work())).await;
     let created = world.ask(3, "ada", create("new")).await;
     assert!(matches!(created, Outcome::Created { .. }), "{created:?}");
     world.agree().await;
@@ -100,7 +101,7 @@ async fn one_low_follower_does_not_block_work() {
     restart(&mut world, 2, true).await;
     let leader = world.leader().await;
     let disk = world.node(leader).disk_space().clone();
-    until("the leader knows that it is so", || disk.others().get(&2) == Some(&true)).await;
+    until("the leader knows that it is so", async || disk.others().get(&2) == Some(&true)).await;
     for number in 0..10 {
         let created = submit(&world, number % 3 + 1, create(&format!("item-{number}"))).await;
         assert!(matches!(created, Ok(Outcome::Created { .. })), "{created:?}");
@@ -108,10 +109,10 @@ async fn one_low_follower_does_not_block_work() {
     // Until another voter is away, so that the quorum needs the low one, which would then fill up.
     let away = (1..=3).find(|node| *node != 2 && *node != leader).unwrap();
     world.kill(away).await;
-    until("the leader does not count on who is away", || world.node(leader).disk_space().refuses_work()).await;
+    until("the leader does not count on who is away", async || world.node(leader).disk_space().refuses_work()).await;
     assert!(is_refused(&world, leader).await);
     world.restart(away).await;
-    until("work is taken again", || !world.node(leader).disk_space().refuses_work()).await;
+    until("work is taken again", async || !world.node(leader).disk_space().refuses_work()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +123,8 @@ async fn a_low_leader_hands_over_to_a_node_with_disk_space() {
     let leader = world.leader().await;
     assert_ne!(leader, 1);
     world.node(leader).transfer(Some(1), Duration::from_secs(10)).await.unwrap();
-    until("another one leads", || world.nodes().all(|node| node.leader().is_some_and(|leader| leader != 1))).await;
+    until("another one leads", async || world.nodes().all(|node| node.leader().is_some_and(|leader| leader != 1)))
+        .await;
     let created = world.ask(1, "ada", create("new")).await;
     assert!(matches!(created, Outcome::Created { .. }), "{created:?}");
 }

@@ -1,7 +1,6 @@
 //! Nodes come and go while the cluster works.
 
-use crate::fleet::{claim, create};
-use crate::world::{LIMIT, World, ask, quick, request, until, within};
+use crate::world::{World, ask, quick, request};
 use lease::Outcome;
 use lease::numbers::Span;
 use node::daemon::{Daemon, Start};
@@ -13,6 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use test_support::fleet::{claim, create};
+use test_support::{LIMIT, until, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_grows_to_five_and_shrinks_to_three_under_load() {
@@ -117,7 +118,7 @@ async fn a_leader_finds_a_node_that_moved() {
     world.restart(moved).await;
     world.ask(leader, "ada", create("a")).await;
     let applied = world.node(leader).hub().current().applied;
-    until("it has caught up", || world.node(moved).hub().current().applied >= applied).await;
+    until("it has caught up", async || world.node(moved).hub().current().applied >= applied).await;
     assert_eq!(world.leadership(leader).await, leadership, "no other leadership has found it");
     world.agree().await;
 }
@@ -189,7 +190,7 @@ async fn the_last_voter_is_not_removed_and_an_unknown_node_gets_no_vote() {
     assert!(matches!(world.node(1).promote(7, LIMIT).await, Err(ChangeError::Refused(_))));
     assert_eq!(world.node(1).remove(7).await, Ok(()));
     assert!(matches!(world.node(1).transfer(None, LIMIT).await, Err(ChangeError::Refused(_))));
-    until("it leads", || world.node(1).leader() == Some(1)).await;
+    until("it leads", async || world.node(1).leader() == Some(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,11 +220,11 @@ async fn a_half_done_change_is_finished_by_the_next_leader() {
     let removing =
         tokio::spawn(async move { raft.change_membership(ChangeMembers::RemoveVoters([3].into()), false).await });
     let sets = |node| world.node(node).membership().get_joint_config().clone();
-    until("the change has begun", || sets(1).len() == 2).await;
+    until("the change has begun", async || sets(1).len() == 2).await;
     removing.abort();
     assert!(removing.await.unwrap_err().is_cancelled(), "it is half done, and nobody is left to finish it");
     for node in [2, 3] {
         world.gates[&node].open();
     }
-    until("it is finished", || [1, 2].into_iter().all(|node| sets(node) == [BTreeSet::from([1, 2])])).await;
+    until("it is finished", async || [1, 2].into_iter().all(|node| sets(node) == [BTreeSet::from([1, 2])])).await;
 }

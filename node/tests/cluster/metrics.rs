@@ -1,7 +1,6 @@
 //! The metrics of a running node, and what they must not contain.
 
-use crate::fleet::{self, claim, create};
-use crate::world::{LIMIT, World, quick, request, until, within};
+use crate::world::{World, quick, request};
 use lease::command::{Activity, OnConflict};
 use lease::item::{ActivityKind, NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId, SpaceName};
@@ -9,6 +8,8 @@ use lease::numbers::Span;
 use lease::{Command, Outcome};
 use node::node::RaftSettings;
 use std::collections::BTreeSet;
+use test_support::fleet::{self, claim, create};
+use test_support::{LIMIT, until, within};
 
 fn render(world: &World, node: u64) -> String {
     let daemon = &world.daemons[&node];
@@ -105,7 +106,7 @@ async fn metrics_show_lag_snapshots_and_forwarded_commands() {
     for number in 0..150 {
         world.ask(leader, "ada", create(&format!("item-{number}"))).await;
     }
-    until("the leader has purged what the follower lacks", || {
+    until("the leader has purged what the follower lacks", async || {
         value(&render(&world, leader), "tenure_raft_purged_index") > 60.0
     })
     .await;
@@ -114,7 +115,7 @@ async fn metrics_show_lag_snapshots_and_forwarded_commands() {
     world.restart(follower).await;
     world.agree().await;
     // The follower has installed it before its answer has arrived.
-    until("the leader knows that it was installed", || {
+    until("the leader knows that it was installed", async || {
         value(&render(&world, leader), "tenure_snapshots_sent_total") >= 1.0
     })
     .await;
@@ -150,7 +151,7 @@ async fn a_running_leader_has_every_metric_that_the_document_lists() {
     metrics.call("list", "not_found", LIMIT);
     metrics.shed("memory");
     metrics.auth_failed("unknown");
-    until("a majority has answered", || {
+    until("a majority has answered", async || {
         names(&render(&world, leader)).contains("tenure_raft_quorum_acked_age_seconds")
     })
     .await;

@@ -1,7 +1,6 @@
 //! Operators' changes, through any node.
 
-use crate::fleet::create;
-use crate::world::{LIMIT, World, request, until, within};
+use crate::world::{World, request};
 use lease::Outcome;
 use node::daemon::Start;
 use node::members::ChangeError;
@@ -9,6 +8,8 @@ use node::propose::NoOutcome;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::types::{Member, NodeId};
 use std::time::Duration;
+use test_support::fleet::create;
+use test_support::{LIMIT, until, within};
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, ChangeError>) -> String {
     match result {
@@ -38,7 +39,7 @@ async fn a_change_through_a_follower_is_made_and_may_be_repeated() {
     let nobody = Member { peer_address: "127.0.0.1:1".into(), api_address: String::new(), instance: 0 };
     for _ in 0..2 {
         assert_eq!(follower.add(9, nobody.clone()).await, Ok(()));
-        until("it learns", || world.nodes().all(|node| node.membership().learner_ids().any(|id| id == 9))).await;
+        until("it learns", async || world.nodes().all(|node| node.membership().learner_ids().any(|id| id == 9))).await;
     }
     assert!(refusal(follower.promote(9).await).contains("has not started yet"));
     assert!(refusal(follower.promote(8).await).contains("is not a member"));
@@ -49,7 +50,7 @@ async fn a_change_through_a_follower_is_made_and_may_be_repeated() {
         assert_eq!(follower.remove(9).await, Ok(()));
         assert_eq!(follower.promote(1).await, Ok(()), "it has a vote already");
     }
-    until("it is gone", || world.nodes().all(|node| node.membership().get_node(&9).is_none())).await;
+    until("it is gone", async || world.nodes().all(|node| node.membership().get_node(&9).is_none())).await;
     world.agree().await;
 }
 
@@ -156,7 +157,7 @@ async fn a_node_that_failed_is_neither_ready_nor_healthy() {
     let world = World::of(3).await;
     let node = world.follower().await;
     let _ = within("a panic in Raft", world.node(node).raft().with_raft_state(|_| panic!("on purpose"))).await;
-    until("it knows", || world.admin(node).is_healthy().is_err()).await;
+    until("it knows", async || world.admin(node).is_healthy().is_err()).await;
     assert_eq!(world.admin(node).is_ready().await, world.admin(node).is_healthy());
 }
 
@@ -227,7 +228,7 @@ async fn api_addresses_are_known_to_all_nodes_and_updated_when_they_change() {
         let mut settings = world.settings(moved, Start::Again);
         settings.api_address = address.into();
         world.start_with(settings).await;
-        until("all know", || {
+        until("all know", async || {
             let known = |node: &node::service::TokioNode| node.membership().get_node(&moved).cloned();
             world.nodes().all(|node| known(node).is_some_and(|member| member.api_address == address))
         })
@@ -243,7 +244,7 @@ async fn a_task_that_panics_stops_its_node_and_another_one_leads() {
     let mut world = World::of(3).await;
     let leader = world.leader().await;
     world.node(leader).keep("test", async { panic!("as a defect would") });
-    until("the node has failed", || world.daemons[&leader].failure().is_some()).await;
+    until("the node has failed", async || world.daemons[&leader].failure().is_some()).await;
     let why = world.daemons[&leader].failure().unwrap();
     assert!(why.contains("`test`") && why.contains("as a defect would"), "{why}");
     world.kill(leader).await;

@@ -1,11 +1,12 @@
 //! Readers of events over HTTP: too late, too slow, or idle for long.
 
-use crate::world::{LIMIT, World, quick, until, within};
+use crate::world::{World, quick};
 use node::daemon::{EdgeSettings, Start};
 use node::identity::Authenticator;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use test_support::{LIMIT, until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -99,7 +100,7 @@ async fn a_stream_of_an_idle_reader_ends_with_a_reason_and_resumes_without_a_gap
         stream.write_all(ask.as_bytes()).await.unwrap();
         let asked = Instant::now();
         // Read nothing for longer than the node's patience; once is enough.
-        until("it has been slow", || !reasons.is_empty() || asked.elapsed() > 5 * PATIENCE).await;
+        until("it has been slow", async || !reasons.is_empty() || asked.elapsed() > 5 * PATIENCE).await;
         let mut text = String::new();
         let mut bytes = vec![0; 64 * 1024];
         while read < 24_000 {

@@ -1,10 +1,11 @@
 //! Reads see what was acknowledged before them, on every node.
 
-use crate::fleet::{caller, create, item};
-use crate::world::{Threads, World, request, until, within};
+use crate::world::{Threads, World, request};
 use lease::names::SpaceName;
 use lease::views::IfClaimed;
 use std::time::{Duration, Instant};
+use test_support::fleet::{caller, create, item};
+use test_support::{until, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_on_any_node_sees_what_another_node_has_acknowledged() {
@@ -68,7 +69,7 @@ async fn a_local_read_never_understates_the_age_of_what_it_shows() {
     world.restart_on(3, &threads).await;
     let node = world.node(3).clone();
     let look = || node.read_local(|state, _| state.live_items()).unwrap();
-    until("a local read states an age", || look().1.in_step_within.is_some()).await;
+    until("a local read states an age", async || look().1.in_step_within.is_some()).await;
 
     let stopped = threads.stop().await;
     let mut acknowledged = Vec::new();
@@ -77,7 +78,7 @@ async fn a_local_read_never_understates_the_age_of_what_it_shows() {
         acknowledged.push(Instant::now());
     }
     drop(stopped);
-    until("it has caught up", || {
+    until("it has caught up", async || {
         let began = Instant::now();
         let (shown, seen) = look();
         let Some(missing) = acknowledged.get(shown) else { return true };
@@ -91,5 +92,6 @@ async fn a_local_read_never_understates_the_age_of_what_it_shows() {
         false
     })
     .await;
-    until("and is in step again", || look().1.in_step_within.is_some_and(|age| age < Duration::from_secs(5))).await;
+    until("and is in step again", async || look().1.in_step_within.is_some_and(|age| age < Duration::from_secs(5)))
+        .await;
 }

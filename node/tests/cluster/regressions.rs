@@ -1,7 +1,6 @@
 //! Defects of other systems, named by their report, shown not to happen here.
 
-use crate::fleet::{caller, claim, create, item, queue, release};
-use crate::world::{LIMIT, Threads, World, ask, request, until, within};
+use crate::world::{Threads, World, ask, request};
 use lease::command::{Claim, ClaimMany, OnConflict, Renew};
 use lease::item::NewItem;
 use lease::names::SpaceName;
@@ -19,6 +18,8 @@ use raft_store::types::{OnTokio, Proposal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use test_support::fleet::{caller, claim, create, item, queue, release};
+use test_support::{LIMIT, until, within};
 
 /// Long enough to be renewed on a busy machine, short enough to be waited for.
 const LEASE: Span = Span::secs(4);
@@ -63,7 +64,7 @@ async fn etcd15247_a_disk_stall_longer_than_the_leases_ends_no_lease() {
         let node = node.clone();
         renewing.spawn(async move { ask(&node, renewal).await });
     }
-    until("the disk stood still for twice the lease", || stuck.elapsed() > TWICE_THE_LEASE).await;
+    until("the disk stood still for twice the lease", async || stuck.elapsed() > TWICE_THE_LEASE).await;
     assert_eq!(node.hub().current().now, before, "nothing can have been applied");
     world.gates[&1].open();
     let outcomes = within("the renewals are answered", renewing.join_all()).await;
@@ -75,7 +76,7 @@ async fn etcd15247_a_disk_stall_longer_than_the_leases_ends_no_lease() {
     let withheld = node.clock().withheld();
     assert!(withheld > stood / 2, "{withheld:?} of {stood:?} were withheld");
     // Holders that are really gone still lose their leases.
-    until("the leases lapse when nobody renews them", || leases(node) == 0).await;
+    until("the leases lapse when nobody renews them", async || leases(node) == 0).await;
 }
 
 /// The followers have entries that the leader's disk lacks: a quorum without it.
@@ -276,7 +277,7 @@ async fn etcd11456_a_claim_without_its_place_in_line_is_granted_nothing() {
         let (viewer, space) = (caller("op"), SpaceName::fallback());
         world.node(leader).store().read(|state, _| state.line(&viewer, &space, &item("a"))).unwrap().unwrap()
     };
-    until("bob's time in line is over, and cy waits", || {
+    until("bob's time in line is over, and cy waits", async || {
         let mut waiters = line().into_iter().filter_map(|place| place.waiter);
         waiters.any(|waiter| waiter.actor == caller("cy").actor) && world.node(leader).hub().current().now >= over
     })

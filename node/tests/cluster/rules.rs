@@ -1,12 +1,13 @@
 //! Builds that know different rules, side by side.
 
-use crate::fleet::{caller, create};
-use crate::world::{World, within};
+use crate::world::World;
 use lease::names::RequestId;
 use lease::{Outcome, Refusal};
 use node::daemon::{Daemon, Start};
 use node::members::ChangeError;
 use raft_store::types::NodeId;
+use test_support::fleet::{caller, create};
+use test_support::within;
 
 async fn raise(world: &World, node: NodeId, version: u32, id: &str) -> Result<Outcome, ChangeError> {
     world.admin(node).raise_rules(version, caller("root"), RequestId::new(id).unwrap()).await

@@ -1,13 +1,14 @@
 //! Every node serves every call.
 
-use crate::fleet::{claim, complete, create, item, release};
-use crate::world::{LIMIT, World, ask, request, until, within};
+use crate::world::{World, ask, request};
 use lease::command::{Claim, OnConflict};
 use lease::names::SpaceName;
 use lease::numbers::Span;
 use lease::{Command, Outcome};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use test_support::fleet::{claim, complete, create, item, release};
+use test_support::{LIMIT, until, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_one_is_a_whole_cluster() {
@@ -73,8 +74,8 @@ async fn a_waiting_claim_is_woken_on_the_node_that_was_called() {
         node.call(request("bob", Command::Claim(waiting)), LIMIT, Duration::from_secs(50)).await.unwrap()
     });
     let space = SpaceName::fallback();
-    until("bob stands in line", || {
-        let viewer = crate::fleet::caller("op");
+    until("bob stands in line", async || {
+        let viewer = test_support::fleet::caller("op");
         let line = world.node(leader).store().read(|state, _| state.line(&viewer, &space, &item("a"))).unwrap();
         line.is_ok_and(|line| line.len() == 1)
     })
@@ -90,7 +91,7 @@ async fn too_large_commands_are_refused_before_the_log() {
     let world = World::of(1).await;
     let mut items = Vec::new();
     for number in 0..150 {
-        let mut new = lease::item::NewItem::new(item(&format!("item-{number}")), crate::fleet::queue());
+        let mut new = lease::item::NewItem::new(item(&format!("item-{number}")), test_support::fleet::queue());
         new.body = vec![(lease::item::Part::Plan, "x".repeat(60_000))];
         items.push(new);
     }
@@ -110,8 +111,10 @@ async fn a_claim_with_a_short_wait_is_accepted_like_any_other_command() {
     let proposed = world.node(1).proposer().counts().commands.load(Ordering::Relaxed);
     let node = world.node(1).clone();
     let first = tokio::spawn(async move { node.submit(vec![request("ada", create("b"))], LIMIT).await });
-    until("the first is proposed", || world.node(1).proposer().counts().commands.load(Ordering::Relaxed) > proposed)
-        .await;
+    until("the first is proposed", async || {
+        world.node(1).proposer().counts().commands.load(Ordering::Relaxed) > proposed
+    })
+    .await;
     let mut waits = claim("a", Span::secs(60));
     if let Command::Claim(claim) = &mut waits {
         claim.on_conflict = OnConflict::Wait { wait_for: None, line_max: None };
@@ -119,9 +122,9 @@ async fn a_claim_with_a_short_wait_is_accepted_like_any_other_command() {
     let node = world.node(1).clone();
     let poll = Duration::from_millis(1);
     let second = tokio::spawn(async move { node.call(request("bob", waits), LIMIT, poll).await });
-    until("he asks", || world.node(1).hub().waiting() == 1).await;
+    until("he asks", async || world.node(1).hub().waiting() == 1).await;
     let asked = std::time::Instant::now();
-    until("his poll is over", || asked.elapsed() > 10 * poll).await;
+    until("his poll is over", async || asked.elapsed() > 10 * poll).await;
     world.gates[&1].open();
     assert!(within("the first", first).await.unwrap().is_ok());
     let second = within("the second", second).await.unwrap();

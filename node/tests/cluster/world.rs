@@ -1,7 +1,5 @@
 //! A cluster in one process, for tests with faults.
 
-use crate::fleet;
-use crate::gate::Gate;
 use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::{Attempt, Command, Outcome, Request};
@@ -19,10 +17,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
+use test_support::fleet;
+use test_support::gate::Gate;
+use test_support::{LIMIT, until, within};
 use tokio::runtime::Runtime;
-
-/// Longer than anything here takes on a busy machine; nothing waits that long unless it is broken.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -141,7 +139,7 @@ impl World {
     /// Starts a node that joins, and waits until it has a vote.
     pub(crate) async fn join(&mut self, node: NodeId) {
         self.start(node, self.seeds()).await;
-        until("all know that the node has a vote", || {
+        until("all know that the node has a vote", async || {
             self.nodes().all(|each| {
                 let membership = each.membership();
                 // While the change is half done, old and new voters must agree.
@@ -171,7 +169,7 @@ impl World {
     /// Waits for a leader that all other nodes know.
     pub(crate) async fn leader(&self) -> NodeId {
         let mut leader = None;
-        until("a leader is known to all", || {
+        until("a leader is known to all", async || {
             let known: Vec<_> = self.nodes().map(TokioNode::leader).collect();
             leader = known.first().copied().flatten();
             leader.is_some_and(|leader| self.daemons.contains_key(&leader))
@@ -208,7 +206,7 @@ impl World {
 
     /// Waits until all nodes have applied the same entries, and checks that their states are equal.
     pub(crate) async fn agree(&self) {
-        until("all have applied the same", || {
+        until("all have applied the same", async || {
             let progress: Vec<_> = self.nodes().map(|node| node.hub().current().applied).collect();
             progress.windows(2).all(|pair| pair[0] == pair[1])
         })
@@ -344,17 +342,4 @@ pub(crate) async fn ask(node: &TokioNode, mut request: Request) -> Outcome {
     };
     let answer = tokio::time::timeout(LIMIT, asking).await;
     answer.unwrap_or_else(|_| panic!("no answer from {node:?}, whose leader is {:?}: {last:?}", node.leader()))
-}
-
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LIMIT, future).await.unwrap_or_else(|_| panic!("never: {what}"))
-}
-
-pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let holding = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    within(what, holding).await;
 }

@@ -1,10 +1,8 @@
 //! A backup that is taken over HTTP while callers write, and clusters that are restored from it.
 
-use crate::client::until;
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
 use crate::people::{Edge, usual};
-use crate::world::World;
 use bytes::Bytes;
 use lease::numbers::Wall;
 use raft_store::directory::{Directory, Found};
@@ -18,6 +16,8 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use test_support::until;
+use test_support::world::World;
 
 const WRITERS: usize = 64;
 

@@ -1,12 +1,12 @@
 //! Connections that send nothing keep nobody out, whatever the file limit of the process is.
 
-use crate::client::{until, within};
 use crate::http::{Caller, Sent};
 use crate::people::{Edge, api_key, person};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

@@ -4,10 +4,10 @@
 //! queue, events that name the actor of a command, activities with their author, and live events that are streamed
 //! without redaction.
 
-use crate::client::until;
 use crate::http::Caller;
 use crate::people::{Edge, person, usual};
 use serde_json::json;
+use test_support::until;
 
 const CANARY: &str = "canary";
 const QUEUES: [&str; 2] = ["fleet", "cross_org"];

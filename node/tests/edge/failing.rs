@@ -66,7 +66,7 @@ async fn a_request_evicted_from_the_memory_is_not_run_again() {
     let requests = REQUESTS_MAX / u64::from(NEXT_COUNT) + 1;
     for first in (0..requests.div_ceil(FRAME)).map(|frame| frame * FRAME) {
         // From many actors: one actor alone evicts no requests of others.
-        let asked = |number: u64| crate::client::request(&format!("mob-{}", number / 150), next.clone());
+        let asked = |number: u64| test_support::peer_client::request(&format!("mob-{}", number / 150), next.clone());
         let mut frame: Vec<_> = (first..first + FRAME).map(asked).collect();
         frame.iter_mut().for_each(|request| request.caller.rights.clear());
         let requests = Blob(encode(&frame).into());

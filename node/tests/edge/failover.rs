@@ -1,7 +1,6 @@
 //! Callers while the cluster changes its leader or has none: nothing acknowledged is lost, nothing happens twice, and
 //! responses distinguish what may have happened from what has not.
 
-use crate::client::{LIMIT, until};
 use crate::http::{Answer, Caller, Sent};
 use crate::people::{Edge, usual};
 use serde_json::{Value, json};
@@ -9,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use test_support::{LIMIT, until};
 
 const WRITERS: usize = 8;
 const KILLS: usize = 3;

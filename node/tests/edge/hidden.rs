@@ -1,8 +1,8 @@
 //! What else stays hidden, besides holders: other items, their ids, fencing tokens of others, spaces of others.
 
-use crate::client::until;
 use crate::people::{Edge, in_queues, person, usual};
 use serde_json::{Value, json};
+use test_support::until;
 
 /// A worker, dispatcher and reader of the queues `open*` only.
 fn of_open() -> String {

@@ -1,10 +1,10 @@
 //! Hostile input to a real node: it returns a clear 4xx or closes the connection. Memory stays as before, and neither
 //! the Raft log nor the node's log has a trace of it.
 
-use crate::client::{until, within};
 use crate::metrics::{scrape, value};
 use crate::people::{Edge, api_key, usual};
 use serde_json::json;
+use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -1,7 +1,6 @@
 //! A caller of the edge over HTTP/1.1, with one connection per call, so that a call that was not sent differs from one
 //! whose response was lost.
 
-use crate::client::within;
 use crate::contract::Contract;
 use crate::people::api_key;
 use bytes::Bytes;
@@ -15,6 +14,7 @@ use raft_store::types::NodeId;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use test_support::within;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 

@@ -3,7 +3,6 @@
 //!
 //! Each call uses a separate space, so that the events of that space show all its effects.
 
-use crate::client::{LIMIT, until};
 use crate::http::{Answer, Caller, Sent};
 use crate::people::{Edge, person, usual};
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use test_support::{LIMIT, until};
 
 /// In every round each call is sent to this many nodes at once: the leader and one follower.
 const PLACES: u64 = 2;

@@ -1,9 +1,9 @@
 //! HTTP calls while disk space is low.
 
-use crate::client::until;
 use crate::metrics::{scrape, value};
 use crate::people::{Edge, usual};
 use serde_json::json;
+use test_support::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn low_disk_rejects_new_work_with_retry_after_and_holders_continue() {

@@ -1,9 +1,9 @@
 //! The metrics and logs of a node about the calls that it serves.
 
-use crate::client::until;
 use crate::http::Caller;
 use crate::people::{Edge, METRICS_OPEN, person, usual};
 use serde_json::json;
+use test_support::until;
 
 const CANARY: &str = "canary";
 

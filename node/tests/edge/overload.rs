@@ -1,6 +1,5 @@
 //! Overload: a node rejects excess calls at once, but not renewals.
 
-use crate::client::until;
 use crate::http::Ask;
 use crate::metrics::{scrape, value};
 use crate::people::{Edge, person, usual};
@@ -9,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use test_support::{LIMIT, until};
 
 const NOISY: [&str; 6] = ["noisy-0", "noisy-1", "noisy-2", "noisy-3", "noisy-4", "noisy-5"];
 /// Concurrent calls of each noisy actor.
@@ -258,7 +258,7 @@ async fn slow_bodies_take_no_room_from_other_actors() {
     let mut limited = None;
     let opened = Instant::now();
     while limited.is_none() {
-        assert!(opened.elapsed() < crate::client::LIMIT, "{} at a time", slow.len());
+        assert!(opened.elapsed() < LIMIT, "{} at a time", slow.len());
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         // The connection may be closed early.

@@ -1,14 +1,14 @@
 //! Three nodes that serve callers, and the callers, whose identities are in the API key file.
 
-use crate::client::until;
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
-use crate::world::World;
 use node::identity::ApiKeyHash;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
+use test_support::until;
+use test_support::world::World;
 
 const ALL: &[&str] = &["reader", "worker", "dispatcher", "operator", "admin"];
 /// Rights for the cluster, not in a space.

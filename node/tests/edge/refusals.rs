@@ -1,14 +1,15 @@
 //! Every refusal that healthy nodes can return, from the leader and from a follower. The test fails for a code that is
 //! neither provoked here nor listed with the test that provokes it.
 
-use crate::client::until;
 use crate::http::{Caller, Sent};
 use crate::people::{Edge, in_queues, person, usual};
-use crate::world::{Process, World};
 use api::Code;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use test_support::process::Process;
+use test_support::world::World;
+use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -286,7 +287,7 @@ async fn too_slow(caller: Caller) {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    crate::client::within("the slow one is cut off", stream.read_to_end(&mut answer)).await.unwrap();
+    within("the slow one is cut off", stream.read_to_end(&mut answer)).await.unwrap();
     let answer = String::from_utf8(answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert!(answer.contains("\"code\":\"too_slow\"") && answer.contains("\"took_effect\":\"no\""), "{answer}");

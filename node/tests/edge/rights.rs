@@ -1,11 +1,11 @@
 //! A command without the right for it never enters the Raft log. A caller that lost a right still gets the outcomes of
 //! its earlier commands.
 
-use crate::client::until;
 use crate::http::{Ask, Caller};
 use crate::metrics::{scrape, value};
 use crate::people::{Edge, in_queues, person, usual, write_api_keys};
 use serde_json::{Value, json};
+use test_support::until;
 
 /// The last index of the leader's log.
 async fn log_end(root: &Caller) -> f64 {

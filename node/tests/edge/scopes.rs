@@ -1,14 +1,14 @@
 //! Rights apply only where they were given: in one space, in some queues, or for the cluster.
 
 use crate::backup::awaiting;
-use crate::client::until;
 use crate::http::Sent;
 use crate::people::{Edge, METRICS_OPEN, in_queues, person, usual, write_api_keys};
-use crate::world::World;
 use bytes::Bytes;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use test_support::until;
+use test_support::world::World;
 
 /// One node with these callers, which serves metrics only with an API key.
 async fn alone(people: &[String]) -> Edge {

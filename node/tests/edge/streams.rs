@@ -1,12 +1,12 @@
 //! Event streams while nodes are killed: a reader that continues at another node misses nothing and gets nothing twice.
 
-use crate::client::{until, within};
 use crate::http::{Caller, Frame, Sent};
 use crate::people::{Edge, usual, write_api_keys};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use test_support::{until, within};
 
 /// Follows events from node to node until `last`, and returns all frames.
 async fn read(caller: Caller, filter: &'static str, last: Arc<std::sync::OnceLock<String>>) -> (Vec<Frame>, usize) {

@@ -1,52 +1,34 @@
 //! A node that serves callers with TLS: its certificate is replaced while it runs, and failed handshakes are counted.
 
-use crate::client::{until, within};
 use crate::metrics::value;
 use crate::people::{api_key, person, write_api_keys};
-use crate::world::World;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use test_support::authority::Authority;
+use test_support::world::World;
+use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::version::TLS13;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// Signs a certificate for the node that reads these files.
+fn sign(authority: &Authority, folder: &Path) {
+    let signed = authority.sign(&["localhost"]);
+    // One after the other: a node that reads between the two keeps using the old files.
+    fs::write(folder.join("edge.key"), signed.key).unwrap();
+    fs::write(folder.join("edge.pem"), signed.certificate).unwrap();
+}
 
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn sign(&self, folder: &Path) {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &self.0);
-        // One after the other: a node that reads between the two keeps using the old files.
-        fs::write(folder.join("edge.key"), key.serialize_pem()).unwrap();
-        fs::write(folder.join("edge.pem"), certificate.unwrap().pem()).unwrap();
-    }
-
-    async fn connect(&self, address: &str) -> Option<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.0.der().clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[&TLS13])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = TcpStream::connect(address).await.ok()?;
-        let name = ServerName::try_from("localhost").unwrap();
-        within("a handshake", TlsConnector::from(Arc::new(config)).connect(name, stream)).await.ok()
-    }
+/// Connects as a caller that trusts this authority.
+async fn trusting(authority: &Authority, address: &str) -> Option<TlsStream<TcpStream>> {
+    let config = authority.client_config(&[&TLS13]);
+    let stream = TcpStream::connect(address).await.ok()?;
+    let name = ServerName::try_from("localhost").unwrap();
+    within("a handshake", TlsConnector::from(Arc::new(config)).connect(name, stream)).await.ok()
 }
 
 /// The response, if there is one; the connection stays open.
@@ -72,7 +54,7 @@ async fn a_certificate_is_replaced_without_a_restart_and_failed_handshakes_are_c
     let mut world = World::empty();
     write_api_keys(&world, &[person("ada", "default", &["worker", "operator", "metrics"])]);
     let old = Authority::new();
-    old.sign(world.folder());
+    sign(&old, world.folder());
     let file = |name: &str| world.folder().join(name).display().to_string();
     world.options =
         ["--api-keys", &file("api-keys.toml"), "--tls-cert", &file("edge.pem"), "--tls-key", &file("edge.key")]
@@ -84,7 +66,7 @@ async fn a_certificate_is_replaced_without_a_restart_and_failed_handshakes_are_c
     let address = world.edge_address(1);
     let mut standing = None;
     until("it serves", async || {
-        standing = old.connect(&address).await;
+        standing = trusting(&old, &address).await;
         standing.is_some()
     })
     .await;
@@ -92,10 +74,10 @@ async fn a_certificate_is_replaced_without_a_restart_and_failed_handshakes_are_c
     assert!(get(&mut standing, "/v1/items").await.starts_with("HTTP/1.1 200 "));
 
     let new = Authority::new();
-    assert!(new.connect(&address).await.is_none(), "it is signed by another");
-    new.sign(world.folder());
-    until("the new one is shown", async || new.connect(&address).await.is_some()).await;
-    assert!(old.connect(&address).await.is_none());
+    assert!(trusting(&new, &address).await.is_none(), "it is signed by another");
+    sign(&new, world.folder());
+    until("the new one is shown", async || trusting(&new, &address).await.is_some()).await;
+    assert!(trusting(&old, &address).await.is_none());
     assert!(get(&mut standing, "/v1/items").await.starts_with("HTTP/1.1 200 "), "who was connected stays so");
     // Bytes that are not a handshake count as well.
     let mut plain = TcpStream::connect(&address).await.unwrap();

@@ -1,11 +1,11 @@
 //! HTTP/2 callers that do not read their responses: the unsent bytes are bounded.
 
-use crate::client::{until, within};
 use crate::metrics::{scrape, value};
 use crate::people::{Edge, api_key, person};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

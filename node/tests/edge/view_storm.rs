@@ -1,10 +1,10 @@
 //! One reader with many expensive reads: holders keep their leases and are answered meanwhile.
 
-use crate::client::until;
 use crate::people::{Edge, person, usual};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use test_support::until;
 
 const QUEUES: usize = 2_000;
 const ITEMS: usize = 8_000;

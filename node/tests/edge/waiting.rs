@@ -1,11 +1,11 @@
 //! Calls that wait in line, for an item to become ready, or for an item to be free, on one node and across nodes.
 
-use crate::client::until;
 use crate::http::Sent;
 use crate::people::{Edge, usual};
 use futures_util::future::select_all;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use test_support::until;
 
 fn wait() -> Value {
     json!({"on_conflict": "wait", "poll_ms": 20_000})

@@ -1,11 +1,12 @@
 //! Bodies that are large, slow, or many.
 
-use crate::world::{LIMIT, SHORT, World, short, start_with, until};
+use crate::world::{SHORT, World, short, start_with};
 use node::edge::body::BodyLimits;
 use node::edge::server::ServerLimits;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::{interval, timeout};
+use test_support::{until, within};
+use tokio::time::interval;
 
 const MIB: usize = 1024 * 1024;
 
@@ -66,7 +67,7 @@ async fn a_huge_body_is_refused_and_the_caller_learns_why() {
         }
         assert_eq!(caller.answer().await.expect("an answer").0, 413);
         let flood = async { while caller.say(&chunk).await.is_ok() {} };
-        timeout(LIMIT, flood).await.expect("it is cut off");
+        within("it is cut off", flood).await;
     }
     world.connections(0).await;
     world.answers().await;
@@ -88,7 +89,7 @@ async fn a_rejected_caller_may_keep_sending_for_a_moment() {
     };
     // On a very busy machine the time may be over too soon.
     let once = async { while story().await.is_err() {} };
-    timeout(LIMIT, once).await.expect("it may");
+    within("it may", once).await;
     world.end().await;
 }
 
@@ -110,7 +111,7 @@ async fn a_body_that_comes_byte_by_byte_is_too_slow() {
                 }
             }
         };
-        timeout(LIMIT, drip).await.expect("it is cut off");
+        within("it is cut off", drip).await;
     }
     let mut silent = world.connect().await;
     silent.say(with_length(MIB).as_bytes()).await.unwrap();
@@ -128,7 +129,7 @@ async fn all_bodies_together_are_bounded_and_room_comes_back() {
     let mut holding = world.connect().await;
     holding.say(with_length(100).as_bytes()).await.unwrap();
     holding.say(&[b'x'; 80]).await.unwrap();
-    until(|| world.seen.requests.load(Ordering::Relaxed) == 1).await;
+    until("the requests have arrived", async || world.seen.requests.load(Ordering::Relaxed) == 1).await;
 
     // The server needs a moment to read what was sent.
     let refused = async {
@@ -142,7 +143,7 @@ async fn all_bodies_together_are_bounded_and_room_comes_back() {
             }
         }
     };
-    let problem = timeout(LIMIT, refused).await.expect("there is no room");
+    let problem = within("there is no room", refused).await;
     assert!(problem.contains("\"code\":\"overloaded\"") && problem.contains("\"retry_after_ms\":500"), "{problem}");
 
     holding.say(&[b'x'; 20]).await.unwrap();
@@ -160,9 +161,9 @@ async fn all_bodies_together_are_bounded_and_room_comes_back() {
     let mut held = world.connect().await;
     held.say(with_length(80).replace("/length", "/hold").as_bytes()).await.unwrap();
     held.say(&[b'x'; 80]).await.unwrap();
-    until(|| world.seen.requests.load(Ordering::Relaxed) > before).await;
+    until("the requests have arrived", async || world.seen.requests.load(Ordering::Relaxed) > before).await;
     let refused = async { while forty().await != 503 {} };
-    timeout(LIMIT, refused).await.expect("there is no room");
+    within("there is no room", refused).await;
     assert_eq!(forty().await, 503, "and it stays so");
     world.seen.answers.0.add_permits(1);
     assert_eq!(held.answer().await, Some((200, "done".to_owned())));

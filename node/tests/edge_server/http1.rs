@@ -1,11 +1,12 @@
 //! HTTP/1.1: slow, large and malformed heads.
 
-use crate::world::{LIMIT, SHORT, short, start, until};
+use crate::world::{SHORT, short, start};
 use node::edge::server::ServerLimits;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use test_support::{LIMIT, until, within};
 use tokio::io::AsyncWriteExt;
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::{Instant, interval};
 
 #[tokio::test]
 async fn a_handler_gets_the_address_of_the_caller() {
@@ -108,7 +109,7 @@ async fn a_head_without_end_costs_the_caller_its_connection() {
     let mut caller = world.connect().await;
     caller.say(b"GET /ping HTTP/1.1\r\nx: ").await.unwrap();
     let flood = async { while caller.say(&[b'y'; 16 * 1024]).await.is_ok() {} };
-    timeout(LIMIT, flood).await.expect("it is cut off");
+    within("it is cut off", flood).await;
     world.connections(0).await;
     world.answers().await;
     world.end().await;
@@ -145,7 +146,7 @@ async fn a_caller_who_never_reads_is_cut_off() {
     let world = start(short()).await;
     let mut caller = world.connect().await;
     caller.say(b"GET /much HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
-    until(|| world.seen.requests.load(Ordering::Relaxed) == 1).await;
+    until("the requests have arrived", async || world.seen.requests.load(Ordering::Relaxed) == 1).await;
     world.connections(0).await;
     world.answers().await;
     world.end().await;

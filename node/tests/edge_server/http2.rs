@@ -1,12 +1,12 @@
 //! HTTP/2, frame by frame.
 
-use crate::world::{Caller, LIMIT, SHORT, World, short, start, until};
+use crate::world::{Caller, SHORT, World, short, start};
 use node::edge::server::ServerLimits;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use test_support::{LIMIT, until, within};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -117,7 +117,7 @@ async fn a_connection_without_a_request_is_closed() {
 
     let mut caller = connect(&world).await;
     let pings = async { while caller.say(&frame(PING, 0, 0, &[0; 8])).await.is_ok() {} };
-    timeout(LIMIT, pings).await.expect("pings are no requests");
+    within("pings are no requests", pings).await;
     world.connections(0).await;
     world.answers().await;
     world.end().await;
@@ -144,7 +144,7 @@ async fn streams_that_are_opened_and_reset_at_once_end_the_connection() {
             }
         }
     };
-    timeout(LIMIT, flood).await.expect("it is cut off");
+    within("it is cut off", flood).await;
     world.connections(0).await;
     world.answers().await;
     world.end().await;
@@ -169,7 +169,7 @@ async fn a_caller_has_no_more_streams_than_allowed() {
             }
         }
     };
-    timeout(LIMIT, refused).await.expect("the others are refused");
+    within("the others are refused", refused).await;
     assert!(world.seen.requests.load(Ordering::Relaxed) <= 8);
     world.answers().await;
     drop(caller);
@@ -209,7 +209,7 @@ async fn a_head_without_end_ends_the_connection() {
     caller.say(&frame(HEADERS, END_STREAM, 1, &head("/ping", 0))).await.unwrap();
     let part = frame(CONTINUATION, 0, 1, &head("/ping", 1_000)[2..]);
     let flood = async { while caller.say(&part).await.is_ok() {} };
-    timeout(LIMIT, flood).await.expect("it is cut off");
+    within("it is cut off", flood).await;
     world.connections(0).await;
     world.answers().await;
     world.end().await;
@@ -260,7 +260,7 @@ async fn a_stream_reader_that_stops_reading_is_cut_off() {
         }
     }
     let heard = Instant::now();
-    until(|| heard.elapsed() > 4 * SHORT).await;
+    until("the limit for idle connections has passed", async || heard.elapsed() > 4 * SHORT).await;
     assert_eq!(world.server.connections(), 1);
     drop(listening);
     world.answers().await;

@@ -1,12 +1,12 @@
 //! The end of a server.
 
 use crate::http2::{begin, ping};
-use crate::world::{LIMIT, start, until};
+use crate::world::start;
 use node::edge::server::ServerLimits;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use test_support::{LIMIT, until, within};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 #[tokio::test]
 async fn a_stopping_server_answers_requests_and_ends_streams() {
@@ -22,7 +22,7 @@ async fn a_stopping_server_answers_requests_and_ends_streams() {
     stream.hears("hello").await;
     let mut waiting = world.connect().await;
     waiting.say(b"GET /wait HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
-    until(|| world.seen.requests.load(Ordering::Relaxed) == 4).await;
+    until("the requests have arrived", async || world.seen.requests.load(Ordering::Relaxed) == 4).await;
 
     let seen = world.seen.clone();
     let shutdown = tokio::spawn(world.server.shutdown(LIMIT));
@@ -36,7 +36,7 @@ async fn a_stopping_server_answers_requests_and_ends_streams() {
     seen.answers.0.add_permits(1);
     assert_eq!(waiting.answer().await, Some((200, "done".to_owned())));
     waiting.closed().await;
-    timeout(LIMIT, shutdown).await.expect("it ends").unwrap();
+    within("it ends", shutdown).await.unwrap();
 }
 
 #[tokio::test]
@@ -47,8 +47,8 @@ async fn requests_not_finished_in_time_are_cut_off() {
     let mut streams = world.connect().await;
     begin(&mut streams).await;
     ping(&mut streams, 1).await;
-    until(|| world.seen.requests.load(Ordering::Relaxed) == 2).await;
-    timeout(LIMIT, world.server.shutdown(Duration::from_millis(100))).await.expect("it ends");
+    until("the requests have arrived", async || world.seen.requests.load(Ordering::Relaxed) == 2).await;
+    within("it ends", world.server.shutdown(Duration::from_millis(100))).await;
     assert!(waiting.closed().await.is_empty());
 }
 
@@ -58,9 +58,9 @@ async fn dropping_a_server_closes_all_connections() {
     let address = world.address();
     let mut waiting = world.connect().await;
     waiting.say(b"GET /wait HTTP/1.1\r\nhost: tenure\r\n\r\n").await.unwrap();
-    until(|| world.seen.requests.load(Ordering::Relaxed) == 1).await;
+    until("the requests have arrived", async || world.seen.requests.load(Ordering::Relaxed) == 1).await;
     drop(world.server);
     assert!(waiting.closed().await.is_empty());
     let gone = async { while TcpStream::connect(address).await.is_ok() {} };
-    timeout(LIMIT, gone).await.expect("nobody listens");
+    within("nobody listens", gone).await;
 }

@@ -1,66 +1,48 @@
 //! TLS towards callers, and replaced certificates.
 
 use crate::http2::{begin, ping};
-use crate::world::{Caller, LIMIT, World, connect, short, start_with};
+use crate::world::{Caller, World, connect, short, start_with};
 use node::edge::body::BodyLimits;
 use node::edge::server::ServerLimits;
 use node::edge::tls::{EdgeFiles, EdgeTls};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::KeyPair;
 use std::fs;
 use std::io;
 use std::sync::Arc;
 use tempfile::TempDir;
+use test_support::authority::Authority;
+use test_support::within;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::SupportedProtocolVersion;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// Signs a certificate for the server of this folder.
+fn sign(authority: &Authority, folder: &TempDir) {
+    let (signed, files) = (authority.sign(&["localhost"]), files(folder));
+    fs::write(files.certificate, signed.certificate).unwrap();
+    fs::write(files.key, signed.key).unwrap();
+}
 
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
+/// Connects as a caller that trusts this authority.
+async fn trusting(authority: &Authority, world: &World) -> io::Result<Caller<TlsStream<TcpStream>>> {
+    trusting_with(authority, world, &TLS13, &[]).await
+}
 
-    fn sign(&self, folder: &TempDir) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        let files = files(folder);
-        fs::write(files.certificate, certificate.pem()).unwrap();
-        fs::write(files.key, key.serialize_pem()).unwrap();
-    }
-
-    async fn connect(&self, world: &World) -> io::Result<Caller<TlsStream<TcpStream>>> {
-        self.connect_with(world, &TLS13, &[]).await
-    }
-
-    async fn connect_with(
-        &self,
-        world: &World,
-        version: &'static SupportedProtocolVersion,
-        protocols: &[&str],
-    ) -> io::Result<Caller<TlsStream<TcpStream>>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.0.der().clone()).unwrap();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        let stream = connect(world.address()).await;
-        let name = ServerName::try_from("localhost").unwrap();
-        let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        timeout(LIMIT, handshake).await.expect("a handshake").map(Caller::new)
-    }
+async fn trusting_with(
+    authority: &Authority,
+    world: &World,
+    version: &'static SupportedProtocolVersion,
+    protocols: &[&str],
+) -> io::Result<Caller<TlsStream<TcpStream>>> {
+    let mut config = authority.client_config(&[version]);
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    let stream = connect(world.address()).await;
+    let name = ServerName::try_from("localhost").unwrap();
+    let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    within("a handshake", handshake).await.map(Caller::new)
 }
 
 fn files(folder: &TempDir) -> EdgeFiles {
@@ -69,7 +51,7 @@ fn files(folder: &TempDir) -> EdgeFiles {
 
 async fn start(limits: ServerLimits) -> (World, Authority, EdgeTls, TempDir) {
     let (authority, folder) = (Authority::new(), TempDir::new().unwrap());
-    authority.sign(&folder);
+    sign(&authority, &folder);
     let tls = EdgeTls::from_files(files(&folder)).unwrap();
     let world = start_with(limits, BodyLimits::default(), Some(tls.clone())).await;
     (world, authority, tls, folder)
@@ -79,12 +61,12 @@ async fn start(limits: ServerLimits) -> (World, Authority, EdgeTls, TempDir) {
 async fn both_versions_of_tls_and_both_of_http_are_served() {
     let (world, authority, ..) = start(ServerLimits::default()).await;
     for version in [&TLS12, &TLS13] {
-        let mut caller = authority.connect_with(&world, version, &["http/1.1"]).await.unwrap();
+        let mut caller = trusting_with(&authority, &world, version, &["http/1.1"]).await.unwrap();
         assert_eq!(caller.stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
         let (status, who) = caller.get("/who").await;
         assert!(status == 200 && who.ends_with("true true true"), "{who}");
 
-        let mut caller = authority.connect_with(&world, version, &["h2", "http/1.1"]).await.unwrap();
+        let mut caller = trusting_with(&authority, &world, version, &["h2", "http/1.1"]).await.unwrap();
         assert_eq!(caller.stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
         begin(&mut caller).await;
         assert_eq!(ping(&mut caller, 1).await, b"pong");
@@ -104,7 +86,7 @@ async fn connections_without_tls_to_a_tls_port_are_closed() {
         let _ = caller.say(bytes).await;
         let answer = caller.closed().await;
         assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-        assert_eq!(authority.connect(&world).await.unwrap().get("/ping").await.0, 200);
+        assert_eq!(trusting(&authority, &world).await.unwrap().get("/ping").await.0, 200);
     }
     world.connections(0).await;
     world.end().await;
@@ -113,15 +95,15 @@ async fn connections_without_tls_to_a_tls_port_are_closed() {
 #[tokio::test]
 async fn a_replaced_certificate_is_used_by_the_next_handshake_and_drops_nobody() {
     let (world, old, tls, folder) = start(ServerLimits::default()).await;
-    let mut standing = old.connect(&world).await.unwrap();
+    let mut standing = trusting(&old, &world).await.unwrap();
     assert_eq!(standing.get("/ping").await.0, 200);
     assert_eq!(tls.reload(), Ok(false));
 
     let new = Authority::new();
-    new.sign(&folder);
+    sign(&new, &folder);
     assert_eq!(tls.reload(), Ok(true));
-    assert_eq!(new.connect(&world).await.unwrap().get("/ping").await.0, 200);
-    assert!(old.connect(&world).await.is_err(), "it is signed by another");
+    assert_eq!(trusting(&new, &world).await.unwrap().get("/ping").await.0, 200);
+    assert!(trusting(&old, &world).await.is_err(), "it is signed by another");
     assert_eq!(standing.get("/ping").await.0, 200);
     world.end().await;
 }
@@ -135,7 +117,7 @@ async fn a_bad_replacement_leaves_the_old_certificate_in_use() {
     for bad in [other, b"no key".to_vec(), Vec::new()] {
         fs::write(&files.key, bad).unwrap();
         assert!(tls.reload().is_err());
-        assert_eq!(authority.connect(&world).await.unwrap().get("/ping").await.0, 200);
+        assert_eq!(trusting(&authority, &world).await.unwrap().get("/ping").await.0, 200);
     }
     fs::remove_file(&files.key).unwrap();
     assert!(tls.reload().is_err());

@@ -20,13 +20,11 @@ use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use test_support::{until, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
 
-/// Far longer than anything here takes.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 /// More memory than these callers may cost.
 const RESIDENT_MORE_MAX: u64 = 64 * 1024 * 1024;
@@ -150,29 +148,20 @@ impl World {
     }
 
     pub(crate) async fn connections(&self, wanted: usize) {
-        until(|| self.server.connections() == wanted).await;
+        until("the other connections are closed", async || self.server.connections() == wanted).await;
     }
 
     /// Checks that nothing panicked and memory is as before, and stops the server.
     pub(crate) async fn end(self) {
         let more = resident().saturating_sub(self.resident);
         assert!(more < RESIDENT_MORE_MAX, "{more} bytes more are resident");
-        timeout(LIMIT, self.server.shutdown(Duration::from_secs(5))).await.expect("it stops");
+        within("it stops", self.server.shutdown(Duration::from_secs(5))).await;
         assert_eq!(PANICS.load(Ordering::Relaxed), 0);
     }
 }
 
 pub(crate) async fn connect(address: SocketAddr) -> TcpStream {
-    timeout(LIMIT, TcpStream::connect(address)).await.expect("it connects").unwrap()
-}
-
-pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
-    let wait = async {
-        while !is_so() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(LIMIT, wait).await.expect("it comes to be so");
+    within("it connects", TcpStream::connect(address)).await.unwrap()
 }
 
 /// A raw caller that sends given bytes.
@@ -192,7 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Caller<S> {
             self.stream.write_all(bytes).await?;
             self.stream.flush().await
         };
-        timeout(LIMIT, say).await.expect("it is taken or the connection closed")
+        within("it is taken or the connection closed", say).await
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> (u16, String) {
@@ -235,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Caller<S> {
 
     async fn more(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        let read = timeout(LIMIT, self.stream.read(&mut bytes)).await.expect("an answer or the end");
+        let read = within("an answer or the end", self.stream.read(&mut bytes)).await;
         let read = read.unwrap_or(0);
         self.read.extend_from_slice(&bytes[..read]);
         read > 0

@@ -1,8 +1,7 @@
 //! Entries: they go out before earlier ones are answered, answers come back in their order, and a real Raft runs on it.
 
-use super::certificates::Authority;
 use super::store::State;
-use super::world::{LIMIT, Node, identity, member, until, within};
+use super::world::{Node, identity, member};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use node::peers::connection::Peers;
 use node::peers::network::{DIAL_PAUSE, Factory, Network};
@@ -15,6 +14,8 @@ use openraft::{Config, Raft};
 use raft_store::types::{LeaderId, LogEntry, LogId, Member, OnTokio, Payload, Proposal, Vote};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+use test_support::authority::Authority;
+use test_support::{LIMIT, until, within};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -71,7 +72,7 @@ async fn entries_go_out_before_earlier_ones_are_durable_and_are_answered_in_orde
         let mut first = answers.next();
         tokio::select! {
             answer = &mut first => panic!("{answer:?}, though nothing is durable"),
-            () = until("all ten are in the log", || node.log.last_index() == Some(9)) => {}
+            () = until("all ten are in the log", async || node.log.last_index() == Some(9)) => {}
         }
     }
     node.log.let_go();
@@ -142,7 +143,7 @@ async fn a_dropped_stream_leaves_the_connection_usable() {
         let mut answers = network.stream_append(endless.boxed(), option()).await.unwrap();
         assert_eq!(answers.next().await.unwrap().unwrap(), Ok(Some(id(0))));
     }
-    until("the rest has arrived", || node.log.last_index() == Some(4)).await;
+    until("the rest has arrived", async || node.log.last_index() == Some(4)).await;
     assert_eq!(appended(&mut network, requests((5..8).map(entry))).await, [5, 6, 7]);
     assert_eq!(node.connections(), 1);
 }
@@ -233,9 +234,9 @@ async fn a_cluster_replicates_concurrent_writes_and_moves_its_leader_over_tls() 
     let written = one.state.applied();
     assert_eq!(written.iter().collect::<BTreeSet<_>>().len() as u64, WRITES);
     for node in &nodes {
-        until("all is applied in the same order everywhere", || node.state.applied() == written).await;
+        until("all is applied in the same order everywhere", async || node.state.applied() == written).await;
     }
-    until("heartbeats have their own connection", || {
+    until("heartbeats have their own connection", async || {
         let hellos = two.service.hellos.lock().unwrap();
         let purposes: BTreeSet<Purpose> = hellos.iter().map(|hello| hello.purpose).collect();
         purposes == BTreeSet::from([Purpose::Raft, Purpose::Heartbeat, Purpose::Calls])

@@ -1,12 +1,13 @@
 //! Questions: each reply reaches its asker, and a failure tells whether the question may have been processed.
 
-use super::world::{Fault, LIMIT, Node, Way, identity, member, within};
+use super::world::{Fault, Node, Way, identity, member};
 use node::peers::PeerError;
 use node::peers::connection::Peers;
 use node::peers::wire::{NodeQuestion, NodeReply, Purpose};
 use raft_store::codec::records::Blob;
 use std::sync::Arc;
 use std::time::Duration;
+use test_support::{LIMIT, within};
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;

@@ -1,7 +1,6 @@
 //! Which peers are admitted, and how others are rejected.
 
-use super::certificates::Authority;
-use super::world::{CLUSTER, LIMIT, Node, identity, instance, member, within};
+use super::world::{CLUSTER, Node, identity, instance, member};
 use expect_test::{Expect, expect};
 use node::peers::connection::Peers;
 use node::peers::frame::{FrameReader, FrameWriter};
@@ -12,13 +11,13 @@ use raft_store::codec::records::Blob;
 use raft_store::codec::{HEADER_BYTES, encode};
 use raft_store::types::{Group, Member, NodeId};
 use std::sync::Arc;
+use test_support::authority::{Authority, Files};
+use test_support::{LIMIT, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
 
 /// Asks node 2 under this identity, and compares the answer.
 async fn check(node: &Node, who: Identity, target: NodeId, member: &Member, expected: Expect) {
@@ -196,13 +195,7 @@ async fn refuses(node: &Node, tls: Option<PeerTls>, why: &str) {
 async fn a_peer_without_a_certificate_is_rejected() {
     let authority = Authority::new();
     let node = Node::quiet(2, Some(authority.tls("127.0.0.1"))).await;
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = authority.client_config(&[&TLS13, &TLS12]);
     let stream = TcpStream::connect(node.server.address()).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
@@ -226,10 +219,10 @@ async fn a_certificate_for_another_host_is_rejected() {
 async fn certificates_are_replaced_without_a_restart() {
     let (old, new) = (Authority::new(), Authority::new());
     let node_files = old.files("127.0.0.1");
-    let server_tls = PeerTls::from_files(node_files.paths()).unwrap();
+    let server_tls = node_files.tls();
     let node = Node::quiet(2, Some(server_tls.clone())).await;
     let client_files = old.files("127.0.0.1");
-    let client_tls = PeerTls::from_files(client_files.paths()).unwrap();
+    let client_tls = client_files.tls();
     let standing = Peers::new(identity(1), Some(client_tls.clone()));
     let there = node.member();
     let ask = || standing.ask(2, &there, NodeQuestion::Status, LIMIT);
@@ -254,10 +247,10 @@ async fn certificates_are_replaced_without_a_restart() {
 async fn a_revoked_certificate_is_rejected_on_both_sides() {
     let authority = Authority::new();
     let (good, bad) = (authority.files("127.0.0.1"), authority.files("127.0.0.1"));
-    let revoked = PeerTls::from_files(bad.paths()).unwrap();
+    let revoked = bad.tls();
     let good = good.with_list(&authority, &[&bad], 2_090);
-    let list = good.paths().revoked.unwrap();
-    let careful = PeerTls::from_files(good.paths()).unwrap();
+    let list = good.revoked().unwrap();
+    let careful = good.tls();
     let node = Node::quiet(2, Some(careful.clone())).await;
     node.serves(Some(careful.clone())).await;
     refuses(&node, Some(revoked.clone()), "alert").await;
@@ -287,14 +280,14 @@ async fn a_revoked_certificate_is_rejected_on_both_sides() {
 #[test]
 fn an_invalid_revocation_list_is_rejected_when_read() {
     let (authority, other) = (Authority::new(), Authority::new());
-    let refusal = |files: super::certificates::Files| PeerTls::from_files(files.paths()).unwrap_err().to_string();
+    let refusal = |files: Files| PeerTls::from_files(files.paths()).unwrap_err().to_string();
     let own = || authority.files("127.0.0.1");
     let expired = refusal(own().with_list(&authority, &[], 2_021));
     assert!(expired.contains("revoked.pem: contains an expired list"), "{expired}");
     let of_another = refusal(own().with_list(&other, &[], 2_090));
     assert!(of_another.contains("contains no list of the authority"), "{of_another}");
     let missing = own().with_list(&authority, &[], 2_090);
-    std::fs::remove_file(missing.paths().revoked.unwrap()).unwrap();
+    std::fs::remove_file(missing.revoked().unwrap()).unwrap();
     assert!(refusal(missing).contains("revoked.pem"));
 }
 

@@ -1,7 +1,7 @@
 //! A snapshot arrives unchanged despite faults during the transfer.
 
 use super::store::content;
-use super::world::{Fault, LIMIT, Node, Way, identity, member, within};
+use super::world::{Fault, Node, Way, identity, member};
 use node::peers::connection::Peers;
 use node::peers::network::{Factory, Network};
 use openraft::Snapshot;
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::future::{Future, pending, ready};
 use tempfile::TempDir;
+use test_support::{LIMIT, until, within};
 
 const MIB: usize = 1024 * 1024;
 
@@ -139,7 +140,7 @@ async fn a_new_transfer_replaces_one_that_hangs() {
     let mut fresh = client(&node.member()).await;
     let hangs = taken.send(&mut hanging, 1, pending());
     let arrives = async {
-        super::world::until("much has arrived", || way.passed() == 5 * MIB).await;
+        until("much has arrived", async || way.passed() == 5 * MIB).await;
         taken.arrives(&node, &mut fresh).await;
     };
     let (lost, ()) = tokio::join!(hangs, arrives);
@@ -175,7 +176,7 @@ async fn a_cancelled_transfer_ends_at_once() {
         ReplicationClosed::new("enough")
     });
     let cancelling = async {
-        super::world::until("much has arrived", || way.passed() == 3 * MIB).await;
+        until("much has arrived", async || way.passed() == 3 * MIB).await;
         cancel.send(()).unwrap();
     };
     let (closed, ()) = tokio::join!(sending, cancelling);
@@ -190,7 +191,7 @@ async fn a_node_can_stop_during_a_snapshot_transfer() {
     way.set(Fault::SilentBehind(3 * MIB));
     let mut network = client(&member(2, way.address)).await;
     let stopping = async {
-        super::world::until("much has arrived", || way.passed() == 3 * MIB).await;
+        until("much has arrived", async || way.passed() == 3 * MIB).await;
         within("the end of all connections", node.server.shutdown()).await;
     };
     let (lost, ()) = tokio::join!(taken.send(&mut network, 1, pending()), stopping);

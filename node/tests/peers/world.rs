@@ -12,22 +12,18 @@ use openraft::{Config, Raft};
 use raft_store::codec::records::{Blob, MembershipRecord, StoredMembershipRecord};
 use raft_store::types::{Group, Member, NodeId, OnTokio};
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tempfile::TempDir;
+use test_support::LIMIT;
+use test_support::relay::Relay;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, Notify, watch};
-use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const CLUSTER: u128 = 0xC1;
-
-/// A limit far above the time of anything here.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The instance of a node's directory.
 pub(crate) fn instance(node: NodeId) -> u64 {
@@ -169,23 +165,6 @@ pub(crate) fn member(id: NodeId, address: SocketAddr) -> Member {
     Member { peer_address: address.to_string(), api_address: String::new(), instance: instance(id) }
 }
 
-/// Waits until it is so.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    within(what, waiting).await;
-}
-
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(LIMIT, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("{what}: not within {LIMIT:?}"),
-    }
-}
-
 /// What the network does to the bytes that go to the listening side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
@@ -202,25 +181,17 @@ pub(crate) struct Way {
     pub(crate) fault: Arc<Mutex<Fault>>,
     /// Bytes that have passed to the listening side.
     pub(crate) bytes: Arc<AtomicUsize>,
-    _task: AbortOnDropHandle<()>,
+    _relay: Relay,
 }
 
 impl Way {
     pub(crate) async fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let fault = Arc::new(Mutex::new(Fault::None));
         let bytes = Arc::new(AtomicUsize::new(0));
         let (faults, counter) = (fault.clone(), bytes.clone());
-        let task = tokio::spawn(async move {
-            loop {
-                let (near, _) = listener.accept().await.unwrap();
-                let far = TcpStream::connect(target).await.unwrap();
-                let fault = *faults.lock().unwrap();
-                tokio::spawn(carry(near, far, fault, counter.clone()));
-            }
-        });
-        Self { address, fault, bytes, _task: AbortOnDropHandle::new(task) }
+        let relay =
+            Relay::to(target, move |near, far| carry(near, far, *faults.lock().unwrap(), counter.clone())).await;
+        Self { address: relay.address, fault, bytes, _relay: relay }
     }
 
     pub(crate) fn set(&self, fault: Fault) {

@@ -1,8 +1,8 @@
 //! A node that is killed while it creates its directory, starts a cluster or joins one can simply be restarted.
 
-use crate::client::until;
-use crate::world::World;
 use raft_store::types::NodeId;
+use test_support::until;
+use test_support::world::World;
 
 /// The files that a first start creates, in order.
 const MARKS: [&str; 6] =

@@ -1,7 +1,5 @@
 //! Callers at work, all at the same time: they create items, hold them, finish them, and fight for a few.
 
-use crate::client::Client;
-use crate::fleet::{self, Dice};
 use crate::history::History;
 use lease::numbers::Span;
 use lease::refusal::Code;
@@ -9,6 +7,8 @@ use lease::standing::StateKind;
 use lease::{Command, Outcome};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use test_support::fleet::{self, Dice};
+use test_support::peer_client::Client;
 use tokio::task::JoinSet;
 
 /// Long enough that no lease expires here.

@@ -1,11 +1,11 @@
 //! How a node handles damage of its log by a crash or a bad disk.
 
-use crate::client::Client;
 use crate::history::History;
-use crate::world::{World, state_of};
 use raft_store::types::NodeId;
 use std::fs;
 use std::path::PathBuf;
+use test_support::peer_client::Client;
+use test_support::world::{World, state_of};
 
 /// A cluster with something in it, one follower of it killed, and that follower's newest write-ahead file.
 async fn with_a_dead_follower() -> (World, Client, NodeId, PathBuf) {

@@ -1,10 +1,12 @@
 //! `tenured --dev`: a whole cluster in one process, without other options.
 
-use crate::client::{Client, until, within};
-use crate::world::{Process, World};
 use raft_store::directory::{Directory, Found};
 use raft_store::types::Member;
 use std::fs;
+use test_support::peer_client::Client;
+use test_support::process::Process;
+use test_support::world::World;
+use test_support::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -1,9 +1,6 @@
 //! Disks that have no room left: a node stops before its disk is full and waits for room, the others go on; where too
 //! many are short of space, new work is refused and leases go on.
 
-use crate::client::{Client, Submitted, request};
-use crate::fleet::{self, Dice};
-use crate::world::World;
 use lease::command::Renew;
 use lease::item::{NewItem, Part};
 use lease::numbers::{Span, Token};
@@ -14,6 +11,10 @@ use std::process::Command as Run;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use test_support::fleet::{self, Dice};
+use test_support::peer_client::{Client, Submitted, request};
+use test_support::until;
+use test_support::world::World;
 
 /// A disk of such a size has room for a while, and what RocksDB writes at once is less than the floor.
 const MEGABYTES: u32 = 1_024;
@@ -123,7 +124,7 @@ async fn stops_and_comes_back(small: NodeId) {
     // Without room it waits, and touches nothing.
     disk.leave(100_000_000);
     world.start(small);
-    crate::client::until("it says that it waits", async || world.words(small).contains("waiting for room")).await;
+    until("it says that it waits", async || world.words(small).contains("waiting for room")).await;
     world.check_alive();
     disk.grow(4_000);
     world.leader().await;

@@ -1,12 +1,12 @@
 //! kill -9 at random moments, repeatedly: no acknowledged write is lost.
 
 use crate::callers::Callers;
-use crate::client::{until, within};
-use crate::fleet::{self, Dice};
-use crate::world::{World, state_of};
 use lease::refusal::{Code, Refusal};
 use raft_store::state::HASH_MARK_EVERY;
 use std::sync::atomic::Ordering;
+use test_support::fleet::{self, Dice};
+use test_support::world::{World, state_of};
+use test_support::{until, within};
 
 const CALLERS: u64 = 8;
 /// About a minute.

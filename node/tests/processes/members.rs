@@ -1,10 +1,6 @@
 //! Only members can act as members: what a certificate of the authority alone allows, which nodes may join, and which
 //! are accepted after the membership has changed.
 
-use crate::certificates::Authority;
-use crate::client::{STRANGER, until};
-use crate::fleet;
-use crate::world::World;
 use lease::Outcome;
 use lease::numbers::Wall;
 use node::admission::join_secret;
@@ -16,6 +12,11 @@ use raft_store::codec::records::Blob;
 use raft_store::types::{Member, NodeId};
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use test_support::authority::Authority;
+use test_support::fleet;
+use test_support::peer_client::STRANGER;
+use test_support::until;
+use test_support::world::World;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// An id that never was a member's.

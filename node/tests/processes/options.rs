@@ -1,8 +1,8 @@
 //! Output and exit codes of the command line before a node runs.
 
-use crate::world::World;
 use std::fs;
 use std::process::Output;
+use test_support::world::World;
 
 fn run(world: &World, options: &[&str]) -> Output {
     world.command().args(options).output().unwrap()

@@ -1,12 +1,13 @@
 //! SIGSTOP: a leader that was paused for longer than an election does not know what it missed.
 
-use crate::client::{Submitted, request, until};
-use crate::fleet::{self, item};
-use crate::world::World;
 use lease::command::Renew;
 use lease::numbers::{Span, Time};
 use lease::{Command, Outcome};
 use node::peers::wire::Role;
+use test_support::fleet::{self, item};
+use test_support::peer_client::{Submitted, request};
+use test_support::until;
+use test_support::world::World;
 
 /// Longer than an election takes on a busy machine.
 const LEASE: Span = Span::secs(10);

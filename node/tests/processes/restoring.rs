@@ -1,12 +1,13 @@
 //! `tenured restore`, as an operator runs it after a disaster.
 
-use crate::world::World;
 use lease::numbers::{Span, Wall};
 use lease::{Command, Outcome, Refusal};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::SystemTime;
+use test_support::until;
+use test_support::world::World;
 
 fn restore(world: &World, from: &Path, data: &str, more: &[&str]) -> Output {
     let mut command = world.command();
@@ -62,7 +63,7 @@ async fn a_backup_is_restored_into_a_fresh_directory_and_becomes_a_cluster_of_th
     world.has_vote(1).await;
     assert!(world.words(1).contains("nothing is granted until the cluster is activated"), "{}", world.words(1));
     let client = world.client();
-    let refused = client.carry_out("ada", crate::fleet::create("new")).await;
+    let refused = client.carry_out("ada", test_support::fleet::create("new")).await;
     assert!(matches!(refused, Outcome::Refused(Refusal::NotActivated)), "{refused:?}");
     world.kill(1);
     for node in 1..=3 {
@@ -70,10 +71,8 @@ async fn a_backup_is_restored_into_a_fresh_directory_and_becomes_a_cluster_of_th
         world.has_vote(node).await;
     }
     let client = world.client();
-    crate::client::until("it is activated", async || {
-        matches!(client.carry_out("root", Command::Activate).await, Outcome::Activated)
-    })
-    .await;
+    until("it is activated", async || matches!(client.carry_out("root", Command::Activate).await, Outcome::Activated))
+        .await;
     for nth in 0..40 {
         assert!(client.has(&format!("item-{nth}")).await, "item-{nth}");
     }

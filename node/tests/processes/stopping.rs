@@ -1,7 +1,7 @@
 //! SIGTERM: an orderly stop with little effect on others.
 
-use crate::client::until;
-use crate::world::World;
+use test_support::until;
+use test_support::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_leader_hands_over_and_exits_with_0() {

@@ -1,7 +1,7 @@
 //! The log of a running node: one line for each event that matters to an operator.
 
-use crate::client::until;
-use crate::world::World;
+use test_support::until;
+use test_support::world::World;
 
 /// How often this message was logged.
 fn told(words: &str, message: &str) -> usize {

@@ -1,11 +1,11 @@
 //! A failing disk.
 
 use super::world::{CACHED, append, begin_append, directory, entries, entry, id, open, open_with, read, vote};
-use crate::gate::Gate;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use test_support::gate::Gate;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_write_is_reported_once_to_every_caller_and_never_retried() {

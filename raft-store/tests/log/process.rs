@@ -20,7 +20,7 @@ fn start(test: &str, path: &Path, limit: &str) -> Child {
     Command::new("sh")
         .args(["-c", &format!("{limit} exec \"$@\""), "sh"])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("log::process::{test}"), "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("process::{test}"), "--nocapture", "--test-threads=1"])
         .env(DIRECTORY, path)
         .stdout(Stdio::piped())
         .spawn()

@@ -2,13 +2,13 @@
 
 use super::world::{CACHED, Cache, Store, UNCACHED, append, begin_append, directory, entries, entry, entry_of};
 use super::world::{id, open, open_with, read};
-use crate::gate::Gate;
 use futures_util::{StreamExt, TryStreamExt};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use raft_store::types::LogEntry;
 use rocksdb::{DB, Options};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use test_support::gate::Gate;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_readable_before_it_is_durable() {

@@ -1,10 +1,10 @@
 //! Which operations need an fsync.
 
 use super::world::{CACHED, append, begin_append, directory, entries, entry, id, open, open_with, vote};
-use crate::gate::Gate;
 use openraft::storage::RaftLogStorage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use test_support::gate::Gate;
 use tokio::sync::{Barrier, Mutex};
 
 #[tokio::test(flavor = "multi_thread")]

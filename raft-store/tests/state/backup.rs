@@ -1,6 +1,5 @@
 //! A backup is complete, or its damage is detected.
 
-use super::fleet::{Dice, history};
 use super::{Replica, reopen, rocks};
 use lease::numbers::Wall;
 use raft_store::backup::{AT_ONCE, Backup, CHUNK_BYTES, Reader};
@@ -8,6 +7,7 @@ use raft_store::state::rocks::RocksDisk;
 use std::io;
 use std::path::PathBuf;
 use tempfile::TempDir;
+use test_support::fleet::{Dice, history};
 
 pub(super) fn bytes(mut backup: Backup) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -1,6 +1,5 @@
 //! Old events are dropped from a disk, and no reader misses the gap.
 
-use super::fleet::{claim, create, history, item, request};
 use super::{Replica, rocks};
 use lease::command::{Activity, Cancel};
 use lease::item::ActivityKind;
@@ -13,6 +12,7 @@ use raft_store::state::StateStore;
 use raft_store::state::disk::StateDisk;
 use raft_store::state::history::EventsAfter;
 use raft_store::state::memory::MemoryDisk;
+use test_support::fleet::{claim, create, history, item, request};
 
 const SPACE: SpaceNo = SpaceNo(0);
 const BEGINNING: EventNumber = EventNumber { epoch: Epoch(0), seq: 0 };
@@ -192,7 +192,7 @@ async fn ended_items_are_listed_by_id_and_activities_in_their_order() {
     replica.apply(&entries, 4).await.unwrap();
     let token = replica.store.read(|state, _| state.last_token()).unwrap();
     let note = |number: u32| {
-        let write = super::fleet::write("live", Some(token));
+        let write = test_support::fleet::write("live", Some(token));
         entry(Command::Activity(Activity { write, kind: ActivityKind::Progress, note: format!("step {number}") }))
     };
     let notes: Vec<_> = (0..1_010).map(note).collect();

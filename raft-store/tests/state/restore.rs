@@ -1,7 +1,6 @@
 //! A backup becomes the directory of a new cluster's first node, and its epoch begins before anything else.
 
 use super::backup::{bytes, with_history};
-use super::fleet::{claim, create, request};
 use super::{Replica, SALT, reopen};
 use lease::numbers::{Span, Time, Token, Wall};
 use lease::{Command, Entry, Outcome};
@@ -15,6 +14,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use tempfile::TempDir;
+use test_support::fleet::{claim, create, request};
 
 /// Later than any time in a history.
 const LATER: Wall = Wall(1_850_000_000_000);

@@ -1,6 +1,5 @@
 //! Snapshots that are built while another one is installed.
 
-use crate::gate::Gate;
 use crate::{Replica, fleet, reopen, rocks};
 use lease::Entry;
 use lease::item::{NewItem, Part};
@@ -10,7 +9,9 @@ use raft_store::state::disk::StateDisk;
 use raft_store::state::rocks::RocksDisk;
 use raft_store::types::{OnTokio, SnapshotMeta};
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use test_support::gate::Gate;
+use test_support::until;
 
 type Snapshot = openraft::alias::SnapshotOf<OnTokio, raft_store::snapshot::SnapshotDir>;
 
@@ -47,14 +48,6 @@ fn assert_installed(replica: &Replica<RocksDisk>, installed: &SnapshotMeta, when
     assert_eq!(replica.store.verify().unwrap(), [""; 0], "{when}");
 }
 
-fn wait_for(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_micros(100));
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_finishes_late_does_not_replace_a_newer_one() {
     let (_leader_folder, newer) = newer_snapshot().await;
@@ -68,7 +61,7 @@ async fn a_snapshot_that_finishes_late_does_not_replace_a_newer_one() {
     let mut builder = own.machine.get_snapshot_builder().await;
     let building = tokio::spawn(async move { builder.build_snapshot().await });
     let making = folder.path().join("node/snapshots/making");
-    wait_for("the build has its files", || making.exists());
+    until::blocking("the build has its files", || making.exists());
     {
         let mut installing = pin!(own.machine.install_snapshot(&newer.meta, newer.snapshot));
         // It may or may not wait for the build.

@@ -1,36 +1,29 @@
 //! A small fleet: requests as an edge would build them, and whole histories of entries.
-#![allow(dead_code, reason = "each test uses its part")]
 
-use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
+use crate::names;
+use lease::caller::{Caller, Role};
 use lease::command::{Activity, Cancel, Claim, Complete, Release, SetPolicy, Write};
 use lease::item::{ActivityKind, NewItem, Part};
-use lease::names::{ActorId, ItemId, QueueName, RequestId, SessionId, SpaceName};
+use lease::names::{ItemId, QueueName, RequestId, SessionId, SpaceName};
 use lease::numbers::{Span, Time, Token, Wall};
 use lease::policy::Setting;
 use lease::{Attempt, Command, Entry, Request};
 
-pub(crate) fn queue() -> QueueName {
-    QueueName::new("work").unwrap()
+pub fn queue() -> QueueName {
+    names::queue("work")
 }
 
-pub(crate) fn item(id: &str) -> ItemId {
-    ItemId::new(id).unwrap()
+pub fn item(id: &str) -> ItemId {
+    names::item(id)
 }
 
 /// A caller with all rights in every queue.
-pub(crate) fn caller(actor: &str) -> Caller {
+pub fn caller(actor: &str) -> Caller {
     let roles = [Role::Reader, Role::Worker, Role::Dispatcher, Role::Operator, Role::Admin];
-    Caller {
-        actor: ActorId::new(actor).unwrap(),
-        kind: ActorKind::Agent,
-        parent: None,
-        session: Some(SessionId::new("run-1").unwrap()),
-        verified: Verified::Checked,
-        rights: roles.map(|role| Right { role, queues: QueueScope::every() }).to_vec(),
-    }
+    Caller { session: Some(SessionId::new("run-1").unwrap()), ..names::caller(actor, &roles) }
 }
 
-pub(crate) fn request(actor: &str, id: &str, command: Command) -> Request {
+pub fn request(actor: &str, id: &str, command: Command) -> Request {
     Request {
         space: SpaceName::fallback(),
         caller: caller(actor),
@@ -40,37 +33,38 @@ pub(crate) fn request(actor: &str, id: &str, command: Command) -> Request {
     }
 }
 
-pub(crate) fn create(id: &str) -> Command {
+pub fn create(id: &str) -> Command {
     let mut new = NewItem::new(item(id), queue());
     new.body = vec![(Part::Plan, format!("the plan of {id}"))];
     Command::Create(Box::new(new))
 }
 
-pub(crate) fn claim(id: &str, lease_for: Span) -> Command {
+pub fn claim(id: &str, lease_for: Span) -> Command {
     Command::Claim(Claim { lease_for: Some(lease_for), ..Claim::new(item(id)) })
 }
 
-pub(crate) fn write(id: &str, token: Option<Token>) -> Write {
+pub fn write(id: &str, token: Option<Token>) -> Write {
     Write { item: item(id), token, read_at: None }
 }
 
-pub(crate) fn complete(id: &str, token: Token) -> Command {
+pub fn complete(id: &str, token: Token) -> Command {
     Command::Complete(Complete { write: write(id, Some(token)), result: None })
 }
 
-pub(crate) fn release(id: &str, token: Token) -> Command {
+pub fn release(id: &str, token: Token) -> Command {
     Command::Release(Release { item: item(id), token: Some(token), keep_assignment: false })
 }
 
-pub(crate) fn retention(span: Span) -> Command {
+pub fn retention(span: Span) -> Command {
     Command::SetPolicy(SetPolicy { queue: queue(), settings: vec![Setting::Retention(span)], version: None })
 }
 
 /// A pseudo-random generator with the same numbers on every machine.
-pub(crate) struct Dice(pub(crate) u64);
+#[derive(Debug)]
+pub struct Dice(pub u64);
 
 impl Dice {
-    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+    pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
@@ -78,7 +72,7 @@ impl Dice {
 
 /// Entries in which a few items are created, held, ended, reopened and created again many times, so that many are archived,
 /// restored from the archive and purged from it.
-pub(crate) fn history(seed: u64, entries: usize) -> Vec<Entry> {
+pub fn history(seed: u64, entries: usize) -> Vec<Entry> {
     let mut dice = Dice(seed);
     let mut at = 1_000;
     let mut number = 0;

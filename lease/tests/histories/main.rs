@@ -6,27 +6,16 @@
 //! runs after every entry of every third history and after every fifth entry of the others. Every 100 commands the
 //! states are rebuilt from their records.
 
-#[path = "histories/controls.rs"]
 mod controls;
-#[path = "histories/oracle.rs"]
 mod oracle;
-#[path = "histories/parked.rs"]
 mod parked;
-#[path = "histories/random.rs"]
 mod random;
-#[path = "histories/reach.rs"]
 mod reach;
-#[path = "histories/rebind.rs"]
 mod rebind;
-#[path = "histories/rights.rs"]
 mod rights;
-#[path = "histories/run.rs"]
 mod run;
-#[path = "histories/shrink.rs"]
 mod shrink;
-#[path = "histories/store.rs"]
 mod store;
-#[path = "histories/world.rs"]
 mod world;
 
 use lease::Entry;

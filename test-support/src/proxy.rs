@@ -1,16 +1,16 @@
 //! A proxy between a client and a node that simulates network failures.
 
+use crate::relay::Relay;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
 
 /// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
     Passes,
     /// The request never arrives, and the connection is closed.
     IsDropped,
@@ -23,38 +23,27 @@ pub(crate) enum Fate {
 }
 
 /// Logged for each request: its first line and its fate.
-pub(crate) type Seen = (String, Fate);
+pub type Seen = (String, Fate);
 type Decide = Arc<dyn Fn(&str) -> Fate + Send + Sync>;
 
-pub(crate) struct Proxy {
-    pub(crate) address: SocketAddr,
-    pub(crate) seen: Mutex<mpsc::UnboundedReceiver<Seen>>,
-    _task: AbortOnDropHandle<()>,
+#[derive(Debug)]
+pub struct Proxy {
+    pub address: SocketAddr,
+    pub seen: Mutex<mpsc::UnboundedReceiver<Seen>>,
+    _relay: Relay,
 }
 
 impl Proxy {
     /// `decide` gets the first line of each request.
-    pub(crate) async fn start(to: SocketAddr, decide: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    pub async fn start(to: SocketAddr, decide: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
         let (tell, seen) = mpsc::unbounded_channel();
         let decide: Decide = Arc::new(decide);
-        let task = tokio::spawn(async move {
-            while let Ok((near, _)) = listener.accept().await {
-                let (decide, tell) = (decide.clone(), tell.clone());
-                tokio::spawn(async move {
-                    // The node may be down: then close the connection.
-                    if let Ok(far) = TcpStream::connect(to).await {
-                        carry(near, far, decide, tell).await;
-                    }
-                });
-            }
-        });
-        Self { address, seen: Mutex::new(seen), _task: AbortOnDropHandle::new(task) }
+        let relay = Relay::to(to, move |near, far| carry(near, far, decide.clone(), tell.clone())).await;
+        Self { address: relay.address, seen: Mutex::new(seen), _relay: relay }
     }
 
     /// The requests since the last call.
-    pub(crate) fn requests(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<Seen> {
         let mut seen = self.seen.lock().unwrap();
         std::iter::from_fn(|| seen.try_recv().ok()).collect()
     }

@@ -1,6 +1,7 @@
 //! A client that asks nodes over the wire, like another node, and retries.
 
 use crate::fleet;
+use crate::within;
 use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::refusal::Refusal;
@@ -11,21 +12,18 @@ use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
 use node::peers::{Identity, PeerError};
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::types::{Group, Member, NodeId};
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Longer than anything here takes on a busy machine; nothing waits that long unless it is broken.
-pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// A node that is paused answers nothing: then another one is asked.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-#[derive(Clone)]
-pub(crate) struct Client {
+#[derive(Clone, Debug)]
+pub struct Client {
     peers: Peers,
     nodes: Arc<Vec<(NodeId, Member)>>,
     /// The source of the last answer: an index into `nodes`.
@@ -35,22 +33,22 @@ pub(crate) struct Client {
 
 /// The result of a question.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) answered: AtomicU64,
-    pub(crate) not_taken: AtomicU64,
-    pub(crate) unknown: AtomicU64,
+pub struct Counts {
+    pub answered: AtomicU64,
+    pub not_taken: AtomicU64,
+    pub unknown: AtomicU64,
 }
 
 impl Client {
     /// Without certificates any process that knows a member's instance can act as that member.
-    pub(crate) fn new(member: &IdentityRecord, tls: Option<PeerTls>, nodes: Vec<(NodeId, Member)>) -> Self {
+    pub fn new(member: &IdentityRecord, tls: Option<PeerTls>, nodes: Vec<(NodeId, Member)>) -> Self {
         let IdentityRecord { cluster, node, instance, .. } = *member;
         let peers = Peers::new(Identity { cluster: Some(cluster), node, instance, ..STRANGER }, tls);
         Self { peers, nodes: Arc::new(nodes), turn: Arc::default(), counts: Arc::default() }
     }
 
     /// Without knowing the cluster.
-    pub(crate) async fn status_at(address: &str, tls: Option<PeerTls>) -> Option<StatusReply> {
+    pub async fn status_at(address: &str, tls: Option<PeerTls>) -> Option<StatusReply> {
         let stranger = Peers::new(STRANGER, tls);
         match stranger.ask_address(address, NodeQuestion::Status, ANSWER_WITHIN).await {
             Ok(NodeReply::Status(status)) => Some(status),
@@ -58,17 +56,17 @@ impl Client {
         }
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    pub(crate) async fn ask(&self, node: NodeId, question: NodeQuestion) -> Result<NodeReply, PeerError> {
+    pub async fn ask(&self, node: NodeId, question: NodeQuestion) -> Result<NodeReply, PeerError> {
         let (_, member) = self.nodes.iter().find(|(id, _)| *id == node).unwrap();
         self.peers.ask(node, member, question, ANSWER_WITHIN).await
     }
 
     /// One attempt with one node.
-    pub(crate) async fn submit(&self, node: NodeId, request: &Request) -> Submitted {
+    pub async fn submit(&self, node: NodeId, request: &Request) -> Submitted {
         let requests = Blob(lease::encoding::encode(&vec![request.clone()]).into());
         let submitted = match self.ask(node, NodeQuestion::Forward { requests }).await {
             Ok(NodeReply::Forwarded { outcomes }) => {
@@ -93,7 +91,7 @@ impl Client {
     }
 
     /// Asks the leader, and repeats under the same request id while the result is unknown.
-    pub(crate) async fn finish(&self, mut request: Request) -> Outcome {
+    pub async fn finish(&self, mut request: Request) -> Outcome {
         let asking = async {
             loop {
                 let turn = self.turn.load(Ordering::Relaxed);
@@ -116,17 +114,17 @@ impl Client {
         within("an answer", asking).await
     }
 
-    pub(crate) async fn carry_out(&self, actor: &str, command: Command) -> Outcome {
+    pub async fn carry_out(&self, actor: &str, command: Command) -> Outcome {
         self.finish(request(actor, command)).await
     }
 
-    pub(crate) async fn create(&self, id: &str) {
+    pub async fn create(&self, id: &str) {
         let outcome = self.carry_out("ada", fleet::create(id)).await;
         assert!(matches!(outcome, Outcome::Created { created: true, .. }), "{id}: {outcome:?}");
     }
 
     /// Checks that the item exists: it cannot be created again.
-    pub(crate) async fn has(&self, id: &str) -> bool {
+    pub async fn has(&self, id: &str) -> bool {
         match self.carry_out("ada", fleet::create(id)).await {
             Outcome::Created { created, .. } => !created,
             // With other content than ours.
@@ -135,14 +133,14 @@ impl Client {
         }
     }
 
-    pub(crate) async fn claim(&self, actor: &str, id: &str, lease_for: Span) -> Token {
+    pub async fn claim(&self, actor: &str, id: &str, lease_for: Span) -> Token {
         let outcome = self.carry_out(actor, fleet::claim(id, lease_for)).await;
         outcome.grant().unwrap_or_else(|| panic!("{id}: {outcome:?}")).token
     }
 }
 
 #[derive(Debug)]
-pub(crate) enum Submitted {
+pub enum Submitted {
     Answered(Outcome),
     /// It has not happened; maybe this node leads.
     NotTaken(Option<NodeId>),
@@ -152,23 +150,10 @@ pub(crate) enum Submitted {
 }
 
 /// A node id that is not a member of any cluster here.
-pub(crate) const STRANGER: Identity =
+pub const STRANGER: Identity =
     Identity { group: Group(0), cluster: None, node: 1_000, instance: 1, rules_version: RULES_VERSION };
 
-pub(crate) fn request(actor: &str, command: Command) -> Request {
+pub fn request(actor: &str, command: Command) -> Request {
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
     fleet::request(actor, &format!("request-{number}"), command)
-}
-
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LIMIT, future).await.unwrap_or_else(|_| panic!("never: {what}"))
-}
-
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let holding = async {
-        while !holds().await {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-    };
-    within(what, holding).await;
 }

@@ -1,33 +1,31 @@
 //! Short functions that make names in tests.
 
-#![allow(dead_code, reason = "each test uses some of them")]
-
 use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, RequestId, SpaceName};
 use lease::{Attempt, Command, Request};
 
-pub(crate) fn item(id: &str) -> ItemId {
+pub fn item(id: &str) -> ItemId {
     ItemId::new(id).unwrap()
 }
 
-pub(crate) fn actor(id: &str) -> ActorId {
+pub fn actor(id: &str) -> ActorId {
     ActorId::new(id).unwrap()
 }
 
-pub(crate) fn queue(name: &str) -> QueueName {
+pub fn queue(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
 }
 
-pub(crate) fn label(name: &str) -> Label {
+pub fn label(name: &str) -> Label {
     Label::new(name).unwrap()
 }
 
-pub(crate) fn phase(name: &str) -> Phase {
+pub fn phase(name: &str) -> Phase {
     Phase::new(name).unwrap()
 }
 
 /// An agent with these roles in every queue.
-pub(crate) fn caller(name: &str, roles: &[Role]) -> Caller {
+pub fn caller(name: &str, roles: &[Role]) -> Caller {
     Caller {
         actor: actor(name),
         kind: ActorKind::Agent,
@@ -38,7 +36,7 @@ pub(crate) fn caller(name: &str, roles: &[Role]) -> Caller {
     }
 }
 
-pub(crate) fn request(caller: Caller, number: u32, command: Command) -> Request {
+pub fn request(caller: Caller, number: u32, command: Command) -> Request {
     Request {
         space: SpaceName::fallback(),
         caller,

@@ -1,22 +1,11 @@
 //! The state on its disks: chunks, snapshots, restarts.
 
-#[path = "support/fleet.rs"]
-mod fleet;
-#[path = "support/gate.rs"]
-mod gate;
-
-#[path = "state/backup.rs"]
 mod backup;
-#[path = "state/events.rs"]
 mod events;
-#[path = "state/families.rs"]
 mod families;
-#[path = "state/restore.rs"]
 mod restore;
-#[path = "state/snapshots.rs"]
 mod snapshots;
 
-use fleet::history;
 use futures_util::stream;
 use lease::numbers::Time;
 use lease::record::{ARCHIVED, BODY};
@@ -35,6 +24,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
+use test_support::fleet::{self, history};
 
 const SALT: Salt = Salt([3, 4]);
 

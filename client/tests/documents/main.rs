@@ -1,21 +1,15 @@
 //! Every command that a document shows is run here as shown, and prints what the document says; or it is listed in
 //! `ELSEWHERE` with the reason why not. A new command fails the test until it is one or the other.
 
-#[path = "processes/daemon.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod daemon;
-#[path = "documents/scene.rs"]
 mod scene;
-#[path = "documents/shown.rs"]
 mod shown;
-#[path = "cli/timeless.rs"]
-mod timeless;
 
-use daemon::until;
 use scene::{ELSEWHERE, Scene, reason};
 use shown::{documents, read};
 use std::fs;
 use std::process::Command;
+use test_support::documents::root;
+use test_support::until;
 
 /// Documents whose commands are run by a separate test each.
 const RUN: [&str; 5] = [
@@ -126,7 +120,7 @@ async fn operations_commands_work_as_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_keys_that_the_guide_shows_are_valid() {
     let mut scene = Scene::of("docs/OPERATIONS.md");
-    let guide = fs::read_to_string(shown::top().join("docs/OPERATIONS.md")).unwrap();
+    let guide = fs::read_to_string(root().join("docs/OPERATIONS.md")).unwrap();
     let block: Vec<&str> =
         guide.lines().skip_while(|line| *line != "    [[api_key]]").take_while(|line| !line.is_empty()).collect();
     assert!(block.len() > 5, "{block:?}");

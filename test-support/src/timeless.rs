@@ -1,7 +1,7 @@
 //! The output of commands, without the parts that differ in every run.
 
 /// Replaces dates and the distance from now.
-pub(crate) fn timeless(text: &str) -> String {
+pub fn timeless(text: &str) -> String {
     let mut timeless = String::new();
     let mut rest = text;
     while !rest.is_empty() {
