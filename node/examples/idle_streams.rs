@@ -14,7 +14,7 @@ use axum::{Extension, Router};
 use futures_util::stream;
 use node::edge::server::{EdgeServer, ServerLimits, Stopping};
 use node::edge::tls::{EdgeFiles, EdgeTls};
-use node::metrics::Metrics;
+use node::observe::metrics::Metrics;
 use rcgen::CertifiedKey;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::convert::Infallible;

@@ -15,9 +15,9 @@ use lease::command::{Claim, ClaimMany, Renew};
 use lease::item::{NewItem, Part};
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome};
+use node::daemon::service::TokioNode;
 use node::daemon::{Daemon, Settings, Start};
-use node::node::RaftSettings;
-use node::service::TokioNode;
+use node::replica::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::log::LogOptions;
 use raft_store::types::NodeId;
@@ -283,7 +283,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         start,
         learner: false,
         join_secret: None,
-        admitted: node::admission::Admitted::new(),
+        admitted: node::peers::admission::Admitted::new(),
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
         disk_free_min: None,
         tls: None,

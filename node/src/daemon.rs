@@ -1,12 +1,18 @@
 //! The daemon: runs a node on tokio, RocksDB and TCP, from opening its directory to the last flush.
 
+pub mod config;
+pub mod ending;
+mod log_size;
+pub mod open_files;
+mod retention;
+pub mod service;
+
 use crate::admin::Admin;
-use crate::admission::Admitted;
-use crate::certificates;
-use crate::disk_space::{self, Floor};
+use crate::daemon::service::{NodeService, TokioNode};
 use crate::edge::cursor::Cursors;
 use crate::edge::front::Front;
 use crate::edge::gate::{Gate, GateLimits};
+use crate::edge::identity::{ApiKeys, Authenticator};
 use crate::edge::local::host_of;
 use crate::edge::parser::Parser;
 use crate::edge::server::{EdgeServer, ServerLimits};
@@ -14,20 +20,19 @@ use crate::edge::survey::Surveys;
 use crate::edge::tls::EdgeTls;
 use crate::edge::unsent::{Unsent, UnsentLimits};
 use crate::edge::watch::PATIENCE;
-use crate::edge::{Edge, Shared, awaiting};
-use crate::identity::{ApiKeys, Authenticator};
-use crate::log_size;
-use crate::members::ChangeError;
-use crate::node::{RaftSettings, StartError};
+use crate::edge::{Edge, Shared, restore_mode};
+use crate::net::certificates;
+use crate::peers::admission::Admitted;
 use crate::peers::connection::Peers;
 use crate::peers::network::Factory;
+use crate::peers::roster::Roster;
 use crate::peers::server::PeerServer;
 use crate::peers::tls::PeerTls;
 use crate::peers::wire::{JoinRequest, NodeQuestion, NodeReply};
 use crate::peers::{Identity, PeerError};
-use crate::retention;
-use crate::roster::Roster;
-use crate::service::{NodeService, TokioNode};
+use crate::replica::disk_space::{self, Floor};
+use crate::replica::members::ChangeError;
+use crate::replica::node::{RaftSettings, StartError};
 use lease::Salt;
 use lease::numbers::Wall;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -56,7 +61,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 const API_KEYS_EVERY: Duration = Duration::from_secs(2);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
-/// The settings of a daemon. [`crate::config`] reads them from flags, environment and file.
+/// The settings of a daemon. [`crate::daemon::config`] reads them from flags, environment and file.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub node: NodeId,
@@ -391,7 +396,7 @@ async fn await_backup(settings: &Settings) -> Result<(), DaemonError> {
     let Some(edge) = &settings.edge else { return Err(DaemonError::NothingToStart(settings.directory.clone())) };
     let target =
         Target { directory: settings.directory.clone(), node: settings.node, token_floor: None, accept_clock: false };
-    let waiting = awaiting::backup_has_come(edge, target).await;
+    let waiting = restore_mode::backup_has_come(edge, target).await;
     waiting.map_err(doing(format!("cannot listen at {}", edge.listen)))
 }
 

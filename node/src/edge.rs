@@ -3,7 +3,6 @@
 
 pub mod answer;
 mod audit;
-pub mod awaiting;
 pub mod body;
 pub mod call;
 pub(crate) mod cursor;
@@ -11,10 +10,12 @@ pub mod document;
 pub mod extract;
 pub mod front;
 pub mod gate;
+pub mod identity;
 pub(crate) mod local;
 pub mod parser;
 pub mod repeat;
 pub mod rest;
+pub mod restore_mode;
 pub mod server;
 pub mod survey;
 pub mod tls;
@@ -22,10 +23,10 @@ pub mod unsent;
 pub mod watch;
 
 use crate::admin::Admin;
-use crate::identity::Authenticator;
-use crate::node::WallClock;
-use crate::service::TokioNode;
-use crate::throttle::Throttle;
+use crate::daemon::service::TokioNode;
+use crate::edge::identity::Authenticator;
+use crate::net::throttle::Throttle;
+use crate::replica::node::WallClock;
 use api::Calendar;
 use audit::Audit;
 use cursor::Cursors;

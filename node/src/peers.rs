@@ -6,12 +6,14 @@
 //! A pair of nodes has one connection per [`Purpose`](wire::Purpose), so that a snapshot delays no entry and an entry
 //! no heartbeat. Each connection begins with a [`Hello`](wire::Hello), in which both sides identify themselves.
 
+pub mod admission;
 mod append;
 mod calls;
 pub mod connection;
 pub mod frame;
 pub mod network;
 mod node_calls;
+pub mod roster;
 pub mod server;
 pub mod shown;
 mod snapshot;

@@ -1,7 +1,7 @@
 //! Responses: problems are written in one place, with the request id, and every response names that id.
 
 use crate::edge::extract::RequestName;
-use crate::trace::{self, TraceContext};
+use crate::observe::trace::{self, TraceContext};
 use api::{Code, Problem};
 use axum::Json;
 use axum::body::Body;

@@ -2,7 +2,7 @@
 //! no caller can fill the log.
 
 use crate::edge::server::Peer;
-use crate::throttle::Throttle;
+use crate::net::throttle::Throttle;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Debug, Default)]

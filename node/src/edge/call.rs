@@ -1,15 +1,15 @@
 //! One call: its caller, its time limits and its outcome. Every API goes through here.
 
-use crate::disk_space::RETRY_AFTER;
 use crate::edge::Edge;
 use crate::edge::answer::{Age, Failure, Viewed};
 use crate::edge::extract::Asking;
 use crate::edge::gate::{Admitted, Class, Cost, Entry, Parked, Parking, Shed};
+use crate::edge::identity::{ClusterRight, Identity, check_cluster_right};
 use crate::edge::repeat::Repeat;
 use crate::edge::server::Stopping;
-use crate::hub::{Waiter, Woken};
-use crate::identity::{ClusterRight, Identity, check_cluster_right};
-use crate::propose::NoOutcome;
+use crate::replica::disk_space::RETRY_AFTER;
+use crate::replica::hub::{Waiter, Woken};
+use crate::replica::propose::NoOutcome;
 use api::item::Body;
 use api::names::Number;
 use api::{Calendar, Code, Problem};

@@ -3,11 +3,11 @@
 
 use crate::edge::Edge;
 use crate::edge::answer::Failure;
+use crate::edge::identity::{ApiKeyHash, Authenticator, Identity};
 use crate::edge::repeat::Repeat;
 use crate::edge::server::Peer;
-use crate::identity::{ApiKeyHash, Authenticator, Identity};
-use crate::places::OfConnection;
-use crate::trace::TraceContext;
+use crate::net::places::OfConnection;
+use crate::observe::trace::TraceContext;
 use api::names::Number;
 use api::{Code, Problem};
 use axum::body::to_bytes;

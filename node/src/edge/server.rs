@@ -8,9 +8,9 @@ mod pulse;
 mod socket;
 
 use super::tls::EdgeTls;
-use crate::metrics::Metrics;
-use crate::places::Places;
-use crate::throttle::Throttle;
+use crate::net::places::Places;
+use crate::net::throttle::Throttle;
+use crate::observe::metrics::Metrics;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;

@@ -1,15 +1,15 @@
 //! Event streams from any position: events are read from disk until the stream is up to date, then sent as they are
 //! applied. A stream keeps at most one page in memory, however slow its reader is.
 
+use crate::daemon::service::TokioNode;
 use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
 use crate::edge::gate::{Parked, Parking};
+use crate::edge::identity::Authenticator;
 use crate::edge::server::Stopping;
 use crate::edge::survey::{HEAVY, ReadingMeter};
-use crate::followers::{Follower, Interest, Told};
-use crate::identity::Authenticator;
-use crate::metrics::Open;
-use crate::service::TokioNode;
+use crate::observe::metrics::Open;
+use crate::replica::followers::{Follower, Interest, Told};
 use api::event::Event;
 use api::names::Number;
 use api::{Code, Problem};

@@ -6,7 +6,7 @@
 use super::PeerError;
 use super::connection::Peers;
 use super::wire::{NodeQuestion, NodeReply};
-use crate::calls::{Calls, Forwarded};
+use crate::replica::calls::{Calls, Forwarded};
 use lease::Request;
 use lease::encoding::{decode, encode};
 use raft_store::codec::records::{Blob, HashMark};

@@ -4,7 +4,7 @@ use crate::fleet::{item, queue};
 use crate::world::{World, quick, until};
 use lease::item::{NewItem, Part};
 use lease::{Command, Outcome};
-use node::node::RaftSettings;
+use node::replica::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::types::NodeId;
 use std::sync::atomic::Ordering;

@@ -4,7 +4,7 @@ use crate::fleet::create;
 use crate::gate::Gate;
 use crate::world::{World, quick, until};
 use lease::Outcome;
-use node::node::RaftSettings;
+use node::replica::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::state::disk::StateDisk;
 use std::fs;

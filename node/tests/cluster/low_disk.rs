@@ -5,7 +5,7 @@ use crate::world::{World, until};
 use lease::command::Renew;
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome};
-use node::propose::NoOutcome;
+use node::replica::propose::NoOutcome;
 use raft_store::types::NodeId;
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use lease::item::{ActivityKind, NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId, SpaceName};
 use lease::numbers::Span;
 use lease::{Command, Outcome};
-use node::metrics::CommandName;
-use node::node::RaftSettings;
+use node::observe::metrics::CommandName;
+use node::replica::node::RaftSettings;
 use std::collections::BTreeSet;
 
 fn render(world: &World, node: u64) -> String {
@@ -56,7 +56,8 @@ async fn metrics_contain_no_caller_text_except_queue_names() {
     for request in [created, claimed, noted, waited] {
         let name = CommandName::of(&request.command);
         let outcome = crate::world::ask(world.node(1), request).await;
-        let code = if let Outcome::Refused(refusal) = &outcome { refusal.code().name() } else { node::metrics::OK };
+        let code =
+            if let Outcome::Refused(refusal) = &outcome { refusal.code().name() } else { node::observe::metrics::OK };
         world.node(1).metrics().call(name, code, LIMIT);
     }
     let text = render(&world, 1);

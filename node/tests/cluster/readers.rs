@@ -2,7 +2,7 @@
 
 use crate::world::{LIMIT, World, quick, until, within};
 use node::daemon::{EdgeSettings, Start};
-use node::identity::Authenticator;
+use node::edge::identity::Authenticator;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use crate::client::until;
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
 use crate::world::World;
-use node::identity::ApiKeyHash;
+use node::edge::identity::ApiKeyHash;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

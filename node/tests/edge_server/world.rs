@@ -12,7 +12,7 @@ use node::edge::answer::Failure;
 use node::edge::body::{BodyLimits, WholeBody};
 use node::edge::server::{EdgeServer, Peer, ServerLimits, Stopping};
 use node::edge::tls::EdgeTls;
-use node::metrics::Metrics;
+use node::observe::metrics::Metrics;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@ use crate::fleet;
 use crate::world::World;
 use lease::Outcome;
 use lease::numbers::Wall;
-use node::admission::join_secret;
+use node::peers::admission::join_secret;
 use node::peers::connection::Peers;
 use node::peers::tls::PeerTls;
 use node::peers::wire::{Change, JoinRequest, NodeQuestion, NodeReply};

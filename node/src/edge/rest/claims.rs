@@ -5,7 +5,7 @@ use crate::edge::call::{Call, Consistency, unfitting};
 use crate::edge::extract::{Body, ItemPath, Query, QueuePath};
 use crate::edge::gate::Parking;
 use crate::edge::rest::items::poll;
-use crate::hub::{Topic, Woken};
+use crate::replica::hub::{Topic, Woken};
 use api::claim::{Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict, ReleasedOf, Waiting};
 use api::hold::Released;
 use api::item::{Item, ItemPage};

@@ -1,14 +1,14 @@
 //! The cluster: its members, its leader, its backup. Any node serves these calls for callers with cluster rights.
 
-use crate::admission::{SECRET_FOR, SECRET_FOR_MAX};
-use crate::backup::{self, BackupError};
+use crate::admin::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
 use crate::edge::call::{Call, failed_disk, unfitting};
 use crate::edge::extract::{Body, NodePath, Nothing, Query};
-use crate::identity::ClusterRight;
-use crate::members::ChangeError;
-use crate::propose::NoOutcome;
+use crate::edge::identity::ClusterRight;
+use crate::peers::admission::{SECRET_FOR, SECRET_FOR_MAX};
+use crate::replica::members::ChangeError;
+use crate::replica::propose::NoOutcome;
 use api::cluster::{
     Activated, ClusterStatus, Done, JoinSecret, NewJoinSecret, NewMember, NodeDraining, RaiseRules, Restored,
     RulesRaised, Snapshotted, Transfer,

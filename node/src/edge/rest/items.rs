@@ -1,5 +1,6 @@
 //! Items: creating, listing, showing and changing them.
 
+use crate::daemon::service::TokioNode;
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, unfitting};
 use crate::edge::cursor::Position;
@@ -7,8 +8,7 @@ use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
 use crate::edge::rest::past_holder::{self, PastHolder};
 use crate::edge::survey::HEAVY;
-use crate::hub::Topic;
-use crate::service::TokioNode;
+use crate::replica::hub::Topic;
 use api::claim::ItemsCreated;
 use api::event::Details;
 use api::item::{

@@ -3,10 +3,10 @@
 use crate::admin::Unfit;
 use crate::edge::answer::Failure;
 use crate::edge::extract::{Asking, identify};
+use crate::edge::identity::{ClusterRight, check_cluster_right};
 use crate::edge::server::Peer;
 use crate::edge::{Edge, document};
-use crate::identity::{ClusterRight, check_cluster_right};
-use crate::metrics;
+use crate::observe::metrics;
 use api::Code;
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::request::Parts;

@@ -1,0 +1,6 @@
+//! What the listeners of a node share, whoever connects to them: places for connections, certificates, and log lines
+//! about connections.
+
+pub mod certificates;
+pub(crate) mod places;
+pub(crate) mod throttle;
