@@ -6,13 +6,13 @@ pub mod backup;
 pub mod restore;
 pub mod status;
 
-use crate::daemon::service::TokioNode;
-use crate::daemon::wall_now;
 use crate::peers::PeerError;
 use crate::peers::admission::join_secret;
+use crate::peers::tokio_node::TokioNode;
 use crate::peers::wire::{Change, NodeQuestion, NodeReply};
+use crate::replica::change::ChangeError;
 use crate::replica::leadership::known_leader;
-use crate::replica::members::ChangeError;
+use crate::replica::wall::wall_now;
 use lease::caller::Caller;
 use lease::encoding::{decode, encode};
 use lease::names::{RequestId, SpaceName};

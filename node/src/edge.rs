@@ -13,20 +13,25 @@ pub mod gate;
 pub mod identity;
 pub(crate) mod local;
 pub mod parser;
+pub mod remote;
 pub mod repeat;
+pub(crate) mod request_name;
 pub mod rest;
 pub mod restore_mode;
 pub mod server;
+pub mod settings;
+pub mod stopping;
 pub mod survey;
 pub mod tls;
 pub mod unsent;
 pub mod watch;
 
 use crate::admin::Admin;
-use crate::daemon::service::TokioNode;
 use crate::edge::identity::Authenticator;
 use crate::net::throttle::Throttle;
-use crate::replica::node::WallClock;
+use crate::observe::metrics::Metrics;
+use crate::peers::tokio_node::TokioNode;
+use crate::replica::wall::WallClock;
 use api::Calendar;
 use audit::Audit;
 use cursor::Cursors;
@@ -46,6 +51,7 @@ pub struct Edge(Arc<Shared>);
 /// The parts of the node that handlers use.
 pub struct Shared {
     pub node: TokioNode,
+    pub metrics: Metrics,
     pub admin: Admin,
     pub log: LogMonitor,
     pub authenticator: Authenticator,

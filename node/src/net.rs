@@ -3,4 +3,5 @@
 
 pub mod certificates;
 pub(crate) mod places;
+pub(crate) mod socket;
 pub(crate) mod throttle;

@@ -3,4 +3,5 @@
 pub mod logs;
 pub mod metrics;
 pub mod otlp;
+pub mod scrape;
 pub mod trace;

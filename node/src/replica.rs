@@ -4,18 +4,24 @@
 //! daemon.
 
 pub mod calls;
+pub mod change;
 pub mod clock;
 mod compare;
 pub mod disk_space;
 pub mod followers;
 pub mod hub;
 pub(crate) mod leadership;
+mod leaving;
 pub mod members;
+pub mod no_outcome;
 pub mod node;
 pub mod propose;
 pub mod reads;
 mod rights;
+pub mod role;
 mod rules;
+mod submit;
 mod tick;
+pub mod wall;
 
 pub use compare::DIFFERS;

@@ -1,7 +1,7 @@
 //! Streams a backup of this node's state while the node serves.
 
-use crate::daemon::service::TokioNode;
-use crate::replica::propose::NoOutcome;
+use crate::peers::tokio_node::TokioNode;
+use crate::replica::no_outcome::NoOutcome;
 use futures_util::Stream;
 use futures_util::stream::{self, BoxStream};
 use raft_store::backup::Backup;
@@ -70,7 +70,7 @@ impl Stream for BackupStream {
 pub async fn stream(node: &TokioNode, within: Duration) -> Result<BackupStream, BackupError> {
     node.read(within, |_, _| ()).await.map_err(BackupError::NoOutcome)?;
     let store = node.store().clone();
-    let taking = tokio::task::spawn_blocking(move || store.backup(crate::daemon::wall_now()));
+    let taking = tokio::task::spawn_blocking(move || store.backup(crate::replica::wall::wall_now()));
     let backup =
         taking.await.map_err(io::Error::other).and_then(|taken| taken).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => BackupError::Busy(error.to_string()),

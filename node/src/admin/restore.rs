@@ -1,6 +1,6 @@
 //! Restores a backup into the directory of a new cluster's first node: from a file, a pipe, or a stream of bytes.
 
-use crate::daemon::wall_now;
+use crate::replica::wall::wall_now;
 use futures_util::{Stream, StreamExt};
 use raft_store::restore::{self, RestoreError, Restored, Target};
 use std::fmt;

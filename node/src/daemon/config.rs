@@ -2,16 +2,18 @@
 //! struct holds them all.
 
 use crate::daemon::open_files::Share;
-use crate::daemon::{EdgeSettings, Settings, Start};
+use crate::daemon::settings::{Settings, Start};
 use crate::edge::gate::GateLimits;
 use crate::edge::identity::{ApiKeys, Authenticator};
+use crate::edge::settings::EdgeSettings;
 use crate::edge::tls::{EdgeFiles, EdgeTls};
+use crate::observe::logs::LogFormat;
 use crate::observe::otlp::Endpoint;
 use crate::peers::admission::Admitted;
 use crate::peers::server::CONNECTIONS_MAX as PEER_CONNECTIONS_MAX;
 use crate::peers::tls::{PeerTls, TlsFiles};
 use crate::replica::node::RaftSettings;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lease::bounds::RULES_VERSION;
 use raft_store::log::LogOptions;
 use serde::Deserialize;
@@ -202,14 +204,6 @@ pub struct Options {
     /// for half of it [default: 1 GiB or a tenth of the file system, whichever is less]
     #[arg(long, env = "TENURED_DISK_FREE_MIN", value_name = "BYTES", hide_short_help = true)]
     pub disk_free_min: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum LogFormat {
-    #[default]
-    Text,
-    Json,
 }
 
 /// An invalid configuration: which option is wrong, and how to fix it.

@@ -4,8 +4,8 @@
 //! After each snapshot a node keeps as many of the newest entries as its limits allow. A leader keeps more for a member
 //! that lacks some, up to a limit; beyond it that member gets a snapshot. While disk space is low, less is kept.
 
-use crate::daemon::service::TokioNode;
-use crate::observe::metrics::bytes_in;
+use crate::observe::scrape::bytes_in;
+use crate::peers::tokio_node::TokioNode;
 use crate::replica::disk_space::DiskSpace;
 use crate::replica::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;

@@ -1,6 +1,6 @@
 //! Deletes old events from this node's disk. Each node deletes its own: apply never reads them.
 
-use crate::daemon::service::TokioNode;
+use crate::peers::tokio_node::TokioNode;
 use lease::numbers::{SpaceNo, Wall};
 use std::io;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) async fn run(node: TokioNode, kept_for: Duration) {
 
 async fn drop_old(node: &TokioNode, kept_for: Duration) -> io::Result<()> {
     let (spaces, newest) = node.store().read(|state, _| (state.spaces().len(), state.newest_wall()))?;
-    let Some(before) = cutoff(crate::daemon::wall_now().min(newest), kept_for) else { return Ok(()) };
+    let Some(before) = cutoff(crate::replica::wall::wall_now().min(newest), kept_for) else { return Ok(()) };
     for space in 0..u32::try_from(spaces).unwrap_or(u32::MAX) {
         let mut is_more = true;
         while is_more {

@@ -1,20 +1,21 @@
 //! What this node does for the other nodes: accepts commands when it leads, reports its progress, lets nodes join.
 
 use crate::admin::Admin;
-use crate::admin::status::role_of;
-use crate::daemon::wall_now;
 use crate::net::throttle::Throttle;
 use crate::observe::metrics;
 use crate::peers::Refusal;
 use crate::peers::admission::{self, Admitted};
-use crate::peers::connection::Peers;
 use crate::peers::roster::Roster;
-use crate::peers::server::{Peer, Service};
-use crate::peers::wire::{JoinRequest, NodeQuestion, NodeReply, Purpose, StatusReply, Welcome};
+use crate::peers::service::{Peer, Service};
+use crate::peers::tokio_node::TokioNode;
+use crate::peers::wire::{DiskReply, JoinRequest, NodeQuestion, NodeReply, Purpose, StatusReply, Welcome};
+use crate::replica::calls::FORWARDED_WITHIN;
+use crate::replica::change::ChangeError;
 use crate::replica::leadership::known_leader;
-use crate::replica::members::ChangeError;
-use crate::replica::node::Node;
-use crate::replica::propose::{ANSWERS_BYTES_MAX, NoOutcome};
+use crate::replica::no_outcome::NoOutcome;
+use crate::replica::propose::ANSWERS_BYTES_MAX;
+use crate::replica::role::Role;
+use crate::replica::wall::wall_now;
 use lease::encoding::{decode, encode, encoded_len};
 use lease::sabotage::{Broken, is_broken};
 use lease::{Outcome, Request};
@@ -28,11 +29,6 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A node as the daemon runs it.
-pub type TokioNode = Node<OnTokio, RocksDisk, Peers>;
-
-/// Limit for a forwarded command on this node; its sender waits longer.
-pub(crate) const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
 /// Bytes before the outcomes in their encoding.
 const LENGTH_BYTES: usize = 16;
 /// Bytes around the encoded outcomes in a frame.
@@ -147,11 +143,16 @@ impl NodeService {
         }
     }
 
+    fn disk(&self) -> DiskReply {
+        let disk = self.node.disk_space();
+        DiskReply { free: disk.free(), floor: disk.floor(), is_low: disk.is_low() }
+    }
+
     fn status(&self) -> StatusReply {
         let metrics = self.node.raft().metrics();
         let metrics = metrics.borrow_watched();
         StatusReply {
-            role: role_of(&metrics),
+            role: Role::of(&metrics),
             term: metrics.current_term,
             leader: metrics.current_leader,
             applied: metrics.last_applied.map(Into::into),
@@ -242,7 +243,7 @@ impl Service for NodeService {
                 self.admin.answer(change).await
             }
             NodeQuestion::Report => NodeReply::Report(self.admin.report()),
-            NodeQuestion::Disk => NodeReply::Disk(self.node.disk_space().reply()),
+            NodeQuestion::Disk => NodeReply::Disk(self.disk()),
         }
     }
 

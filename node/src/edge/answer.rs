@@ -1,6 +1,6 @@
 //! Responses: problems are written in one place, with the request id, and every response names that id.
 
-use crate::edge::extract::RequestName;
+use crate::edge::request_name::RequestName;
 use crate::observe::trace::{self, TraceContext};
 use api::{Code, Problem};
 use axum::Json;

@@ -6,10 +6,10 @@ use crate::edge::extract::Asking;
 use crate::edge::gate::{Admitted, Class, Cost, Entry, Parked, Parking, Shed};
 use crate::edge::identity::{ClusterRight, Identity, check_cluster_right};
 use crate::edge::repeat::Repeat;
-use crate::edge::server::Stopping;
+use crate::edge::stopping::Stopping;
 use crate::replica::disk_space::RETRY_AFTER;
 use crate::replica::hub::{Waiter, Woken};
-use crate::replica::propose::NoOutcome;
+use crate::replica::no_outcome::NoOutcome;
 use api::item::Body;
 use api::names::Number;
 use api::{Calendar, Code, Problem};
@@ -51,6 +51,18 @@ pub enum Consistency {
     Linearizable,
     /// The response is read from this node's state; its headers say how old that state is.
     Local,
+}
+
+/// What a read does when somebody holds the item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenClaimed {
+    #[default]
+    Return,
+    /// Wait until it is free, `wait_ms` at most.
+    Wait,
+    /// Return `already_claimed`.
+    Fail,
 }
 
 /// Bytes of body that were read, which may differ from what the request head said.
@@ -252,7 +264,7 @@ impl Call {
         let entry = Entry { space: request.space.as_str(), bytes };
         let (class, cost) = (class_of(&request.command), Cost { commands, bytes: self.bytes });
         let admitted = self.edge.gate.admit_entry(self.actor().as_str(), class, cost, Some(entry));
-        self.edge.node.metrics().command_bytes(if admitted.is_ok() { bytes as u64 } else { 0 });
+        self.edge.metrics.command_bytes(if admitted.is_ok() { bytes as u64 } else { 0 });
         admitted.map_err(|shed| self.sent_away(shed))
     }
 
@@ -277,7 +289,7 @@ impl Call {
     }
 
     fn low_on_disk(&self, why: String) -> Failure {
-        self.edge.node.metrics().shed("disk_space");
+        self.edge.metrics.shed("disk_space");
         let mut problem = Problem::new(Code::Overloaded).with_detail(why);
         problem.retry_after_ms = u64::try_from(RETRY_AFTER.as_millis()).ok();
         problem.into()
@@ -433,7 +445,7 @@ impl Call {
 
 /// The failure for a call that the gate rejected.
 pub(super) fn sent_away(edge: &Edge, shed: Shed) -> Failure {
-    edge.node.metrics().shed(shed.reason);
+    edge.metrics.shed(shed.reason);
     let code = if shed.is_actors_own { Code::RateLimited } else { Code::Overloaded };
     let mut problem = Problem::new(code).with_detail(shed_detail(shed.reason));
     let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);

@@ -11,11 +11,11 @@ use crate::edge::call::{BodyBytes, in_doubt, sent_away};
 use crate::edge::extract::{Asking, cut};
 use crate::edge::gate::Class;
 use crate::edge::identity::Authenticator;
-use crate::edge::server::{Answering, Answers, Peer};
-use crate::edge::unsent::{Full, Owed, Unsent};
+use crate::edge::remote::Remote;
+use crate::edge::server::{Answering, Answers};
+use crate::edge::unsent::{Full, OfOneConnection, Owed, Unsent};
 use crate::edge::{Edge, document, local, rest};
-use crate::net::places::OfConnection;
-use crate::observe::metrics::{self, CommandName};
+use crate::observe::metrics;
 use crate::observe::trace;
 use api::{Code, Problem};
 use axum::Router;
@@ -124,7 +124,7 @@ impl Inner {
         let operation = known.map(|known| known.operation);
         let span = trace::request_span(&trace, name.as_str(), operation);
         request.extensions_mut().insert(name.clone());
-        let in_flight = self.edge.node.metrics().request_began();
+        let in_flight = self.edge.metrics.request_began();
         let handled = async {
             if let Err(failure) = self.check_local(&request) {
                 return failure.into_response();
@@ -145,7 +145,7 @@ impl Inner {
         }
         if let Some(operation) = operation {
             let outcome = code.map_or(metrics::OK, Code::name);
-            self.edge.node.metrics().call(CommandName::other(operation), outcome, began.elapsed());
+            self.edge.metrics.call(operation, outcome, began.elapsed());
         }
         if code == Some(Code::Internal) {
             span.in_scope(|| tracing::error!(operation, "request failed with an internal error"));
@@ -185,8 +185,8 @@ impl Inner {
         let (mut parts, mut body) = request.into_parts();
         let asking = Asking::from_request_parts(&mut parts, &self.edge).await.inspect_err(|Failure(problem)| {
             if problem.code == Code::Unauthenticated {
-                self.edge.node.metrics().auth_failed("unknown_caller");
-                self.edge.audit.unknown_caller(parts.extensions.get::<Peer>());
+                self.edge.metrics.auth_failed("unknown_caller");
+                self.edge.audit.unknown_caller(parts.extensions.get::<Remote>());
             }
         })?;
         let owed = self.owed(known, &parts, &asking).await?;
@@ -203,7 +203,7 @@ impl Inner {
                 let taken = bodies.take_whole(Some(asking.actor()), &parts, &mut body).await;
                 let (bytes, taken) = taken.inspect_err(|refusal| {
                     if refusal.is_for_room() {
-                        self.edge.node.metrics().shed("body_bytes");
+                        self.edge.metrics.shed("body_bytes");
                     }
                 })?;
                 if bytes.len() > UNCOUNTED {
@@ -241,7 +241,7 @@ impl Inner {
 
     /// Takes room for the response before any work is done.
     async fn owed(&self, known: Option<&Known>, parts: &Parts, asking: &Asking) -> Result<Owed, Failure> {
-        let connection = parts.extensions.get::<OfConnection>().map(|connection| &connection.unsent);
+        let connection = parts.extensions.get::<OfOneConnection>();
         let is_view = parts.method == Method::GET;
         let taken = if is_view {
             self.unsent.view(asking.actor(), connection, known.map_or(0, |known| known.answer_bytes)).await
@@ -254,7 +254,7 @@ impl Inner {
                 Full::Actor => (Code::RateLimited, "actor_unsent_bytes"),
                 Full::Connection => (Code::RateLimited, "connection_unsent_bytes"),
             };
-            self.edge.node.metrics().shed(reason);
+            self.edge.metrics.shed(reason);
             // An earlier attempt may have happened.
             let code = if asking.repeat.is_some() && !is_view { Code::Unknown } else { code };
             let mut problem =

@@ -16,6 +16,11 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often the file of API keys is checked for changes.
+const READ_EVERY: Duration = Duration::from_secs(2);
 
 /// An authenticated actor and its rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -314,6 +319,28 @@ impl ApiKeys {
         let is_new = current.text != read.text;
         *current = read;
         Ok(is_new)
+    }
+
+    /// Applies changes of the file without a restart, until it is dropped.
+    pub(crate) async fn keep_up(self) {
+        let mut is_logged = false;
+        loop {
+            sleep(READ_EVERY).await;
+            match self.reload() {
+                Ok(is_new) => {
+                    if is_new {
+                        tracing::info!("the API keys have changed");
+                    }
+                    is_logged = false;
+                }
+                Err(error) => {
+                    if !is_logged {
+                        tracing::warn!(%error, "the API keys cannot be loaded; the previous ones stay in use");
+                    }
+                    is_logged = true;
+                }
+            }
+        }
     }
 
     #[must_use]

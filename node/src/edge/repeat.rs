@@ -40,9 +40,9 @@ fn since_boot() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::service::FORWARDED_WITHIN;
     use crate::edge::call::REPEAT_TAKEN_WITHIN;
     use crate::peers::connection::{CONNECT_LIMIT, TAKEN_WITHIN};
+    use crate::replica::calls::FORWARDED_WITHIN;
     use lease::bounds::{REPEAT_WITHIN, REQUEST_MEMORY};
 
     #[test]

@@ -1,13 +1,13 @@
 //! A node that waits for a backup. It has no data yet and serves only the restore call.
 
 use crate::admin::restore;
-use crate::daemon::{EdgeSettings, own_hosts, reload_api_keys};
 use crate::edge::answer::{self, Failure, Reply, finished};
 use crate::edge::extract::{Query, identify};
 use crate::edge::identity::{Authenticator, ClusterRight, check_cluster_right};
 use crate::edge::local;
 use crate::edge::rest::cluster::RestoreQuery;
 use crate::edge::server::EdgeServer;
+use crate::edge::settings::EdgeSettings;
 use crate::net::certificates;
 use crate::observe::metrics::Metrics;
 use crate::observe::trace;
@@ -51,7 +51,7 @@ pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Res
     let (is_restored, mut restored) = watch::channel(false);
     let directory = target.directory.display().to_string();
     let authenticator = settings.authenticator.clone();
-    let own_hosts = own_hosts(&settings.listen, &settings.address);
+    let own_hosts = settings.own_hosts();
     let awaiting = Arc::new(Awaiting { authenticator, own_hosts, target, turn: Mutex::default(), is_restored });
     let router = Router::new()
         .route("/healthz", get(|| async { Json(json!({ "ok": true })) }))
@@ -75,7 +75,7 @@ pub async fn backup_has_come(settings: &EdgeSettings, target: Target) -> io::Res
 async fn keep_up(settings: &EdgeSettings) {
     let api_keys = async {
         match settings.authenticator.clone() {
-            Authenticator::ApiKeys(api_keys) => reload_api_keys(api_keys).await,
+            Authenticator::ApiKeys(api_keys) => api_keys.keep_up().await,
             Authenticator::SelfReported => pending().await,
         }
     };

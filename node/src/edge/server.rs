@@ -7,15 +7,17 @@ mod connection;
 mod pulse;
 mod socket;
 
+use super::stopping::Stopping;
 use super::tls::EdgeTls;
 use crate::net::places::Places;
+use crate::net::socket::Liveness;
 use crate::net::throttle::Throttle;
 use crate::observe::metrics::Metrics;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
 use connection::Tasks;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -33,10 +35,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for tasks that were cut off to be dropped.
 const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
 /// A caller whose machine disappears without closing the connection is noticed within about 75 s.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(45);
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
-#[cfg(target_os = "linux")]
-const KEEPALIVE_TRIES: u32 = 3;
+const LIVENESS: Liveness = Liveness {
+    probe_after: Duration::from_secs(45),
+    probe_every: Duration::from_secs(10),
+    taken_within: Duration::from_secs(30),
+};
 
 /// The response for a connection above the limit. It is sent at most once, without waiting.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
@@ -79,45 +82,10 @@ impl Default for ServerLimits {
             handshake_within: Duration::from_secs(10),
             head_within: Duration::from_secs(10),
             idle_within: Duration::from_secs(75),
-            taken_within: Duration::from_secs(30),
+            taken_within: LIVENESS.taken_within,
             head_bytes_max: 32 * 1024,
             streams_max: 128,
         }
-    }
-}
-
-/// The other end of the connection, in the extensions of every request next to axum's `ConnectInfo<SocketAddr>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    pub address: SocketAddr,
-    pub is_tls: bool,
-}
-
-impl Peer {
-    /// Whether the caller is on this machine.
-    #[must_use]
-    pub fn is_loopback(&self) -> bool {
-        self.address.ip().to_canonical().is_loopback()
-    }
-}
-
-/// Signals that the server is stopping, in the extensions of every request. Streams and calls that wait must then end.
-#[derive(Clone, Debug)]
-pub struct Stopping(CancellationToken);
-
-impl Stopping {
-    #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.0.is_cancelled()
-    }
-
-    pub async fn begun(&self) {
-        self.0.cancelled().await;
-    }
-
-    /// Like [`begun`](Self::begun), for a future that outlives `self`.
-    pub async fn begun_owned(self) {
-        self.0.cancelled_owned().await;
     }
 }
 
@@ -159,7 +127,7 @@ impl EdgeServer {
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let cut_off = CancellationToken::new();
-        let stopping = Stopping(CancellationToken::new());
+        let stopping = Stopping::default();
         let places = Places::new(limits.connections_max, limits.address_connections_max);
         let tasks = Tasks::new(cut_off.clone());
         let server = Arc::new(Server {
@@ -201,7 +169,7 @@ impl EdgeServer {
     /// Stops accepting, signals streams and waiting calls, lets running requests finish, and closes the connections.
     /// Connections that are still open after `within` are cut. Returns when no task of the server runs any more.
     pub async fn shutdown(mut self, within: Duration) {
-        self.stopping.0.cancel();
+        self.stopping.begin();
         let mut ended = timeout(within, &mut self.accepting).await;
         if ended.is_err() {
             tracing::warn!("cut {} connections that did not end within {within:?}", self.connections());
@@ -295,21 +263,6 @@ fn turn_away(stream: &TcpStream, is_tls: bool) {
         // Best effort: a caller that is still sending may only see the connection closed.
         let _ = SockRef::from(stream).send(FULL);
     }
-}
-
-/// Sets socket options: send without delay, and notice a caller whose machine disappeared.
-fn tune(stream: &TcpStream, taken_within: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
-    #[cfg(target_os = "linux")]
-    let keepalive = keepalive.with_retries(KEEPALIVE_TRIES);
-    socket.set_tcp_keepalive(&keepalive)?;
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(taken_within))?;
-    #[cfg(not(target_os = "linux"))]
-    let _ = taken_within;
-    Ok(())
 }
 
 #[cfg(test)]

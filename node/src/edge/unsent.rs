@@ -50,8 +50,9 @@ struct Used {
     by_actor: BTreeMap<Arc<str>, usize>,
 }
 
-/// The unsent bytes of one connection.
-pub(crate) type OfOneConnection = Arc<AtomicUsize>;
+/// The unsent bytes of one connection, in the extensions of every request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfOneConnection(Arc<AtomicUsize>);
 
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +117,7 @@ impl Inner {
     }
 
     fn check_connection(&self, connection: Option<&OfOneConnection>, bytes: usize) -> Result<(), Full> {
-        let used = connection.map_or(0, |connection| connection.load(Ordering::Relaxed));
+        let used = connection.map_or(0, |connection| connection.0.load(Ordering::Relaxed));
         if is_over(used, bytes, self.limits.connection_max) { Err(Full::Connection) } else { Ok(()) }
     }
 
@@ -161,8 +162,8 @@ impl Taken {
             used.by_actor.insert(self.actor.clone(), own);
         }
         if let Some(connection) = &self.connection {
-            connection.fetch_add(bytes, Ordering::Relaxed);
-            connection.fetch_sub(self.bytes, Ordering::Relaxed);
+            connection.0.fetch_add(bytes, Ordering::Relaxed);
+            connection.0.fetch_sub(self.bytes, Ordering::Relaxed);
         }
         self.bytes = bytes;
     }
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(room.view("cy", None, 20).await.unwrap_err(), Full::All);
         room.command("cy", None).await.unwrap();
         drop((first, other, bobs));
-        assert_eq!((room.bytes(), connection.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((room.bytes(), connection.0.load(Ordering::Relaxed)), (0, 0));
         assert!(room.0.lock().by_actor.is_empty(), "an actor without unsent bytes is forgotten");
     }
 

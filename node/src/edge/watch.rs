@@ -1,14 +1,14 @@
 //! Event streams from any position: events are read from disk until the stream is up to date, then sent as they are
 //! applied. A stream keeps at most one page in memory, however slow its reader is.
 
-use crate::daemon::service::TokioNode;
 use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
 use crate::edge::gate::{Parked, Parking};
 use crate::edge::identity::Authenticator;
-use crate::edge::server::Stopping;
+use crate::edge::stopping::Stopping;
 use crate::edge::survey::{HEAVY, ReadingMeter};
 use crate::observe::metrics::Open;
+use crate::peers::tokio_node::TokioNode;
 use crate::replica::followers::{Follower, Interest, Told};
 use api::event::Event;
 use api::names::Number;
@@ -178,7 +178,7 @@ struct Watch {
 /// When too many streams are open.
 pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: bool) -> Result<Response, Failure> {
     let place = call.park(Parking::Stream)?;
-    let open = call.edge.node.metrics().stream_opened();
+    let open = call.edge.metrics.stream_opened();
     // Subscribes before the first read from disk, so that no event is missed.
     let told = call.edge.node.hub().follow(wanted.interest(call.asking.space.clone()));
     let now = Instant::now();

@@ -1,7 +1,6 @@
 //! Limits the number of connections. When all places are taken, the oldest connection without a valid credential loses
 //! its place, so that silent connections cannot keep others out.
 
-use crate::edge::unsent::OfOneConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -115,22 +114,18 @@ pub(crate) struct Place(Arc<Held>);
 
 /// The connection of a request, in the extensions of every request. It does not keep the place taken.
 #[derive(Clone, Debug)]
-pub(crate) struct OfConnection {
-    held: Weak<Held>,
-    /// Bytes of its answers that are not sent yet.
-    pub(crate) unsent: OfOneConnection,
-}
+pub(crate) struct OfConnection(Weak<Held>);
 
 impl OfConnection {
     /// The connection has shown a credential: it keeps its place.
     pub(crate) fn is_known(&self) {
-        if let Some(held) = self.held.upgrade() {
+        if let Some(held) = self.0.upgrade() {
             held.is_known();
         }
     }
 
     pub(crate) fn has_shown_credential(&self) -> bool {
-        self.held.upgrade().is_some_and(|held| held.is_known.load(Ordering::Relaxed))
+        self.0.upgrade().is_some_and(|held| held.is_known.load(Ordering::Relaxed))
     }
 }
 
@@ -159,7 +154,7 @@ impl Place {
     }
 
     pub(crate) fn of_connection(&self) -> OfConnection {
-        OfConnection { held: Arc::downgrade(&self.0), unsent: OfOneConnection::default() }
+        OfConnection(Arc::downgrade(&self.0))
     }
 
     /// Returns when another connection needs this place.

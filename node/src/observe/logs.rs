@@ -1,12 +1,22 @@
 //! Log lines on standard error and, if configured, spans to a collector.
 
-use crate::daemon::config::LogFormat;
 use crate::observe::otlp::{Endpoint, Exporter};
+use clap::ValueEnum;
 use raft_store::types::NodeId;
+use serde::Deserialize;
 use std::io::IsTerminal as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
+
+/// The format of the log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
 
 /// The default filter: info for our own lines, warnings and errors of libraries. `RUST_LOG` overrides it. Raft's handle
 /// logs only calls to a Raft that has ended, at every stop; the cause is logged elsewhere.

@@ -1,41 +1,28 @@
-//! The metrics of a node. Some are counted here as they happen; the others are sampled at each scrape, see [`sample`].
+//! The metrics that are counted as they happen. This module knows nothing of a node: [`super::scrape`] adds what is
+//! sampled.
 //!
 //! There is a registry per node, since several may run in one process. No label carries an actor, an item or anything
-//! else that a caller chose, except the names of queues and spaces, whose number is limited.
+//! else that a caller chose.
 
 mod command;
-mod encode;
-mod process;
-mod queues;
-mod sample;
 
-pub use command::{CommandName, name};
-pub(crate) use process::bytes_in;
+pub use command::name;
 
-use crate::daemon::service::TokioNode;
-use crate::edge::gate::GateStatus;
 use lease::Code;
-use openraft::ServerState;
-use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use raft_store::log::LogMonitor;
-use raft_store::types::NodeId;
-use sample::Sample;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-/// The content type of the rendered text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The outcome of a call that was not refused.
 pub const OK: &str = "ok";
 
 /// The prefix of every name.
-const PREFIX: &str = "tenure";
+pub(super) const PREFIX: &str = "tenure";
 /// Bounds in seconds: from a read from memory to a claim that waits in line.
 const CALL_BUCKETS: [f64; 11] = [0.0005, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
@@ -53,7 +40,6 @@ struct Inner {
     calls: Histograms<2>,
     refusals: Family<Labels<1>, Counter>,
     shed: Family<Labels<1>, Counter>,
-    denied: Counter,
     auth_failures: Family<Labels<1>, Counter>,
     tls_failures: Counter,
     body_bytes: Counter,
@@ -65,8 +51,6 @@ struct Inner {
     share: Gauge<f64, AtomicU64>,
     unsent: Gauge,
     admitted: Gauge,
-    roles: Family<Labels<1>, Counter>,
-    leaders: Counter,
 }
 
 impl Default for Metrics {
@@ -84,7 +68,6 @@ impl Metrics {
             calls: Family::new_with_constructor(|| Histogram::new(CALL_BUCKETS)),
             refusals: Family::default(),
             shed: Family::default(),
-            denied: Counter::default(),
             auth_failures: Family::default(),
             tls_failures: Counter::default(),
             body_bytes: Counter::default(),
@@ -96,16 +79,14 @@ impl Metrics {
             share: Gauge::default(),
             unsent: Gauge::default(),
             admitted: Gauge::default(),
-            roles: Family::default(),
-            leaders: Counter::default(),
         };
         Self(Arc::new(inner.registered()))
     }
 
-    /// A call was answered. `outcome` is [`OK`], a refusal's code or a code of the edge: from a closed set, never text
+    /// A call was answered. `operation` is its name in the API document, and `outcome` is [`OK`], a refusal's code or a code of the edge: both from a closed set, never text
     /// from a caller.
-    pub fn call(&self, command: CommandName, outcome: &'static str, took: Duration) {
-        let labels = [("command", command.as_str()), ("outcome", outcome)];
+    pub fn call(&self, operation: &'static str, outcome: &'static str, took: Duration) {
+        let labels = [("command", operation), ("outcome", outcome)];
         self.0.calls.get_or_create(&labels).observe(took.as_secs_f64());
         if outcome != OK {
             self.0.refusals.get_or_create(&[("code", outcome)]).inc();
@@ -120,11 +101,6 @@ impl Metrics {
     /// A request was rejected unread.
     pub fn shed(&self, reason: &'static str) {
         self.0.shed.get_or_create(&[("reason", reason)]).inc();
-    }
-
-    /// Commands were answered without being proposed, because their callers had no right to them.
-    pub fn denied(&self, commands: u64) {
-        self.0.denied.inc_by(commands);
     }
 
     /// A request had no valid credential.
@@ -163,44 +139,35 @@ impl Metrics {
 
     /// Sets the bytes of answers that wait to be sent.
     pub fn unsent(&self, bytes: usize) {
-        self.0.unsent.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.0.unsent.set(level(bytes));
     }
 
-    /// Sets the current values of the gate.
-    pub fn room(&self, gate: GateStatus) {
-        let shown = |commands: usize| i64::try_from(commands).unwrap_or(i64::MAX);
-        self.0.room.set(shown(gate.room));
-        self.0.admitted.set(shown(gate.in_flight));
-        self.0.share.set(f64::from(u32::try_from(gate.share).unwrap_or(1_000)) / 1_000.0);
+    /// Sets the number of commands that the gate admits at a time.
+    pub fn room(&self, commands: usize) {
+        self.0.room.set(level(commands));
     }
 
-    /// Counts a change of the node's role or of the leader that it knows.
-    pub(crate) fn role(&self, before: Option<(ServerState, Option<NodeId>)>, now: (ServerState, Option<NodeId>)) {
-        if before.map(|(state, _)| state) != Some(now.0) {
-            self.0.roles.get_or_create(&[("role", sample::role_name(now.0))]).inc();
-        }
-        if now.1.is_some() && before.and_then(|(_, leader)| leader) != now.1 {
-            self.0.leaders.inc();
-        }
+    /// Sets the number of commands that the gate has admitted and that are not answered yet.
+    pub fn admitted(&self, commands: usize) {
+        self.0.admitted.set(level(commands));
     }
 
-    /// Renders all metrics. Reads files and, in pieces, the state: this takes some milliseconds with thousands of
-    /// queues, so do not call it on a runtime thread.
-    #[must_use]
-    pub fn render(&self, node: &TokioNode, log: &LogMonitor) -> String {
-        self.text(Sample::take(node, log, self.0.started))
+    /// Sets the part of its rates that an actor may use, in thousandths.
+    pub fn share(&self, thousandths: u64) {
+        self.0.share.set(f64::from(u32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0);
     }
 
-    fn text(&self, sample: Sample) -> String {
-        let mut sampled = Registry::with_prefix(PREFIX);
-        sampled.register_collector(Box::new(sample));
-        let mut text = String::new();
-        encode_registry(&mut text, &self.0.registry)
-            .and_then(|()| encode_registry(&mut text, &sampled))
-            .and_then(|()| encode_eof(&mut text))
-            .expect("a String takes whatever is written");
-        text
+    pub(super) fn started(&self) -> SystemTime {
+        self.0.started
     }
+
+    pub(super) fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+}
+
+fn level(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 impl Inner {
@@ -217,11 +184,6 @@ impl Inner {
             "requests_shed",
             "Requests rejected unread because a limit was reached, by reason",
             self.shed.clone(),
-        );
-        registry.register(
-            "commands_denied",
-            "Commands refused before the log because their callers had no right to them; a batch counts as one",
-            self.denied.clone(),
         );
         registry.register(
             "auth_failures",
@@ -265,12 +227,6 @@ impl Inner {
             self.share.clone(),
         );
         registry.register("commands_in_flight", "Admitted commands that are not answered yet", self.admitted.clone());
-        registry.register(
-            "raft_role_changes",
-            "Changes of this node's role, by the new role: candidate is an election started, leader is an election won",
-            self.roles.clone(),
-        );
-        registry.register("raft_leader_changes", "Times this node learned of a new leader", self.leaders.clone());
         self
     }
 }
@@ -292,6 +248,3 @@ impl Drop for Open {
         self.0.dec();
     }
 }
-
-#[cfg(test)]
-mod tests;

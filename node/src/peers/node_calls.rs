@@ -3,9 +3,8 @@
 //! It also decides what a missing answer means for commands: only commands that were certainly not sent, or certainly
 //! not proposed, may be sent again.
 
-use super::PeerError;
-use super::connection::Peers;
 use super::wire::{NodeQuestion, NodeReply};
+use super::{PeerError, Peers};
 use crate::replica::calls::{Calls, Forwarded};
 use lease::Request;
 use lease::encoding::{decode, encode};

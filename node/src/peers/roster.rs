@@ -4,9 +4,9 @@
 //! asks the members that it knows, over connections that it opens itself, and keeps their answer until its own log is
 //! as new. A member by its own log is never refused because of other nodes' answers. Decision 0023.
 
-use crate::daemon::service::TokioNode;
 use crate::peers::Refusal;
-use crate::peers::server::Peer;
+use crate::peers::service::Peer;
+use crate::peers::tokio_node::TokioNode;
 use crate::peers::wire::{NodeQuestion, NodeReply};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};

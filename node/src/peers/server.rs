@@ -7,23 +7,20 @@
 mod append;
 mod calls;
 
-use super::connection::{Connection, TAKEN_WITHIN, tune};
+use super::connection::{Connection, LIVENESS};
 use super::frame::FrameError;
+use super::service::{Peer, Service};
 use super::shown::Shown;
 use super::snapshot::receive::{self, Turn};
 use super::tls::PeerTls;
-use super::wire::{Greeting, Hello, NodeQuestion, NodeReply, Purpose, Welcome};
+use super::wire::{Greeting, Hello, Purpose, Welcome};
 use super::{Identity, Refusal};
 use crate::net::places::{Place, Places};
+use crate::net::socket;
 use crate::net::throttle::Throttle;
-use openraft::Raft;
-use openraft::storage::RaftStateMachine;
-use raft_store::snapshot::SnapshotDir;
-use raft_store::types::{NodeId, Types};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -43,50 +40,6 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// Pause when the system provides no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The node at the other end of a connection.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    pub hello: Hello,
-    pub shown: Shown,
-}
-
-impl Peer {
-    #[must_use]
-    pub fn node(&self) -> NodeId {
-        self.hello.node
-    }
-
-    /// Whether it states this cluster; checked before it is admitted. Any other peer may only ask to join.
-    #[must_use]
-    pub fn is_member(&self) -> bool {
-        self.hello.cluster.is_some()
-    }
-}
-
-/// The service of the node for its peers.
-pub trait Service: Send + Sync + 'static {
-    type Types: Types;
-    type State: RaftStateMachine<Self::Types, SnapshotData = SnapshotDir>;
-
-    /// Whether this peer is a member with the instance and a certificate for the host in the membership; or, if it
-    /// states no cluster, may ask to join. Protocol, group and cluster have been checked.
-    ///
-    /// # Errors
-    /// Why it is not admitted.
-    fn check(&self, peer: &Peer) -> Result<Welcome, Refusal>;
-
-    /// Returns when the peer is no longer a member; its connection is then closed.
-    fn left(&self, peer: &Peer) -> impl Future<Output = ()> + Send;
-
-    /// Answers a peer. The future is dropped when the connection is lost, so it must be safe to drop at every await.
-    fn ask(&self, from: &Peer, question: NodeQuestion) -> impl Future<Output = NodeReply> + Send;
-
-    fn raft(&self) -> Raft<Self::Types, Self::State>;
-
-    /// Where snapshots are received.
-    fn snapshot_root(&self) -> PathBuf;
-}
 
 /// The listener of a node. It stops when it is dropped; [`shutdown`](Self::shutdown) waits for it.
 #[derive(Debug)]
@@ -247,7 +200,7 @@ impl<S: Service> Server<S> {
 
     /// None: the peer closed the connection without sending anything, as a port probe does.
     async fn greet(&self, stream: TcpStream) -> Result<Option<(Arc<Peer>, Connection, OwnedSemaphorePermit)>, String> {
-        tune(&stream, TAKEN_WITHIN).map_err(|error| error.to_string())?;
+        socket::tune(&stream, LIVENESS).map_err(|error| error.to_string())?;
         let (shown, mut connection) = match &self.tls {
             None => (Shown::Nothing, Connection::plain(stream)),
             Some(tls) => match tls.acceptor().accept(stream).await {

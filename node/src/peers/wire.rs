@@ -4,6 +4,7 @@
 //! ever, a new variant comes last, and a changed frame gets a new number. No type of openraft is used here: its types
 //! may change with each version, these bytes may not.
 
+use crate::replica::role::Role;
 use raft_store::codec::PAYLOAD_BYTES_MAX;
 use raft_store::codec::records::{
     Blob, EntryRecord, HashMark, LogIdRecord, MembershipRecord, SnapshotMetaRecord, StoredMembershipRecord, VoteRecord,
@@ -345,15 +346,6 @@ pub struct StatusReply {
     pub applied: Option<LogIdRecord>,
     pub rules_version: u32,
     pub members: MembershipRecord,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Role {
-    Learner,
-    Follower,
-    Candidate,
-    Leader,
-    Stopped,
 }
 
 /// The frames of a snapshot transfer: one `Begin`; for each file its chunks and `FileEnd`; one `End`.

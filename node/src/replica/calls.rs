@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
+/// Limit for a forwarded command on the node that leads; the node that forwarded it waits longer.
+pub(crate) const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
+
 /// Calls to other nodes: over TCP in a daemon, through memory in a simulation.
 pub trait Calls: Clone + Send + Sync + 'static {
     /// Forwards commands to the leader, which answers them in order.
@@ -48,7 +51,7 @@ pub enum Forwarded {
     Answered(Vec<Outcome>),
     /// No command entered any log: they may be sent again.
     NotTaken(String),
-    /// No command entered any log, because of [`crate::replica::propose::NoOutcome::LowOnDisk`]: commands that keep or end a
+    /// No command entered any log, because of [`crate::replica::no_outcome::NoOutcome::LowOnDisk`]: commands that keep or end a
     /// lease may be sent again at once.
     LowOnDisk(String),
     /// The commands may have happened.

@@ -6,7 +6,7 @@
 //! holders that could not renew meanwhile. For the same reason the time does not advance while no quorum answers this
 //! leader: Raft accepts no renewal then.
 
-use crate::daemon::wall_now;
+use crate::replica::wall::wall_now;
 use lease::numbers::Time;
 use lease::sabotage::{Broken, is_broken};
 use openraft::Instant;

@@ -1,9 +1,9 @@
 //! Follows Raft's role and membership: starts and stops the clock with leadership, and updates the members for calls.
 
-use crate::observe::metrics::Metrics;
 use crate::replica::calls::Calls;
 use crate::replica::clock::Clock;
 use crate::replica::hub::Hub;
+use crate::replica::role::RoleChanges;
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
@@ -24,7 +24,7 @@ pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
     clock: Arc<Clock<InstantOf<C>>>,
     hub: Arc<Hub>,
     failure: Arc<Mutex<Option<String>>>,
-    counted: Metrics,
+    counted: Arc<RoleChanges>,
 ) {
     let mut metrics = raft.server_metrics();
     let (mut told, mut members_told) = (None, None);
@@ -50,7 +50,7 @@ pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
         let before = told.replace(role);
         if before != Some(role) {
             tracing::info!(node = id, role = ?state, ?leader, term = vote.leader_id().term, "role");
-            counted.role(before.map(|(state, leader, _)| (state, leader)), (state, leader));
+            counted.count(before.map(|(state, leader, _)| (state.into(), leader)), (state.into(), leader));
         }
         let changed = members.log_id().filter(|change| members_told != Some(*change));
         if let Some(change) = changed {

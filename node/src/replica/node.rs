@@ -1,22 +1,22 @@
 //! A node: Raft, the state machine, and the tasks around them. Generic over runtime, disk and network, so that a
 //! simulation runs the same code.
 
-use crate::observe::metrics::Metrics;
 use crate::replica::calls::Calls;
+use crate::replica::change;
 use crate::replica::clock::Clock;
 use crate::replica::compare;
 use crate::replica::disk_space::DiskSpace;
-use crate::replica::hub::{Hub, Topic};
+use crate::replica::hub::Hub;
 use crate::replica::leadership;
-use crate::replica::members::{self, ChangeError};
-use crate::replica::propose::{Gatherer, NoOutcome, Proposer, Responds};
+use crate::replica::no_outcome::NoOutcome;
+use crate::replica::propose::{Gatherer, Proposer, Responds};
 use crate::replica::reads::{self, Reads, Rounds};
+use crate::replica::role::RoleChanges;
 use crate::replica::tick;
+use crate::replica::wall::WallClock;
 use futures_util::FutureExt;
 use futures_util::future::{self, Either};
-use lease::command::OnConflict;
-use lease::numbers::Wall;
-use lease::{Archive, Command, Outcome, Request, State};
+use lease::{Archive, State};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::storage::RaftLogStorage;
@@ -32,12 +32,10 @@ use std::future::Future;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-
-/// A wall clock, for display and for dates. No lease expires by it.
-pub type WallClock = Arc<dyn Fn() -> Wall + Send + Sync>;
 
 /// Raft's settings. The defaults are for production; tests use tiny values.
 #[derive(Clone, Debug)]
@@ -140,7 +138,9 @@ struct Inner<C: Types, D: StateDisk, P> {
     reads: Reads<C>,
     calls: P,
     failure: Arc<Mutex<Option<String>>>,
-    metrics: Metrics,
+    roles: Arc<RoleChanges>,
+    /// Commands that were answered without being proposed, because their callers had no right to them.
+    denied: AtomicU64,
     disk: DiskSpace,
     tasks: Mutex<Vec<JoinHandleOf<C, ()>>>,
     stop: CancellationToken,
@@ -184,21 +184,23 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         let (backing, leader_lease) = (raft.clone(), settings.election_max);
         let clock = Arc::new(Clock::new(move |now| leadership::backed_until(&backing, leader_lease, now)));
         let failure = Arc::new(Mutex::new(None));
-        let metrics = Metrics::new();
+        let roles = Arc::new(RoleChanges::default());
         let disk = DiskSpace::default();
         let (proposer, gatherer) =
             Gatherer::new(id, raft.clone(), clock.clone(), wall.clone(), calls.clone(), disk.clone());
         let (reads, rounds) = Rounds::new(id, raft.clone(), calls.clone(), hub.clone());
         let stop = CancellationToken::new();
         let own = (raft.clone(), store.clone(), calls.clone(), failure.clone());
-        let (followed, counted) = (failure.clone(), metrics.clone());
+        let (followed, counted) = (failure.clone(), roles.clone());
         let following =
             leadership::follow(id, raft.clone(), calls.clone(), clock.clone(), hub.clone(), followed, counted);
         let comparing = compare::run(id, settings.compare_every, own.0, own.1, own.2, own.3);
         let ticking = tick::run(clock.clone(), hub.clone(), proposer.clone(), wall);
-        let finishing = members::finish_left_changes(raft.clone());
+        let finishing = change::finish_left_changes(raft.clone());
         let tasks = Mutex::default();
-        let inner = Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, metrics, disk, tasks, stop };
+        let denied = AtomicU64::new(0);
+        let inner =
+            Inner { id, raft, store, hub, clock, proposer, reads, calls, failure, roles, denied, disk, tasks, stop };
         let node = Self { inner: Arc::new(inner) };
         node.keep("proposer", gatherer.run());
         node.keep("reads", rounds.run());
@@ -260,10 +262,16 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
         &self.inner.proposer
     }
 
-    /// This node's metrics.
+    /// How often this node changed its role.
     #[must_use]
-    pub fn metrics(&self) -> &Metrics {
-        &self.inner.metrics
+    pub fn role_changes(&self) -> &RoleChanges {
+        &self.inner.roles
+    }
+
+    /// Commands that were answered without being proposed, because their callers had no right to them.
+    #[must_use]
+    pub fn denied(&self) -> &AtomicU64 {
+        &self.inner.denied
     }
 
     /// What this node knows about free disk space.
@@ -275,58 +283,6 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     #[must_use]
     pub fn calls(&self) -> &P {
         &self.inner.calls
-    }
-
-    /// Carries out commands of one caller, wherever the leader is. Returns an outcome per request, in order. Commands
-    /// that the caller has no right to are answered without being proposed.
-    ///
-    /// # Errors
-    /// When there is no outcome: it did not happen, or it is unknown whether it happened.
-    pub async fn submit(&self, requests: Vec<Request>, within: Duration) -> Result<Vec<Outcome>, NoOutcome> {
-        if requests.iter().all(Request::has_rights_anywhere) {
-            return self.inner.proposer.submit(requests, within).await;
-        }
-        self.submit_with_rights(requests, within).await
-    }
-
-    /// Carries out a single command; if it cannot be sent `within` this time, it does not happen. A claim that waits in
-    /// line waits here until it is answered or `poll` is over, counted from now. Then its place is returned, and a
-    /// repeat under the same request id continues to wait.
-    ///
-    /// # Errors
-    /// Those of [`Node::submit`].
-    pub async fn call(&self, request: Request, within: Duration, poll: Duration) -> Result<Outcome, NoOutcome> {
-        use openraft::Instant;
-        let (by, poll_by) = (C::now() + within, C::now() + poll);
-        let topic = match &request.command {
-            // Subscribe only if the command may wait: every event is matched against all subscriptions.
-            Command::Claim(claim) if claim.on_conflict != OnConflict::Fail => {
-                Some(Topic::Place(request.space.clone(), claim.item.clone(), request.caller.holder()))
-            }
-            _ => None,
-        };
-        let mut place: Option<Outcome> = None;
-        loop {
-            // Subscribe before the command: the grant may come between its answer and the wait.
-            let waiter = topic.clone().map(|topic| self.inner.hub.wait_for(topic));
-            // Once it has a place, a repeat takes no longer than the poll.
-            let left = if place.is_none() { by } else { poll_by }.saturating_duration_since(C::now());
-            let mut outcomes = match self.submit(vec![request.clone()], left.max(Duration::from_millis(1))).await {
-                Ok(outcomes) => outcomes,
-                // Only the repeat failed: the claim keeps its place in line.
-                Err(no @ (NoOutcome::Unavailable(_) | NoOutcome::LowOnDisk(_))) => return place.ok_or(no),
-                Err(error) => return Err(error),
-            };
-            let outcome = outcomes.pop().ok_or_else(|| NoOutcome::Unknown("an answer without an outcome".into()))?;
-            let (Some(waiter), Outcome::Waiting { poll_within, .. }) = (waiter, &outcome) else { return Ok(outcome) };
-            let left = poll_by.saturating_duration_since(C::now());
-            if left.is_zero() {
-                return Ok(outcome);
-            }
-            // A place in line ends unless the claim is repeated within `poll_within`.
-            let _ = waiter.woken_within::<C>(left.min(Duration::from_millis(poll_within.0))).await;
-            place = Some(outcome);
-        }
     }
 
     /// Returns when this node's state has everything that was committed at the time of the call, confirmed by a quorum.
@@ -382,53 +338,6 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
             let running = metrics.borrow_watched().running_state.clone();
             running.err().map(|fatal| fatal.to_string())
         })
-    }
-
-    /// Prepares this node to be taken away: it rejects new commands of its callers, finishes accepted ones, hands over
-    /// leadership and does not stand for election. It follows, votes and answers other nodes as before, and stops
-    /// draining when it is restarted. The call may be repeated; the node drains whatever it returns.
-    ///
-    /// # Errors
-    /// When it still leads although other voters exist. It then still carries out the commands of other nodes' callers.
-    pub async fn drain(&self, within: Duration) -> Result<(), ChangeError> {
-        self.inner.proposer.refuse_callers(true);
-        self.inner.raft.runtime_config().elect(false);
-        self.inner.proposer.settled(within).await;
-        if !self.inner.raft.is_leader() || self.membership().voter_ids().count() == 1 {
-            return Ok(());
-        }
-        match C::timeout(within, self.hand_over()).await {
-            Ok(handed_over) => handed_over,
-            Err(_) => Err(ChangeError::Unknown("no new leader was seen in time".into())),
-        }
-    }
-
-    /// Ends draining: this node accepts commands and stands for election again.
-    pub fn undrain(&self) {
-        self.inner.proposer.refuse_callers(false);
-        self.inner.raft.runtime_config().elect(true);
-    }
-
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.inner.proposer.refuses_callers()
-    }
-
-    /// Finishes commands in flight, hands over leadership, and flushes the state to disk.
-    pub async fn stop(&self, within: Duration) {
-        self.leave(within).await;
-        if let Err(error) = self.inner.store.flush() {
-            tracing::error!(%error, "could not flush the state; no data is lost, the log has it");
-        }
-    }
-
-    /// Like [`Node::stop`], but does not flush the state: the log has what the state on disk lacks.
-    pub async fn leave(&self, within: Duration) {
-        self.inner.proposer.close(within).await;
-        if self.inner.raft.is_leader() {
-            let _ = C::timeout(within, self.hand_over()).await;
-        }
-        self.halt().await;
     }
 
     /// Ends every task without handing over leadership or flushing. Waiting callers get [`NoOutcome::Unknown`].

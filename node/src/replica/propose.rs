@@ -8,9 +8,10 @@ use crate::replica::calls::{Calls, Forwarded};
 use crate::replica::clock::Clock;
 use crate::replica::disk_space::DiskSpace;
 use crate::replica::leadership::known_leader;
+use crate::replica::no_outcome::NoOutcome;
+use crate::replica::wall::WallClock;
 use futures_util::future::{self, Either};
 use lease::answer_size::GRANT_BYTES_MAX;
-use lease::numbers::Wall;
 use lease::sabotage::{Broken, is_broken};
 use lease::{Entry, Outcome, Request};
 use openraft::async_runtime::watch::WatchReceiver;
@@ -53,36 +54,6 @@ const LEADER_RETRY: Duration = Duration::from_millis(20);
 
 /// Sent to callers.
 const LOW_ON_DISK: &str = "disk space is low: until there is room, only commands that keep or end a lease are accepted, such as renew, release and complete";
-
-/// Why there is no outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoOutcome {
-    /// It did not happen and will not: it may be sent again, to any node.
-    Unavailable(String),
-    /// It did not happen: disk space is low, and this command neither keeps nor ends a lease. It may be sent again
-    /// later.
-    LowOnDisk(String),
-    /// It did not happen, and never will: the commands, or their largest possible answers, exceed a limit.
-    TooLarge { what: &'static str, bytes: usize, max: usize },
-    /// It may have happened, or may still happen. Send it again under the same request id to learn which.
-    Unknown(String),
-    /// This attempt was refused, but an earlier one may still happen. An immediate repeat would not resolve it.
-    InDoubt(String),
-}
-
-impl fmt::Display for NoOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(why) | Self::LowOnDisk(why) => write!(f, "unavailable: {why}"),
-            Self::TooLarge { what, bytes, max } => {
-                write!(f, "too large: {what} of {bytes} bytes, at most {max} are accepted at once")
-            }
-            Self::Unknown(why) | Self::InDoubt(why) => write!(f, "unknown whether it happened: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for NoOutcome {}
 
 /// Type parameters with the responder that the proposer needs.
 pub trait Responds:
@@ -301,7 +272,7 @@ pub(crate) struct Gatherer<C: Types, D: StateDisk, P> {
     pub(crate) id: NodeId,
     pub(crate) raft: Raft<C, Machine<C, D>>,
     pub(crate) clock: Arc<Clock<InstantOf<C>>>,
-    pub(crate) wall: Arc<dyn Fn() -> Wall + Send + Sync>,
+    pub(crate) wall: WallClock,
     pub(crate) calls: P,
     disk: DiskSpace,
     submissions: mpsc::Receiver<Submission<C>>,
@@ -331,7 +302,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         id: NodeId,
         raft: Raft<C, Machine<C, D>>,
         clock: Arc<Clock<InstantOf<C>>>,
-        wall: Arc<dyn Fn() -> Wall + Send + Sync>,
+        wall: WallClock,
         calls: P,
         disk: DiskSpace,
     ) -> (Proposer<C>, Self) {

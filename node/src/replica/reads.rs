@@ -4,7 +4,7 @@
 use crate::replica::calls::Calls;
 use crate::replica::hub::Hub;
 use crate::replica::leadership::known_leader;
-use crate::replica::propose::NoOutcome;
+use crate::replica::no_outcome::NoOutcome;
 use lease::sabotage::{Broken, is_broken};
 use openraft::Raft;
 use openraft::async_runtime::WatchReceiver as _;

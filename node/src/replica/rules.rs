@@ -1,9 +1,10 @@
 //! Raises the cluster's rules version, only when every member's build knows it.
 
 use crate::replica::calls::Calls;
-use crate::replica::members::ChangeError;
+use crate::replica::change::ChangeError;
+use crate::replica::no_outcome::NoOutcome;
 use crate::replica::node::Node;
-use crate::replica::propose::{NoOutcome, Responds};
+use crate::replica::propose::Responds;
 use futures_util::future::join_all;
 use lease::{Command, Outcome, Request};
 use raft_store::state::disk::StateDisk;

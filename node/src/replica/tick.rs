@@ -4,6 +4,7 @@
 use crate::replica::clock::{Clock, OBSERVED_EVERY};
 use crate::replica::hub::Hub;
 use crate::replica::propose::Proposer;
+use crate::replica::wall::WallClock;
 use lease::numbers::{Span, Time, Wall};
 use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::InstantOf;
@@ -22,7 +23,7 @@ pub(crate) async fn run<C: Types>(
     clock: Arc<Clock<InstantOf<C>>>,
     hub: Arc<Hub>,
     proposer: Proposer<C>,
-    wall: Arc<dyn Fn() -> Wall + Send + Sync>,
+    wall: WallClock,
 ) {
     loop {
         let now = C::now();

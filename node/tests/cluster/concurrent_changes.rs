@@ -3,7 +3,7 @@
 use crate::world::{LIMIT, World, until, within};
 use futures_util::future::join_all;
 use node::daemon::{Daemon, Start};
-use node::replica::members::ChangeError;
+use node::replica::change::ChangeError;
 use raft_store::types::{Member, Membership, NodeId};
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@ use crate::world::{World, until};
 use lease::command::Renew;
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome};
-use node::replica::propose::NoOutcome;
+use node::replica::no_outcome::NoOutcome;
 use raft_store::types::NodeId;
 use std::time::Duration;
 

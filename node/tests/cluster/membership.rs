@@ -5,7 +5,7 @@ use crate::world::{LIMIT, World, ask, quick, request, until, within};
 use lease::Outcome;
 use lease::numbers::Span;
 use node::daemon::{Daemon, Start};
-use node::replica::members::ChangeError;
+use node::replica::change::ChangeError;
 use node::replica::node::RaftSettings;
 use openraft::ChangeMembers;
 use raft_store::types::Member;

@@ -5,7 +5,7 @@ use crate::world::{World, within};
 use lease::names::RequestId;
 use lease::{Outcome, Refusal};
 use node::daemon::{Daemon, Start};
-use node::replica::members::ChangeError;
+use node::replica::change::ChangeError;
 use raft_store::types::NodeId;
 
 async fn raise(world: &World, node: NodeId, version: u32, id: &str) -> Result<Outcome, ChangeError> {

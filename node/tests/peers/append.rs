@@ -4,7 +4,7 @@ use super::certificates::Authority;
 use super::store::State;
 use super::world::{LIMIT, Node, identity, member, until, within};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::network::{DIAL_PAUSE, Factory, Network};
 use node::peers::wire::Purpose;
 use openraft::async_runtime::watch::WatchReceiver;

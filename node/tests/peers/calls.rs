@@ -2,7 +2,7 @@
 
 use super::world::{Fault, LIMIT, Node, Way, identity, member, within};
 use node::peers::PeerError;
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::wire::{NodeQuestion, NodeReply, Purpose};
 use raft_store::codec::records::Blob;
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 
 use expect_test::expect_file;
 use node::peers::wire::*;
+use node::replica::role::Role;
 use raft_store::codec::records::*;
 use raft_store::codec::{CodecError, Kind, decode, encode};
 use raft_store::types::{Group, Member};

@@ -3,7 +3,7 @@
 use super::certificates::Authority;
 use super::world::{CLUSTER, LIMIT, Node, identity, instance, member, within};
 use expect_test::{Expect, expect};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::frame::{FrameReader, FrameWriter};
 use node::peers::tls::PeerTls;
 use node::peers::wire::{Call, Greeting, Hello, NodeQuestion, NodeReply, PROTOCOL, Purpose, Question};

@@ -2,7 +2,7 @@
 
 use super::store::content;
 use super::world::{Fault, LIMIT, Node, Way, identity, member, within};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::network::{Factory, Network};
 use openraft::Snapshot;
 use openraft::errors::{ReplicationClosed, StreamingError};

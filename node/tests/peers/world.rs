@@ -2,10 +2,11 @@
 
 use super::store::{Log, State};
 use node::peers::Identity;
+use node::peers::Peers;
 use node::peers::Refusal;
-use node::peers::connection::Peers;
 use node::peers::network::Factory;
-use node::peers::server::{CONNECTIONS_MAX, Peer, PeerServer, Service};
+use node::peers::server::{CONNECTIONS_MAX, PeerServer};
+use node::peers::service::{Peer, Service};
 use node::peers::tls::PeerTls;
 use node::peers::wire::{Hello, NodeQuestion, NodeReply, Welcome};
 use openraft::{Config, Raft};

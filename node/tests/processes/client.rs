@@ -5,7 +5,7 @@ use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::refusal::Refusal;
 use lease::{Attempt, Command, Outcome, Request};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::tls::PeerTls;
 use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
 use node::peers::{Identity, PeerError};

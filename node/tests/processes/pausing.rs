@@ -6,7 +6,7 @@ use crate::world::World;
 use lease::command::Renew;
 use lease::numbers::{Span, Time};
 use lease::{Command, Outcome};
-use node::peers::wire::Role;
+use node::replica::role::Role;
 
 /// Longer than an election takes on a busy machine.
 const LEASE: Span = Span::secs(10);

@@ -1,10 +1,11 @@
 //! Asks a running node for its status and the cluster's, from another process.
 
 use lease::bounds::RULES_VERSION;
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::tls::PeerTls;
-use node::peers::wire::{NodeQuestion, NodeReply, Role, StatusReply};
+use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
 use node::peers::{Identity, PeerError};
+use node::replica::role::Role;
 use raft_store::types::Group;
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -88,7 +88,7 @@ pub async fn claim_many(call: Call, Body(claims): Body<Claims>) -> Reply<ClaimsA
 }
 
 fn problem(call: &Call, refusal: Refusal) -> Box<Problem> {
-    call.edge.node.metrics().entry_refused(refusal.code());
+    call.edge.metrics.entry_refused(refusal.code());
     Box::new(Problem::of(refusal, call.calendar()))
 }
 

@@ -7,8 +7,8 @@ use crate::edge::call::{Call, failed_disk, unfitting};
 use crate::edge::extract::{Body, NodePath, Nothing, Query};
 use crate::edge::identity::ClusterRight;
 use crate::peers::admission::{SECRET_FOR, SECRET_FOR_MAX};
-use crate::replica::members::ChangeError;
-use crate::replica::propose::NoOutcome;
+use crate::replica::change::ChangeError;
+use crate::replica::no_outcome::NoOutcome;
 use api::cluster::{
     Activated, ClusterStatus, Done, JoinSecret, NewJoinSecret, NewMember, NodeDraining, RaiseRules, Restored,
     RulesRaised, Snapshotted, Transfer,

@@ -1,13 +1,13 @@
 //! Items: creating, listing, showing and changing them.
 
-use crate::daemon::service::TokioNode;
 use crate::edge::answer::{Failure, Reply, Viewed};
-use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, unfitting};
+use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, WhenClaimed, failed_disk, unfitting};
 use crate::edge::cursor::Position;
 use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
 use crate::edge::rest::past_holder::{self, PastHolder};
 use crate::edge::survey::HEAVY;
+use crate::peers::tokio_node::TokioNode;
 use crate::replica::hub::Topic;
 use api::claim::ItemsCreated;
 use api::event::Details;
@@ -26,7 +26,7 @@ use lease::views::{self, IfClaimed};
 use serde::Deserialize;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 /// Default number of entries on a page.
 const PAGE: usize = 100;
@@ -53,7 +53,7 @@ pub async fn create_many(call: Call, Body(items): Body<NewItems>) -> Reply<Items
     match call.run(items.into_command(call.actor())).await? {
         Outcome::CreatedMany(outcomes) => {
             for refusal in outcomes.iter().filter_map(Outcome::refusal) {
-                call.edge.node.metrics().entry_refused(refusal.code());
+                call.edge.metrics.entry_refused(refusal.code());
             }
             Ok(Json(ItemsCreated::new(outcomes, call.calendar())))
         }
@@ -206,18 +206,6 @@ pub(super) fn limit(asked: Option<usize>) -> Result<usize, Failure> {
 
 pub(super) fn no_cursor() -> Failure {
     Problem::invalid("cursor", "is not a cursor from an earlier response").into()
-}
-
-/// What a read does when somebody holds the item.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenClaimed {
-    #[default]
-    Return,
-    /// Wait until it is free, `wait_ms` at most.
-    Wait,
-    /// Return `already_claimed`.
-    Fail,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -2,10 +2,13 @@
 
 use super::pulse::{InFlight, Overdue, Pulse};
 use super::socket::{Socket, Stream};
-use super::{Answers, Peer, Server, ServerLimits, Stopping, tune};
+use super::{Answers, LIVENESS, Server, ServerLimits};
 use crate::edge::extract::ACTOR;
-use crate::edge::unsent::Owed;
+use crate::edge::remote::Remote;
+use crate::edge::stopping::Stopping;
+use crate::edge::unsent::{OfOneConnection, Owed};
 use crate::net::places::{OfConnection, Place};
+use crate::net::socket::{self, Liveness};
 use crate::observe::metrics::Metrics;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
@@ -119,7 +122,7 @@ impl Server {
             Ok(Err(error)) => return self.not_let_in(address, &error.to_string()),
             Err(_) => return self.not_let_in(address, "the handshake took too long"),
         };
-        let peer = Peer { address, is_tls: self.tls.is_some() };
+        let peer = Remote { address, is_tls: self.tls.is_some() };
         tokio::select! {
             () = self.serve(stream, peer, place) => {}
             () = self.cut_off.cancelled() => {}
@@ -140,20 +143,21 @@ impl Server {
     }
 
     async fn greet(&self, stream: TcpStream) -> io::Result<Stream> {
-        tune(&stream, self.limits.taken_within)?;
+        socket::tune(&stream, Liveness { taken_within: self.limits.taken_within, ..LIVENESS })?;
         match &self.tls {
             None => Ok(Stream::Plain(stream)),
             Some(tls) => Ok(Stream::Tls(Box::new(tls.acceptor().accept(stream).await?))),
         }
     }
 
-    async fn serve(&self, stream: Stream, peer: Peer, place: &Place) {
+    async fn serve(&self, stream: Stream, peer: Remote, place: &Place) {
         let pulse = Arc::new(Pulse::new(&self.limits, Instant::now()));
         let socket = Socket::new(stream, pulse.clone());
         let caller = Caller {
             answers: self.answers.clone(),
             peer,
             of_connection: place.of_connection(),
+            unsent: OfOneConnection::default(),
             metrics: self.metrics.clone(),
             stopping: self.stopping.clone(),
             pulse: pulse.clone(),
@@ -209,8 +213,9 @@ impl Server {
 #[derive(Clone)]
 struct Caller {
     answers: Arc<dyn Answers>,
-    peer: Peer,
+    peer: Remote,
     of_connection: OfConnection,
+    unsent: OfOneConnection,
     metrics: Metrics,
     stopping: Stopping,
     pulse: Arc<Pulse>,
@@ -233,6 +238,7 @@ impl Caller {
             extensions.insert(ConnectInfo(self.peer.address));
             extensions.insert(self.stopping);
             extensions.insert(self.of_connection);
+            extensions.insert(self.unsent);
             self.answers.answer(request).await
         };
         in_flight.is_there();

@@ -1,43 +1,6 @@
-//! The names of calls in metrics: the commands, and the other requests to a node.
+//! The names of commands in log lines and metrics.
 
 use lease::Command;
-
-/// The name of a call, from a closed set, so that it may be a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CommandName(&'static str);
-
-impl CommandName {
-    pub const VIEW_ITEM: Self = Self("view_item");
-    pub const LIST: Self = Self("list");
-    pub const CARRYING: Self = Self("carrying");
-    pub const LINE: Self = Self("line");
-    pub const PEEK: Self = Self("peek");
-    pub const QUEUES: Self = Self("queues");
-    pub const CLAIMS_UNDER: Self = Self("claims_under");
-    pub const SPACES: Self = Self("spaces");
-    pub const WORKERS: Self = Self("workers");
-    pub const BODY: Self = Self("body");
-    pub const EVENTS: Self = Self("events");
-    pub const WATCH: Self = Self("watch");
-    pub const STATUS: Self = Self("status");
-
-    #[must_use]
-    pub fn of(command: &Command) -> Self {
-        Self(name(command))
-    }
-
-    /// A call that has no name here: a read, or a call for operators. The name is from the program, never from a
-    /// caller.
-    #[must_use]
-    pub const fn other(name: &'static str) -> Self {
-        Self(name)
-    }
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.0
-    }
-}
 
 /// A command's name on the wire.
 #[must_use]

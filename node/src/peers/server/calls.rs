@@ -1,8 +1,8 @@
 //! Answers questions of one peer, a bounded number at a time, each when it is ready.
 
-use super::{Peer, Service};
 use crate::peers::connection::Connection;
 use crate::peers::frame::FrameError;
+use crate::peers::service::{Peer, Service};
 use crate::peers::wire::{Answered, Call, NodeQuestion, Question, Reply, TransferReply, VoteQuestion, VoteReply};
 use openraft::raft::{TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse};
 use raft_store::types::Types;

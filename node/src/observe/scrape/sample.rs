@@ -2,8 +2,8 @@
 
 use super::process::{Process, bytes_in};
 use super::queues::Queues;
-use crate::daemon::service::TokioNode;
-use openraft::ServerState;
+use crate::peers::tokio_node::TokioNode;
+use crate::replica::role::Role;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::histogram::Counted;
 use raft_store::log::{LogHistograms, LogMonitor, LogStats};
@@ -11,9 +11,6 @@ use raft_store::types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
-
-/// Every role a node can have.
-pub(super) const ROLES: [&str; 5] = ["learner", "follower", "candidate", "leader", "stopped"];
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
@@ -33,6 +30,10 @@ pub(super) struct Sample {
     pub(super) snapshots_sent: u64,
     pub(super) waiting: u64,
     pub(super) proposer: ProposerSample,
+    pub(super) denied: u64,
+    /// Changes to each role.
+    pub(super) role_changes: Vec<(&'static str, u64)>,
+    pub(super) leader_changes: u64,
     pub(super) log: LogStats,
     pub(super) log_histograms: LogHistograms,
     /// By part of the directory.
@@ -79,16 +80,6 @@ pub(super) struct ProposerSample {
     pub(super) commit_nanos: Counted,
 }
 
-pub(super) fn role_name(state: ServerState) -> &'static str {
-    match state {
-        ServerState::Learner => "learner",
-        ServerState::Follower => "follower",
-        ServerState::Candidate => "candidate",
-        ServerState::Leader => "leader",
-        ServerState::Shutdown => "stopped",
-    }
-}
-
 impl Sample {
     pub(super) fn take(node: &TokioNode, log: &LogMonitor, started: SystemTime) -> Self {
         let store = node.store();
@@ -115,6 +106,9 @@ impl Sample {
             snapshots_sent: node.calls().snapshots_sent(),
             waiting: hub.waiting() as u64,
             proposer: ProposerSample::take(node),
+            denied: node.denied().load(Ordering::Relaxed),
+            role_changes: node.role_changes().by_role().map(|(role, count)| (role.name(), count)).collect(),
+            leader_changes: node.role_changes().leaders(),
             log: log.stats(),
             log_histograms: log.histograms(),
             disk_bytes: [
@@ -148,7 +142,7 @@ impl RaftSample {
         let others = metrics.replication.iter().flatten().filter(|(id, _)| **id != node.id());
         let membership = metrics.membership_config.membership();
         Self {
-            role: if metrics.running_state.is_ok() { role_name(metrics.state) } else { "stopped" },
+            role: Role::of(&metrics).name(),
             term: metrics.current_term,
             knows_leader: metrics.current_leader.is_some(),
             voters: membership.voter_ids().count() as u64,

@@ -1,7 +1,8 @@
 //! Encodes a sample: the name, help text and labels of every sampled metric.
 
 use super::queues::{Depth, Queues};
-use super::sample::{ProposerSample, ROLES, RaftSample, Sample};
+use super::sample::{ProposerSample, RaftSample, Sample};
+use crate::replica::role::Role;
 use lease::bounds::RULES_VERSION;
 use lease::numbers::Time;
 use lease::standing::StateKind;
@@ -29,9 +30,10 @@ impl Collector for Sample {
         let mut out = Out(encoder);
         out.about_the_process(self)?;
         out.about_raft(&self.raft)?;
+        out.about_role_changes(self)?;
         out.about_snapshots(self)?;
         out.about_time(self)?;
-        out.about_proposals(&self.proposer)?;
+        out.about_proposals(&self.proposer, self.denied)?;
         out.about_the_disk(self)?;
         out.about_the_state(self)?;
         out.about_queues(&self.queues, self.cluster_time)
@@ -71,7 +73,7 @@ impl Out<'_> {
     }
 
     fn about_raft(&mut self, raft: &RaftSample) -> fmt::Result {
-        let roles = ROLES.map(|role| ([("role", role)], u64::from(role == raft.role)));
+        let roles = Role::ALL.map(|role| ([("role", role.name())], u64::from(role.name() == raft.role)));
         self.gauges("raft_role", "1 for the role that this node has, 0 for the others", None, roles)?;
         self.gauge("raft_term", "Raft's term", None, raft.term)?;
         self.gauge("raft_leader_known", "1 if this node knows a leader", None, u64::from(raft.knows_leader))?;
@@ -117,6 +119,15 @@ impl Out<'_> {
         Ok(())
     }
 
+    fn about_role_changes(&mut self, sample: &Sample) -> fmt::Result {
+        let help =
+            "Changes of this node's role, by the new role: candidate is an election started, leader is an election won";
+        let changes = sample.role_changes.iter().map(|(role, count)| ([("role", *role)], *count));
+        self.counters("raft_role_changes", help, changes)?;
+        let help = "Times this node learned of a new leader";
+        self.counter("raft_leader_changes", help, None, sample.leader_changes)
+    }
+
     fn about_snapshots(&mut self, sample: &Sample) -> fmt::Result {
         self.counter("snapshots_taken", "Snapshots that this node took of its state", None, sample.snapshots_taken)?;
         self.counter(
@@ -145,7 +156,7 @@ impl Out<'_> {
         self.gauge("clock_withheld", help, Some(Unit::Seconds), sample.withheld.as_secs_f64())
     }
 
-    fn about_proposals(&mut self, proposer: &ProposerSample) -> fmt::Result {
+    fn about_proposals(&mut self, proposer: &ProposerSample, denied: u64) -> fmt::Result {
         self.counter(
             "proposed_batches",
             "Batches that this node proposed as the leader; a batch without commands is a tick",
@@ -159,6 +170,8 @@ impl Out<'_> {
             None,
             proposer.forwarded,
         )?;
+        let help = "Commands refused before the log because their callers had no right to them; a batch counts as one";
+        self.counter("commands_denied", help, None, denied)?;
         self.histogram("batch_commands", "Commands per batch", None, &proposer.batch_commands, 1.0)?;
         let help = "Time from a batch's proposal to its answer: log, replication and apply; on the leader only";
         self.histogram("commit", help, Some(Unit::Seconds), &proposer.commit_nanos, 1e9)
