@@ -283,7 +283,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         start,
         learner: false,
         join_secret: None,
-        admitted: node::peers::admission::Admitted::new(),
+        admitted: node::peers::admission::AdmittedNodes::new(),
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
         disk_free_min: None,
         tls: None,

@@ -24,10 +24,10 @@ use crate::edge::server::EdgeServer;
 use crate::edge::settings::EdgeSettings;
 use crate::edge::survey::Surveys;
 use crate::edge::unsent::{Unsent, UnsentLimits};
-use crate::edge::{Edge, Shared, restore_mode};
+use crate::edge::{Edge, EdgeParts, restore_mode};
 use crate::net::certificates;
 use crate::observe::metrics::Metrics;
-use crate::peers::Identity;
+use crate::peers::NodeIdentity;
 use crate::peers::Peers;
 use crate::peers::network::Factory;
 use crate::peers::roster::Roster;
@@ -125,7 +125,7 @@ impl Daemon {
         let monitor = log.monitor();
         let (incoming, log_folder) = (directory.incoming_path(), directory.log_path());
         let store = load(directory, group, identity.salt, settings.known_rules).await?;
-        let own = Identity {
+        let own = NodeIdentity {
             group,
             cluster: Some(identity.cluster),
             node: identity.node,
@@ -296,7 +296,7 @@ fn serve(
         admin.node().keep("certificates", certificates::renew("callers", move || tls.reload()));
     }
     let own_hosts = settings.own_hosts();
-    let edge = Edge::new(Shared {
+    let edge = Edge::new(EdgeParts {
         metrics: metrics.clone(),
         node: admin.node().clone(),
         admin: admin.clone(),

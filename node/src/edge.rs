@@ -46,10 +46,10 @@ use unsent::Unsent;
 
 /// What all handlers share. Clones share everything.
 #[derive(Clone)]
-pub struct Edge(Arc<Shared>);
+pub struct Edge(Arc<EdgeParts>);
 
 /// The parts of the node that handlers use.
-pub struct Shared {
+pub struct EdgeParts {
     pub node: TokioNode,
     pub metrics: Metrics,
     pub admin: Admin,
@@ -73,15 +73,15 @@ pub struct Shared {
     pub wall: WallClock,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for EdgeParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Shared by the edge of {:?}", self.node)
+        write!(f, "Parts of the edge of {:?}", self.node)
     }
 }
 
 impl Edge {
     #[must_use]
-    pub fn new(shared: Shared) -> Self {
+    pub fn new(shared: EdgeParts) -> Self {
         Self(Arc::new(shared))
     }
 
@@ -92,9 +92,9 @@ impl Edge {
 }
 
 impl std::ops::Deref for Edge {
-    type Target = Shared;
+    type Target = EdgeParts;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &EdgeParts {
         &self.0
     }
 }

@@ -2,6 +2,6 @@
 //! about connections.
 
 pub mod certificates;
-pub(crate) mod places;
+pub(crate) mod slots;
 pub(crate) mod socket;
 pub(crate) mod throttle;

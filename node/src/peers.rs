@@ -8,11 +8,11 @@
 
 pub mod admission;
 mod append;
-mod calls;
 pub mod connection;
 pub mod frame;
 pub mod network;
-mod node_calls;
+mod peer_calls;
+mod questions;
 pub mod roster;
 pub mod server;
 pub mod service;
@@ -22,8 +22,8 @@ pub mod tls;
 pub mod tokio_node;
 pub mod wire;
 
-use calls::Calls;
 use connection::{Dialer, Expected};
+use questions::QuestionLink;
 use raft_store::types::{Group, Member, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +40,7 @@ use wire::{Hello, NodeQuestion, NodeReply, Purpose, Question, Reply, Welcome};
 #[derive(Clone, Debug)]
 pub struct Peers {
     dialer: Dialer,
-    lines: Arc<Mutex<Lines>>,
+    links: Arc<Mutex<Links>>,
     snapshots_sent: Arc<AtomicU64>,
     /// Entries up to here are no longer sent.
     cut_off: Arc<AtomicU64>,
@@ -49,21 +49,21 @@ pub struct Peers {
 }
 
 /// Each with the member that it was made for: a change of the member's address or directory makes a new one.
-type Lines = BTreeMap<(NodeId, Line), (Member, Calls)>;
+type Links = BTreeMap<(NodeId, LinkKind), (Member, QuestionLink)>;
 
 /// Two connections for calls to each node, so that calls between nodes never delay an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Line {
+enum LinkKind {
     Raft,
     Node,
 }
 
 impl Peers {
     #[must_use]
-    pub fn new(identity: Identity, tls: Option<PeerTls>) -> Self {
+    pub fn new(identity: NodeIdentity, tls: Option<PeerTls>) -> Self {
         Self {
             dialer: Dialer { identity, tls },
-            lines: Arc::default(),
+            links: Arc::default(),
             snapshots_sent: Arc::default(),
             cut_off: Arc::default(),
             members: Arc::default(),
@@ -71,7 +71,7 @@ impl Peers {
     }
 
     #[must_use]
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &NodeIdentity {
         &self.dialer.identity
     }
 
@@ -99,22 +99,22 @@ impl Peers {
         question: NodeQuestion,
         limit: Duration,
     ) -> Result<NodeReply, PeerError> {
-        let calls = Calls::start(self.dialer.clone(), Expected::address(address));
-        node_reply(calls.ask(Question::Node(question), limit).await?)
+        let link = QuestionLink::start(self.dialer.clone(), Expected::address(address));
+        node_reply(link.ask(Question::Node(question), limit).await?)
     }
 
     /// This node as a node that asks to join: it presents its certificate and states no cluster.
     #[must_use]
     pub fn as_stranger(&self) -> Self {
         let Dialer { identity, tls } = self.dialer.clone();
-        Self::new(Identity { cluster: None, ..identity }, tls)
+        Self::new(NodeIdentity { cluster: None, ..identity }, tls)
     }
 
     /// Sets the current members. Connections for calls to other nodes are closed.
     pub(crate) fn set_members(&self, members: BTreeMap<NodeId, Member>) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.retain(|(node, _), _| members.contains_key(node));
-        drop(lines);
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|(node, _), _| members.contains_key(node));
+        drop(links);
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
@@ -130,22 +130,22 @@ impl Peers {
         question: Question,
         limit: Duration,
     ) -> Result<Reply, PeerError> {
-        let line = match &question {
-            Question::Vote(_) | Question::PreVote(_) | Question::TransferLeader { .. } => Line::Raft,
-            Question::Node(_) => Line::Node,
+        let kind = match &question {
+            Question::Vote(_) | Question::PreVote(_) | Question::TransferLeader { .. } => LinkKind::Raft,
+            Question::Node(_) => LinkKind::Node,
         };
-        let calls = {
-            let mut all = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            match all.get(&(target, line)) {
-                Some((known, calls)) if known == member => calls.clone(),
+        let link = {
+            let mut all = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+            match all.get(&(target, kind)) {
+                Some((known, link)) if known == member => link.clone(),
                 _ => {
-                    let calls = Calls::start(self.dialer.clone(), Expected::member(target, member));
-                    all.insert((target, line), (member.clone(), calls.clone()));
-                    calls
+                    let link = QuestionLink::start(self.dialer.clone(), Expected::member(target, member));
+                    all.insert((target, kind), (member.clone(), link.clone()));
+                    link
                 }
             }
         };
-        calls.ask(question, limit).await
+        link.ask(question, limit).await
     }
 
     pub(crate) fn note_snapshot_sent(&self) {
@@ -183,7 +183,7 @@ fn node_reply(reply: Reply) -> Result<NodeReply, PeerError> {
 
 /// The identity of this node towards its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct NodeIdentity {
     pub group: Group,
     /// None: the node belongs to no cluster yet and wants to join one.
     pub cluster: Option<u128>,
@@ -192,7 +192,7 @@ pub struct Identity {
     pub rules_version: u32,
 }
 
-impl Identity {
+impl NodeIdentity {
     pub(crate) fn hello(&self, expects: Option<NodeId>, purpose: Purpose) -> Hello {
         Hello {
             protocol: wire::PROTOCOL,

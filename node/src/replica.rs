@@ -3,7 +3,6 @@
 //! It is generic over runtime, disk and network, and knows no socket, no file system, no HTTP and no option of the
 //! daemon.
 
-pub mod calls;
 pub mod change;
 pub mod clock;
 mod compare;
@@ -15,6 +14,7 @@ mod leaving;
 pub mod members;
 pub mod no_outcome;
 pub mod node;
+pub mod peer_calls;
 pub mod propose;
 pub mod reads;
 mod rights;

@@ -12,14 +12,14 @@ use tokio::sync::mpsc;
 /// Received pieces that may wait to be written.
 const WAITING: usize = 4;
 /// Time between two progress lines of a long restore.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
+const LOGGED_EVERY: Duration = Duration::from_secs(5);
 
 /// Restores from a reader. Blocks until it is done.
 ///
 /// # Errors
 /// When nothing was restored; the message says what to do.
 pub fn from_reader(from: impl Read, target: &Target) -> Result<Restored, RestoreError> {
-    restore::restore(Told::new(from), target, wall_now())
+    restore::restore(LoggedReader::new(from), target, wall_now())
 }
 
 /// Restores from a stream, no faster than the disk writes it. If the future is dropped early, nothing is restored.
@@ -79,23 +79,23 @@ impl<B: AsRef<[u8]>> Read for Received<B> {
 }
 
 /// Logs the progress of a long restore.
-struct Told<R> {
+struct LoggedReader<R> {
     from: R,
     bytes: u64,
     last: Instant,
 }
 
-impl<R> Told<R> {
+impl<R> LoggedReader<R> {
     fn new(from: R) -> Self {
         Self { from, bytes: 0, last: Instant::now() }
     }
 }
 
-impl<R: Read> Read for Told<R> {
+impl<R: Read> Read for LoggedReader<R> {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(target)?;
         self.bytes += read as u64;
-        if self.last.elapsed() >= TOLD_EVERY {
+        if self.last.elapsed() >= LOGGED_EVERY {
             self.last = Instant::now();
             tracing::info!(megabytes = self.bytes >> 20, "restoring");
         }

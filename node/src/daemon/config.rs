@@ -9,7 +9,7 @@ use crate::edge::settings::EdgeSettings;
 use crate::edge::tls::{EdgeFiles, EdgeTls};
 use crate::observe::logs::LogFormat;
 use crate::observe::otlp::Endpoint;
-use crate::peers::admission::Admitted;
+use crate::peers::admission::AdmittedNodes;
 use crate::peers::server::CONNECTIONS_MAX as PEER_CONNECTIONS_MAX;
 use crate::peers::tls::{PeerTls, TlsFiles};
 use crate::replica::node::RaftSettings;
@@ -362,8 +362,8 @@ impl Options {
         Ok(secret.map(|secret| secret.trim().to_owned()).filter(|secret| !secret.is_empty()))
     }
 
-    fn admitted(&self) -> Result<Admitted, ConfigError> {
-        let mut admitted = Admitted::new();
+    fn admitted(&self) -> Result<AdmittedNodes, ConfigError> {
+        let mut admitted = AdmittedNodes::new();
         for word in self.admit.iter().flatten() {
             let parts =
                 word.split_once('=').and_then(|(node, address)| Some((node.trim().parse().ok()?, address.trim())));

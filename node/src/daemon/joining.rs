@@ -6,7 +6,7 @@ use crate::peers::Peers;
 use crate::peers::roster::Roster;
 use crate::peers::tokio_node::TokioNode;
 use crate::peers::wire::{JoinRequest, NodeQuestion, NodeReply};
-use crate::peers::{Identity, PeerError};
+use crate::peers::{NodeIdentity, PeerError};
 use lease::Salt;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::codec::records::MembershipRecord;
@@ -19,7 +19,7 @@ const JOIN_AGAIN: Duration = Duration::from_millis(300);
 const JOIN_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
 /// The request of a node that belongs to no cluster yet.
-pub(crate) fn join_request(own: Identity, member: &Member, secret: Option<String>) -> JoinRequest {
+pub(crate) fn join_request(own: NodeIdentity, member: &Member, secret: Option<String>) -> JoinRequest {
     JoinRequest {
         node: own.node,
         member: member.clone(),
@@ -40,7 +40,7 @@ pub(crate) async fn join(
     member: &Member,
     seeds: &[String],
 ) -> Result<(u128, Salt, Option<MembershipRecord>), DaemonError> {
-    let nobody = Identity {
+    let nobody = NodeIdentity {
         group: Group::default(),
         cluster: None,
         node: settings.node,

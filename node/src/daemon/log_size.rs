@@ -32,7 +32,7 @@ const SNAPSHOT_EVERY_LOW: Duration = Duration::from_secs(60);
 
 /// The current indexes; 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct LogIndexes {
     snapshot: u64,
     applied: u64,
     purged: u64,
@@ -40,7 +40,7 @@ struct Seen {
     behind: Option<u64>,
 }
 
-impl Seen {
+impl LogIndexes {
     fn of(node: &TokioNode) -> Self {
         let metrics = node.raft().metrics();
         let metrics = metrics.borrow_watched();
@@ -61,7 +61,7 @@ pub(crate) async fn run(node: TokioNode, log: LogMonitor, settings: RaftSettings
     let (mut purged_at, mut reclaimed, mut taken) = (0, Instant::now(), Instant::now());
     loop {
         sleep(LOOK_EVERY).await;
-        let (seen, is_low) = (Seen::of(&node), disk.is_low());
+        let (seen, is_low) = (LogIndexes::of(&node), disk.is_low());
         let snapshot_after =
             if is_low { settings.snapshot_bytes / SNAPSHOT_PARTS_LOW } else { settings.snapshot_bytes };
         let since = log.bytes_of(seen.snapshot + 1..seen.applied + 1);
@@ -107,7 +107,7 @@ struct Purge {
 
 impl Purge {
     /// `first_kept` returns the first entry to keep for a number of kept bytes.
-    fn of(seen: &Seen, settings: &RaftSettings, is_low: bool, first_kept: impl Fn(u64) -> u64) -> Self {
+    fn of(seen: &LogIndexes, settings: &RaftSettings, is_low: bool, first_kept: impl Fn(u64) -> u64) -> Self {
         let kept = settings.bytes_kept;
         let (wanted, most) = if is_low { (0, kept) } else { (kept, kept.saturating_mul(KEPT_FOR_OTHERS)) };
         let last_gone = |bytes: u64| first_kept(bytes).saturating_sub(1).min(seen.snapshot);
@@ -125,7 +125,7 @@ mod tests {
     /// Entries 1 to 1,000 of ten bytes each, with a snapshot at 900.
     fn upto(bytes_kept: u64, entries_kept: u64, behind: Option<u64>, is_low: bool) -> u64 {
         let settings = RaftSettings { bytes_kept, entries_kept, ..RaftSettings::default() };
-        let seen = Seen { snapshot: 900, applied: 1_000, purged: 0, behind };
+        let seen = LogIndexes { snapshot: 900, applied: 1_000, purged: 0, behind };
         Purge::of(&seen, &settings, is_low, |bytes| 1_001_u64.saturating_sub(bytes / 10)).upto
     }
 

@@ -4,15 +4,15 @@ use crate::admin::Admin;
 use crate::net::throttle::Throttle;
 use crate::observe::metrics;
 use crate::peers::Refusal;
-use crate::peers::admission::{self, Admitted};
+use crate::peers::admission::{self, AdmittedNodes};
 use crate::peers::roster::Roster;
 use crate::peers::service::{Peer, Service};
 use crate::peers::tokio_node::TokioNode;
 use crate::peers::wire::{DiskReply, JoinRequest, NodeQuestion, NodeReply, Purpose, StatusReply, Welcome};
-use crate::replica::calls::FORWARDED_WITHIN;
 use crate::replica::change::ChangeError;
 use crate::replica::leadership::known_leader;
 use crate::replica::no_outcome::NoOutcome;
+use crate::replica::peer_calls::FORWARDED_WITHIN;
 use crate::replica::propose::ANSWERS_BYTES_MAX;
 use crate::replica::role::Role;
 use crate::replica::wall::wall_now;
@@ -46,14 +46,20 @@ pub struct NodeService {
     roster: Roster,
     identity: IdentityRecord,
     /// The nodes that this node's configuration admits.
-    admitted: Admitted,
+    admitted: AdmittedNodes,
     not_joined: Mutex<Throttle>,
     incoming: PathBuf,
 }
 
 impl NodeService {
     #[must_use]
-    pub fn new(admin: Admin, roster: Roster, identity: IdentityRecord, admitted: Admitted, incoming: PathBuf) -> Self {
+    pub fn new(
+        admin: Admin,
+        roster: Roster,
+        identity: IdentityRecord,
+        admitted: AdmittedNodes,
+        incoming: PathBuf,
+    ) -> Self {
         Self { node: admin.node().clone(), admin, roster, identity, admitted, not_joined: Mutex::default(), incoming }
     }
 

@@ -1,7 +1,7 @@
 //! The settings of a daemon, checked and complete.
 
 use crate::edge::settings::EdgeSettings;
-use crate::peers::admission::Admitted;
+use crate::peers::admission::AdmittedNodes;
 use crate::peers::tls::PeerTls;
 use crate::replica::node::RaftSettings;
 use raft_store::log::LogOptions;
@@ -27,7 +27,7 @@ pub struct Settings {
     /// Sent to the cluster when this node joins or has moved.
     pub join_secret: Option<String>,
     /// Nodes that may join without a join secret.
-    pub admitted: Admitted,
+    pub admitted: AdmittedNodes,
     /// Past events are kept at least this long.
     pub events_kept_for: Duration,
     /// Free bytes below which new work is rejected. None: depends on the size of the file system.

@@ -2,7 +2,7 @@
 
 use crate::edge::Edge;
 use crate::edge::answer::{Age, Failure, Viewed};
-use crate::edge::extract::Asking;
+use crate::edge::extract::RequestHead;
 use crate::edge::gate::{Admitted, Class, Cost, Entry, Parked, Parking, Shed};
 use crate::edge::identity::{ClusterRight, Identity, check_cluster_right};
 use crate::edge::repeat::Repeat;
@@ -73,7 +73,7 @@ pub(super) struct BodyBytes(pub(super) usize);
 #[derive(Debug)]
 pub struct Call {
     pub edge: Edge,
-    pub asking: Asking,
+    pub head: RequestHead,
     pub caller: Caller,
     /// None: the server does not signal that it stops.
     pub stopping: Option<Stopping>,
@@ -85,14 +85,14 @@ impl FromRequestParts<Edge> for Call {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
-        let asking = match parts.extensions.get::<Asking>() {
-            Some(asking) => asking.clone(),
-            None => Asking::from_request_parts(parts, edge).await?,
+        let head = match parts.extensions.get::<RequestHead>() {
+            Some(head) => head.clone(),
+            None => RequestHead::from_request_parts(parts, edge).await?,
         };
-        let caller = asking.identity.caller(&asking.space, asking.session.clone());
+        let caller = head.identity.caller(&head.space, head.session.clone());
         let stopping = parts.extensions.get::<Stopping>().cloned();
         let bytes = parts.extensions.get::<BodyBytes>().map_or(0, |read| read.0);
-        Ok(Self { edge: edge.clone(), asking, caller, stopping, bytes })
+        Ok(Self { edge: edge.clone(), head, caller, stopping, bytes })
     }
 }
 
@@ -128,12 +128,12 @@ impl Call {
     }
 
     pub(super) fn check_cluster_right(&self, right: ClusterRight) -> Result<(), Failure> {
-        Ok(check_cluster_right(&self.asking.identity, right)?)
+        Ok(check_cluster_right(&self.head.identity, right)?)
     }
 
     /// Logs who asked this node to change the cluster. The outcome is logged later.
     pub(super) fn log_asked(&self, what: impl fmt::Display) {
-        let Identity { actor, kind, parent, .. } = &*self.asking.identity;
+        let Identity { actor, kind, parent, .. } = &*self.head.identity;
         let parent = parent.as_ref().map(ActorId::as_str);
         tracing::info!(actor = actor.as_str(), ?kind, parent, "caller asked to {what}");
     }
@@ -154,7 +154,7 @@ impl Call {
     /// # Errors
     /// When both are given and differ.
     pub fn read_at(&self, in_body: Option<Number>) -> Result<Option<Number>, Failure> {
-        match (in_body, self.asking.if_match) {
+        match (in_body, self.head.if_match) {
             (Some(body), Some(header)) if body != header => {
                 Err(Problem::invalid("read_at", "differs from If-Match; send only one of them").into())
             }
@@ -175,10 +175,10 @@ impl Call {
 
     fn request(&self, command: Command) -> Request {
         Request {
-            space: self.asking.space.clone(),
+            space: self.head.space.clone(),
             caller: self.caller.clone(),
-            request_id: self.asking.request_id.clone(),
-            attempt: self.asking.repeat.map_or(Attempt::First, Repeat::attempt),
+            request_id: self.head.request_id.clone(),
+            attempt: self.head.repeat.map_or(Attempt::First, Repeat::attempt),
             command,
         }
     }
@@ -220,7 +220,7 @@ impl Call {
         let poll_by = Instant::now() + poll;
         let by = Instant::now() + poll.max(CALL_WITHIN);
         // An earlier attempt may have happened, whatever the outcome of a later attempt.
-        let (mut repeat, begun) = (self.asking.repeat, Repeat::after(Duration::ZERO));
+        let (mut repeat, begun) = (self.head.repeat, Repeat::after(Duration::ZERO));
         let mut doubt = repeat.map(|_| String::from("the outcome of the previous attempt could not be looked up"));
         loop {
             let left = by.saturating_duration_since(Instant::now());
@@ -296,7 +296,7 @@ impl Call {
     }
 
     fn in_doubt(&self, sent_away: Failure) -> Failure {
-        if self.asking.repeat.is_none() { sent_away } else { in_doubt(sent_away) }
+        if self.head.repeat.is_none() { sent_away } else { in_doubt(sent_away) }
     }
 
     /// Reads the state with `look`.
@@ -386,7 +386,7 @@ impl Call {
     /// When the disk fails.
     pub fn revision_of(&self, id: &ItemId) -> Result<Option<Revision>, Failure> {
         let look = |state: &State, archive: &dyn Archive| {
-            let view = state.view_item(archive, &self.caller, &self.asking.space, id, IfClaimed::Return);
+            let view = state.view_item(archive, &self.caller, &self.head.space, id, IfClaimed::Return);
             view.ok().map(|view| view.revision)
         };
         self.edge.node.store().read(look).map_err(failed_disk)
@@ -418,7 +418,7 @@ impl Call {
     fn content(&self, snapshot: &ItemSnapshot) -> Option<ContentView> {
         let ItemSnapshot { queue, content, .. } = snapshot;
         let look = |state: &State, archive: &dyn Archive| {
-            state.view_content(archive, &self.caller, &self.asking.space, queue, content)
+            state.view_content(archive, &self.caller, &self.head.space, queue, content)
         };
         self.edge.node.store().read(look).ok().flatten()
     }

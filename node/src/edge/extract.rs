@@ -7,7 +7,7 @@ use crate::edge::identity::{ApiKeyHash, Authenticator, Identity};
 use crate::edge::remote::Remote;
 use crate::edge::repeat::Repeat;
 use crate::edge::request_name::{IDEMPOTENCY_KEY, RequestName};
-use crate::net::places::OfConnection;
+use crate::net::slots::SlotHandle;
 use api::names::Number;
 use api::{Code, Problem};
 use axum::body::to_bytes;
@@ -59,7 +59,7 @@ fn named<T>(
 
 /// The caller of a request and what its headers say.
 #[derive(Clone, Debug)]
-pub struct Asking {
+pub struct RequestHead {
     pub identity: Arc<Identity>,
     /// To check later whether the API key is still valid.
     pub api_key: Option<ApiKeyHash>,
@@ -72,13 +72,13 @@ pub struct Asking {
     pub if_match: Option<Number>,
 }
 
-impl Asking {
+impl RequestHead {
     pub(crate) fn actor(&self) -> &str {
         self.identity.actor.as_str()
     }
 }
 
-impl FromRequestParts<Edge> for Asking {
+impl FromRequestParts<Edge> for RequestHead {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
@@ -121,7 +121,7 @@ pub(crate) fn identify(
     extensions: &Extensions,
 ) -> Result<(Arc<Identity>, Option<ApiKeyHash>), Failure> {
     let identified = identified(authenticator, headers, extensions)?;
-    if let Some(connection) = extensions.get::<OfConnection>() {
+    if let Some(connection) = extensions.get::<SlotHandle>() {
         connection.is_known();
     }
     Ok(identified)

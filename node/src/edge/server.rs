@@ -1,7 +1,7 @@
 //! The HTTP server: accepts, limits, serves and closes connections.
 //!
 //! Every connection is a task of the server, and every HTTP/2 stream is a tracked task.
-//! [`shutdown`](EdgeServer::shutdown) waits for all of them. Only [`Answers`] interprets requests.
+//! [`shutdown`](EdgeServer::shutdown) waits for all of them. Only [`Handler`] interprets requests.
 
 mod connection;
 mod pulse;
@@ -9,7 +9,7 @@ mod socket;
 
 use super::stopping::Stopping;
 use super::tls::EdgeTls;
-use crate::net::places::Places;
+use crate::net::slots::ConnectionSlots;
 use crate::net::socket::Liveness;
 use crate::net::throttle::Throttle;
 use crate::observe::metrics::Metrics;
@@ -90,15 +90,15 @@ impl Default for ServerLimits {
 }
 
 /// Answers the requests of all connections.
-pub trait Answers: Send + Sync + 'static {
-    fn answer(&self, request: Request) -> Answering;
+pub trait Handler: Send + Sync + 'static {
+    fn handle(&self, request: Request) -> Handling;
 }
 
 /// A response that is being made.
-pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub type Handling = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-impl Answers for Router {
-    fn answer(&self, request: Request) -> Answering {
+impl Handler for Router {
+    fn handle(&self, request: Request) -> Handling {
         // A router is always ready.
         let answering = self.clone().call(request);
         Box::pin(async move { answering.await.unwrap_or_else(|never| match never {}) })
@@ -110,7 +110,7 @@ impl Answers for Router {
 pub struct EdgeServer {
     address: SocketAddr,
     accepting: JoinHandle<()>,
-    places: Places,
+    slots: ConnectionSlots,
     stopping: Stopping,
     cut_off: DropGuard,
 }
@@ -121,27 +121,27 @@ impl EdgeServer {
     pub fn start(
         listener: TcpListener,
         tls: Option<EdgeTls>,
-        answers: impl Answers,
+        handler: impl Handler,
         limits: ServerLimits,
         metrics: Metrics,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let cut_off = CancellationToken::new();
         let stopping = Stopping::default();
-        let places = Places::new(limits.connections_max, limits.address_connections_max);
+        let slots = ConnectionSlots::new(limits.connections_max, limits.address_connections_max);
         let tasks = Tasks::new(cut_off.clone());
         let server = Arc::new(Server {
             http: connection::http(&limits, tasks.clone()),
             tls,
-            answers: Arc::new(answers),
+            handler: Arc::new(handler),
             limits,
             tasks,
             metrics,
             stopping: stopping.clone(),
             cut_off: cut_off.clone(),
         });
-        let accepting = tokio::spawn(accept(listener, server, places.clone()));
-        Ok(Self { address, accepting, places, stopping, cut_off: cut_off.drop_guard() })
+        let accepting = tokio::spawn(accept(listener, server, slots.clone()));
+        Ok(Self { address, accepting, slots, stopping, cut_off: cut_off.drop_guard() })
     }
 
     #[must_use]
@@ -158,7 +158,7 @@ impl EdgeServer {
     /// Number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.places.taken()
+        self.slots.taken()
     }
 
     #[must_use]
@@ -190,7 +190,7 @@ impl EdgeServer {
 struct Server {
     http: connection::Http,
     tls: Option<EdgeTls>,
-    answers: Arc<dyn Answers>,
+    handler: Arc<dyn Handler>,
     limits: ServerLimits,
     tasks: Tasks,
     metrics: Metrics,
@@ -198,7 +198,7 @@ struct Server {
     cut_off: CancellationToken,
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
+async fn accept(listener: TcpListener, server: Arc<Server>, slots: ConnectionSlots) {
     let mut connections = JoinSet::new();
     let mut refused = Throttle::default();
     let mut failed = Throttle::default();
@@ -224,7 +224,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
                 }
             }
         };
-        let Some(place) = places.take(address.ip()).await else {
+        let Some(slot) = slots.take(address.ip()).await else {
             refused.say(|times| {
                 tracing::warn!(times, "rejected a connection from {address}: too many connections are open")
             });
@@ -234,8 +234,8 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
         };
         let server = server.clone();
         connections.spawn(async move {
-            server.connection(stream, address, &place).await;
-            drop(place);
+            server.connection(stream, address, &slot).await;
+            drop(slot);
         });
     }
     drop(listener);

@@ -26,7 +26,7 @@ pub const SECRET_FOR: Duration = Duration::from_secs(60 * 60);
 pub const SECRET_FOR_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Nodes that this node's configuration admits, each with its peer address.
-pub type Admitted = BTreeMap<NodeId, String>;
+pub type AdmittedNodes = BTreeMap<NodeId, String>;
 
 /// A secret with which the given node, or any node, may join until then. Every node of the cluster can make and check
 /// one: nothing is stored.
@@ -119,7 +119,7 @@ pub(crate) fn check(
 }
 
 /// Whether this node's configuration admits the node.
-pub(crate) fn is_admitted(admitted: &Admitted, asked: &JoinRequest) -> bool {
+pub(crate) fn is_admitted(admitted: &AdmittedNodes, asked: &JoinRequest) -> bool {
     admitted.get(&asked.node) == Some(&asked.member.peer_address)
 }
 

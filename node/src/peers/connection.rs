@@ -5,7 +5,7 @@
 use super::frame::{FrameReader, FrameWriter};
 use super::tls::{self, PeerTls};
 use super::wire::{GREETING_BYTES_MAX, Greeting, Purpose, Welcome};
-use super::{Identity, PeerError};
+use super::{NodeIdentity, PeerError};
 use crate::net::socket::{self, Liveness};
 use raft_store::types::{Member, NodeId};
 use std::fmt;
@@ -46,7 +46,7 @@ impl Expected {
         Self { address: address.to_owned(), node: None, instance: None }
     }
 
-    fn check(&self, ours: &Identity, welcome: &Welcome) -> Result<(), String> {
+    fn check(&self, ours: &NodeIdentity, welcome: &Welcome) -> Result<(), String> {
         let address = &self.address;
         match (ours.cluster, self.node, self.instance) {
             (Some(cluster), _, _) if welcome.cluster != cluster => {
@@ -70,7 +70,7 @@ impl Expected {
 /// Makes connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
-    pub(crate) identity: Identity,
+    pub(crate) identity: NodeIdentity,
     pub(crate) tls: Option<PeerTls>,
 }
 

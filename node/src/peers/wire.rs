@@ -31,7 +31,7 @@ pub enum Purpose {
     Heartbeat,
     /// [`SnapshotFrame`]s and their [`SnapshotAnswer`]s.
     Snapshot,
-    /// [`Call`]s and their [`Answered`]s, many at a time and in any order.
+    /// [`CallFrame`]s and their [`ReplyFrame`]s, many at a time and in any order.
     Calls,
 }
 
@@ -134,13 +134,13 @@ pub enum AppendResult {
 
 /// A question with the number that its reply will have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
+pub struct CallFrame {
     pub sequence: u64,
     pub question: Question,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct ReplyFrame {
     pub sequence: u64,
     pub reply: Reply,
 }
@@ -400,8 +400,8 @@ raft_store::kinds! {
     Greeting = 101,
     AppendFrame = 102,
     AppendAnswer = 103,
-    Call = 104,
-    Answered = 105,
+    CallFrame = 104,
+    ReplyFrame = 105,
     SnapshotFrame = 106,
     SnapshotAnswer = 107,
 }

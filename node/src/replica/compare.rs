@@ -2,7 +2,7 @@
 //! stops. If no hash can have a majority, all stop: a wrong state must not answer. Silence alone stops no node, but a
 //! difference that stays undecided because other nodes are silent stops the nodes that differ.
 
-use crate::replica::calls::Calls;
+use crate::replica::peer_calls::PeerCalls;
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::type_config::TypeConfigExt;
@@ -21,7 +21,7 @@ const OPEN_COMPARISONS: u32 = 6;
 pub const DIFFERS: &str = "this node's state differs from that of nodes";
 
 /// Compares until it finds that this node must stop, and stops it.
-pub(crate) async fn run<C: Types, D: StateDisk, P: Calls>(
+pub(crate) async fn run<C: Types, D: StateDisk, P: PeerCalls>(
     id: NodeId,
     every: Duration,
     raft: Raft<C, Machine<C, D>>,

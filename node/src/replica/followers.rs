@@ -37,7 +37,7 @@ impl Interest {
 
 /// What a follower gets for a chunk.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum Delivery {
     /// The events, in order.
     Events(Arc<[Event]>),
     /// A snapshot skipped events: read them from disk.
@@ -49,7 +49,7 @@ pub struct Followers(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    by_interest: BTreeMap<Interest, Sender<Told>>,
+    by_interest: BTreeMap<Interest, Sender<Delivery>>,
     /// The last event of each space that was sent while there was a follower.
     told: BTreeMap<SpaceName, EventNumber>,
 }
@@ -76,7 +76,7 @@ impl Followers {
         }
         for (interest, events) in wanted {
             // A follower that has just left is not an error.
-            let _ = state.by_interest[&interest].send(Told::Events(events.into()));
+            let _ = state.by_interest[&interest].send(Delivery::Events(events.into()));
         }
         // After all events were sent: a follower that has received all of them has seen everything up to these numbers.
         for event in events {
@@ -88,7 +88,7 @@ impl Followers {
         let mut state = self.lock();
         state.told.clear();
         for sender in state.by_interest.values() {
-            let _ = sender.send(Told::Jump);
+            let _ = sender.send(Delivery::Jump);
         }
     }
 
@@ -103,7 +103,7 @@ pub struct Follower {
     followers: Arc<Followers>,
     interest: Interest,
     /// None only during its drop.
-    heard: Option<Receiver<Told>>,
+    heard: Option<Receiver<Delivery>>,
 }
 
 impl Follower {
@@ -111,7 +111,7 @@ impl Follower {
     ///
     /// # Errors
     /// When the follower is too far behind and must read from disk.
-    pub async fn next(&mut self) -> Result<Told, RecvError> {
+    pub async fn next(&mut self) -> Result<Delivery, RecvError> {
         match &mut self.heard {
             Some(heard) => heard.recv().await,
             None => Err(RecvError::Closed),
@@ -162,8 +162,8 @@ mod tests {
 
     async fn seqs(follower: &mut Follower) -> Vec<u64> {
         match follower.next().await.unwrap() {
-            Told::Events(events) => events.iter().map(|event| event.number.seq).collect(),
-            Told::Jump => vec![],
+            Delivery::Events(events) => events.iter().map(|event| event.number.seq).collect(),
+            Delivery::Jump => vec![],
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         let last = |follower: &Follower| follower.has_heard_all_up_to(&space()).map(|number| number.seq);
         assert_eq!([last(&disk), last(&quiet)], [Some(3), Some(3)]);
         followers.jump();
-        assert!(matches!(ops.next().await, Ok(Told::Jump)));
+        assert!(matches!(ops.next().await, Ok(Delivery::Jump)));
         assert_eq!(last(&ops), None, "skipped events were not received");
     }
 

@@ -32,12 +32,12 @@ pub struct Hub {
     progress: watch::Sender<Progress>,
     followers: Arc<Followers>,
     waiters: Mutex<Waiters>,
-    counts: Counts,
+    counts: HubCounts,
 }
 
 /// Counters since this node started, for metrics.
 #[derive(Debug)]
-pub struct Counts {
+pub struct HubCounts {
     /// In the order of [`What::KINDS`].
     events: [AtomicU64; What::KINDS.len()],
     pub snapshots_taken: AtomicU64,
@@ -47,7 +47,7 @@ pub struct Counts {
 static KIND_NUMBERS: LazyLock<BTreeMap<&'static str, usize>> =
     LazyLock::new(|| What::KINDS.into_iter().zip(0..).collect());
 
-impl Counts {
+impl HubCounts {
     fn new() -> Self {
         Self {
             events: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -86,7 +86,7 @@ impl Hub {
             progress: watch::Sender::new(progress),
             followers: Arc::default(),
             waiters: Mutex::default(),
-            counts: Counts::new(),
+            counts: HubCounts::new(),
         })
     }
 
@@ -128,7 +128,7 @@ impl Hub {
     }
 
     #[must_use]
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &HubCounts {
         &self.counts
     }
 

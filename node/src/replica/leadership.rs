@@ -1,8 +1,8 @@
 //! Follows Raft's role and membership: starts and stops the clock with leadership, and updates the members for calls.
 
-use crate::replica::calls::Calls;
 use crate::replica::clock::Clock;
 use crate::replica::hub::Hub;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::role::RoleChanges;
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Follows Raft's changes of role and members until it stops.
-pub(crate) async fn follow<C: Types, D: StateDisk, P: Calls>(
+pub(crate) async fn follow<C: Types, D: StateDisk, P: PeerCalls>(
     id: NodeId,
     raft: Raft<C, Machine<C, D>>,
     calls: P,

@@ -1,14 +1,14 @@
 //! Takes a node out of service: drains it, hands over leadership, and stops it.
 
-use crate::replica::calls::Calls;
 use crate::replica::change::ChangeError;
 use crate::replica::node::Node;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::propose::Responds;
 use openraft::type_config::TypeConfigExt;
 use raft_store::state::disk::StateDisk;
 use std::time::Duration;
 
-impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+impl<C: Responds, D: StateDisk, P: PeerCalls> Node<C, D, P> {
     /// Prepares this node to be taken away: it rejects new commands of its callers, finishes accepted ones, hands over
     /// leadership and does not stand for election. It follows, votes and answers other nodes as before, and stops
     /// draining when it is restarted. The call may be repeated; the node drains whatever it returns.

@@ -1,10 +1,10 @@
 //! Changes of the membership. Every change may be repeated. A change is computed from the current members and applied
 //! only if they are still the same, so concurrent changes never undo one another.
 
-use crate::replica::calls::Calls;
 use crate::replica::change::{ChangeError, flatten, is_joint, is_not_our_turn, only_on};
 use crate::replica::no_outcome::NoOutcome;
 use crate::replica::node::Node;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::propose::Responds;
 use futures_util::future;
 use lease::sabotage::{Broken, is_broken};
@@ -36,7 +36,7 @@ enum Step {
     Make(ChangeMembers<NodeId, Member>),
 }
 
-impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+impl<C: Responds, D: StateDisk, P: PeerCalls> Node<C, D, P> {
     /// Creates a cluster of these first members. Repeating it changes nothing.
     ///
     /// # Errors

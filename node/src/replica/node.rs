@@ -1,7 +1,6 @@
 //! A node: Raft, the state machine, and the tasks around them. Generic over runtime, disk and network, so that a
 //! simulation runs the same code.
 
-use crate::replica::calls::Calls;
 use crate::replica::change;
 use crate::replica::clock::Clock;
 use crate::replica::compare;
@@ -9,6 +8,7 @@ use crate::replica::disk_space::DiskSpace;
 use crate::replica::hub::Hub;
 use crate::replica::leadership;
 use crate::replica::no_outcome::NoOutcome;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::propose::{Gatherer, Proposer, Responds};
 use crate::replica::reads::{self, Reads, Rounds};
 use crate::replica::role::RoleChanges;
@@ -99,7 +99,7 @@ impl RaftSettings {
 
 /// The position and the age of the state that a local read saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct StateAge {
     pub progress: Progress,
     /// The state has everything that was committed this long ago. None: unknown since this node started.
     pub in_step_within: Option<Duration>,
@@ -158,7 +158,7 @@ impl<C: Types, D: StateDisk, P> fmt::Debug for Node<C, D, P> {
     }
 }
 
-impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+impl<C: Responds, D: StateDisk, P: PeerCalls> Node<C, D, P> {
     /// Starts Raft and the tasks around it. The node votes and follows from now on; it serves once it knows a leader.
     ///
     /// # Errors
@@ -310,12 +310,12 @@ impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
     ///
     /// # Errors
     /// When the disk failed.
-    pub fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, Seen)> {
+    pub fn read_local<R>(&self, look: impl FnOnce(&State, &dyn Archive) -> R) -> io::Result<(R, StateAge)> {
         use openraft::Instant;
         // Before the read, so that the state is of this moment or later.
         let (in_step_at, progress) = (self.inner.reads.in_step_at(), self.inner.hub.current());
         let seen = self.inner.store.read(look)?;
-        Ok((seen, Seen { progress, in_step_within: in_step_at.map(|at| at.elapsed()) }))
+        Ok((seen, StateAge { progress, in_step_within: in_step_at.map(|at| at.elapsed()) }))
     }
 
     /// The index that a read which starts now must have applied; `None` on a node that does not lead.

@@ -4,11 +4,11 @@
 //! it to the leader in one frame, unstamped. A command that may have happened is never reported as failed: a batch that
 //! was not accepted is retried until its callers' time is over, and a batch whose answer was lost is unknown.
 
-use crate::replica::calls::{Calls, Forwarded};
 use crate::replica::clock::Clock;
 use crate::replica::disk_space::DiskSpace;
 use crate::replica::leadership::known_leader;
 use crate::replica::no_outcome::NoOutcome;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::wall::WallClock;
 use futures_util::future::{self, Either};
 use lease::answer_size::GRANT_BYTES_MAX;
@@ -121,7 +121,7 @@ impl Size {
 /// Accepts commands from callers and from other nodes.
 pub struct Proposer<C: Types> {
     submissions: mpsc::Sender<Submission<C>>,
-    counts: Arc<Counts>,
+    counts: Arc<ProposerCounts>,
     /// Accepts nothing any more.
     is_closed: Arc<AtomicBool>,
     /// Accepts no commands of this node's callers; as the leader it still serves the other nodes.
@@ -130,7 +130,7 @@ pub struct Proposer<C: Types> {
 
 /// Counters of the proposer, for metrics.
 #[derive(Debug)]
-pub struct Counts {
+pub struct ProposerCounts {
     pub batches: AtomicU64,
     pub commands: AtomicU64,
     pub forwarded: AtomicU64,
@@ -140,7 +140,7 @@ pub struct Counts {
     pub commit_nanos: Histogram,
 }
 
-impl Default for Counts {
+impl Default for ProposerCounts {
     fn default() -> Self {
         Self {
             batches: AtomicU64::new(0),
@@ -227,7 +227,7 @@ impl<C: Types> Proposer<C> {
     }
 
     #[must_use]
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &ProposerCounts {
         &self.counts
     }
 
@@ -277,27 +277,10 @@ pub(crate) struct Gatherer<C: Types, D: StateDisk, P> {
     disk: DiskSpace,
     submissions: mpsc::Receiver<Submission<C>>,
     left_over: Option<Submission<C>>,
-    counts: Arc<Counts>,
+    counts: Arc<ProposerCounts>,
 }
 
-/// The result of sending a batch.
-enum Sent {
-    /// The outcomes in order, maybe not all: a command whose outcome is missing may have happened.
-    Answered(Vec<Outcome>),
-    /// It was not accepted and may be sent again.
-    NotTaken(String),
-    /// Nothing of it was accepted: commands that keep or end a lease may be sent again.
-    LowOnDisk(String),
-    Over(NoOutcome),
-}
-
-impl Sent {
-    fn unknown(why: impl Into<String>) -> Self {
-        Self::Over(NoOutcome::Unknown(why.into()))
-    }
-}
-
-impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
+impl<C: Responds, D: StateDisk, P: PeerCalls> Gatherer<C, D, P> {
     pub(crate) fn new(
         id: NodeId,
         raft: Raft<C, Machine<C, D>>,
@@ -307,7 +290,7 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         disk: DiskSpace,
     ) -> (Proposer<C>, Self) {
         let (sender, submissions) = mpsc::channel(QUEUE);
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(ProposerCounts::default());
         let proposer = Proposer {
             submissions: sender,
             counts: counts.clone(),
@@ -356,15 +339,9 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
             if batch.is_empty() {
                 return;
             }
-            match self.try_send(&mut batch).await {
-                Sent::Answered(outcomes) => return answer_each(batch, outcomes),
-                Sent::Over(no_outcome) => {
-                    for submission in batch {
-                        let _ = submission.answer.send(Err(no_outcome.clone()));
-                    }
-                    return;
-                }
-                Sent::LowOnDisk(reason) => {
+            match self.try_send(&batch).await {
+                Ok(outcomes) => return answer_each(batch, outcomes),
+                Err(NoOutcome::LowOnDisk(reason)) => {
                     let (taken, refused): (Vec<_>, Vec<_>) = batch.into_iter().partition(Submission::keeps_or_ends);
                     let is_any_refused = !refused.is_empty();
                     for submission in refused {
@@ -376,59 +353,56 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
                     }
                     why = reason;
                 }
-                Sent::NotTaken(reason) if !batch[0].may_forward => {
+                Err(NoOutcome::Unavailable(reason)) if batch[0].may_forward => why = reason,
+                Err(no_outcome) => {
                     for submission in batch {
-                        let _ = submission.answer.send(Err(NoOutcome::Unavailable(reason.clone())));
+                        let _ = submission.answer.send(Err(no_outcome.clone()));
                     }
                     return;
                 }
-                Sent::NotTaken(reason) => why = reason,
             }
             C::sleep(LEADER_RETRY).await;
         }
     }
 
-    async fn try_send(&mut self, batch: &mut [Submission<C>]) -> Sent {
+    /// Sends a batch once. Unavailable: it was not accepted, and may be sent again. There may be fewer outcomes than
+    /// commands; the last commands may then have happened.
+    async fn try_send(&self, batch: &[Submission<C>]) -> Result<Vec<Outcome>, NoOutcome> {
         let requests: Vec<Request> = batch.iter().flat_map(|submission| submission.requests.iter().cloned()).collect();
         if self.clock.observe(C::now()).is_some() {
             if self.disk.refuses_work() && !batch.iter().all(Submission::keeps_or_ends) {
-                return Sent::LowOnDisk(LOW_ON_DISK.into());
+                return Err(NoOutcome::LowOnDisk(LOW_ON_DISK.into()));
             }
             return self.propose(requests).await;
         }
         if !batch[0].may_forward {
-            return Sent::NotTaken("this node does not lead".into());
+            return Err(NoOutcome::Unavailable("this node does not lead".into()));
         }
         let Some((leader, member)) = known_leader(&self.raft).filter(|(leader, _)| *leader != self.id) else {
-            return Sent::NotTaken("no leader is known".into());
+            return Err(NoOutcome::Unavailable("no leader is known".into()));
         };
         if requests.is_empty() {
-            return Sent::Answered(Vec::new());
+            return Ok(Vec::new());
         }
         // Only a batch of one submission can exceed this: larger batches are closed before. Nothing was sent yet.
         let answers = batch.iter().map(|submission| submission.size.answers).sum();
         if answers > ANSWERS_BYTES_MAX {
-            return Sent::Over(NoOutcome::TooLarge { what: "answers", bytes: answers, max: ANSWERS_BYTES_MAX });
+            return Err(NoOutcome::TooLarge { what: "answers", bytes: answers, max: ANSWERS_BYTES_MAX });
         }
         self.counts.forwarded.fetch_add(requests.len() as u64, Ordering::Relaxed);
         for submission in batch.iter() {
             submission.span.in_scope(|| tracing::debug!(leader, "forwarded to the leader"));
         }
         let forwarded = self.calls.forward(leader, &member, requests, ANSWER_WITHIN);
-        let forwarded = match future::select(pin!(forwarded), pin!(self.is_replaced(leader))).await {
-            Either::Left((forwarded, _)) => forwarded,
+        match future::select(pin!(forwarded), pin!(self.is_replaced(leader))).await {
+            Either::Left((outcomes, _)) => outcomes,
             // It may be stopped for long. A repeat tells whether the new leader has what the old one accepted.
-            Either::Right(_) => Forwarded::Unknown("the leader was replaced before it answered".into()),
-        };
-        match forwarded {
-            Forwarded::Answered(outcomes) => Sent::Answered(outcomes),
-            Forwarded::NotTaken(why) => Sent::NotTaken(why),
-            Forwarded::LowOnDisk(why) => Sent::LowOnDisk(why),
-            Forwarded::Unknown(why) => Sent::unknown(why),
+            Either::Right(_) => Err(NoOutcome::Unknown("the leader was replaced before it answered".into())),
         }
     }
 
-    async fn propose(&self, requests: Vec<Request>) -> Sent {
+    async fn propose(&self, requests: Vec<Request>) -> Result<Vec<Outcome>, NoOutcome> {
+        let unknown = |why: String| Err(NoOutcome::Unknown(why));
         let wanted = requests.len();
         self.counts.batches.fetch_add(1, Ordering::Relaxed);
         self.counts.commands.fetch_add(wanted as u64, Ordering::Relaxed);
@@ -439,27 +413,27 @@ impl<C: Responds, D: StateDisk, P: Calls> Gatherer<C, D, P> {
         let mut entry = Entry { commands: requests, wall: (self.wall)(), ..Entry::default() };
         // The batch is stamped when it is sealed, not when it was opened.
         let Some(stamp) = self.clock.observe(C::now()) else {
-            return Sent::NotTaken("this node does not lead".into());
+            return Err(NoOutcome::Unavailable("this node does not lead".into()));
         };
         entry.at = stamp.at;
         let (responder, answered) = ProgressResponder::complete_only();
         let write = self.raft.write(Proposal::seal(&entry)).with_leader(stamp.leader).responder(responder);
         if let Err(fatal) = write.await {
-            return Sent::unknown(format!("Raft stopped: {fatal}"));
+            return unknown(format!("Raft stopped: {fatal}"));
         }
         let answered = C::timeout(ANSWER_WITHIN, answered).await;
         if let Ok(Ok(Ok(_))) = answered {
             self.counts.commit_nanos.observe_time(C::now().saturating_duration_since(began));
         }
         match answered {
-            Ok(Ok(Ok(response))) if response.data.outcomes.len() == wanted => Sent::Answered(response.data.outcomes),
-            Ok(Ok(Ok(_))) => Sent::unknown("the answer does not match the commands"),
+            Ok(Ok(Ok(response))) if response.data.outcomes.len() == wanted => Ok(response.data.outcomes),
+            Ok(Ok(Ok(_))) => unknown("the answer does not match the commands".into()),
             Ok(Ok(Err(ClientWriteError::ForwardToLeader(_)))) => {
-                Sent::NotTaken("the leader changed before it accepted the command".into())
+                Err(NoOutcome::Unavailable("the leader changed before it accepted the command".into()))
             }
-            Ok(Ok(Err(error))) => Sent::unknown(error.to_string()),
-            Ok(Err(_)) => Sent::unknown("Raft stopped before it answered"),
-            Err(_) => Sent::unknown(format!("no quorum answered within {} s", ANSWER_WITHIN.as_secs())),
+            Ok(Ok(Err(error))) => unknown(error.to_string()),
+            Ok(Err(_)) => unknown("Raft stopped before it answered".into()),
+            Err(_) => unknown(format!("no quorum answered within {} s", ANSWER_WITHIN.as_secs())),
         }
     }
 

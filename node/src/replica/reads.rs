@@ -1,10 +1,10 @@
 //! Linearizable reads on any node: waiting reads share one round with the leader, then each is answered from this
 //! node's own state once it has applied what the leader had committed.
 
-use crate::replica::calls::Calls;
 use crate::replica::hub::Hub;
 use crate::replica::leadership::known_leader;
 use crate::replica::no_outcome::NoOutcome;
+use crate::replica::peer_calls::PeerCalls;
 use lease::sabotage::{Broken, is_broken};
 use openraft::Raft;
 use openraft::async_runtime::WatchReceiver as _;
@@ -99,7 +99,7 @@ pub(crate) struct Rounds<C: Types, D: StateDisk, P> {
     asks: mpsc::Receiver<Ask<C>>,
 }
 
-impl<C: Types, D: StateDisk, P: Calls> Rounds<C, D, P> {
+impl<C: Types, D: StateDisk, P: PeerCalls> Rounds<C, D, P> {
     pub(crate) fn new(id: NodeId, raft: Raft<C, Machine<C, D>>, calls: P, hub: Arc<Hub>) -> (Reads<C>, Self) {
         let (sender, asks) = mpsc::channel(QUEUE);
         (Reads { asks: sender, hub, in_step_at: Arc::default() }, Self { id, raft, calls, asks })

@@ -4,9 +4,9 @@
 //! A refusal never comes from a stale state: if a right seems to be missing, it is checked again after a linearizable
 //! read. A command that passes on a stale state is still checked by apply.
 
-use crate::replica::calls::Calls;
 use crate::replica::no_outcome::NoOutcome;
 use crate::replica::node::Node;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::propose::Responds;
 use lease::{Foreseen, Outcome, Request};
 use openraft::Instant as _;
@@ -15,7 +15,7 @@ use raft_store::state::disk::StateDisk;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+impl<C: Responds, D: StateDisk, P: PeerCalls> Node<C, D, P> {
     /// Like [`Node::submit`], for requests of callers whose roles are limited to some queues or spaces.
     pub(crate) async fn submit_with_rights(
         &self,

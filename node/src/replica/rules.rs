@@ -1,9 +1,9 @@
 //! Raises the cluster's rules version, only when every member's build knows it.
 
-use crate::replica::calls::Calls;
 use crate::replica::change::ChangeError;
 use crate::replica::no_outcome::NoOutcome;
 use crate::replica::node::Node;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::propose::Responds;
 use futures_util::future::join_all;
 use lease::{Command, Outcome, Request};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+impl<C: Responds, D: StateDisk, P: PeerCalls> Node<C, D, P> {
     /// Asks every member whether it knows the new rules, and if all do, proposes this request, which raises the
     /// version.
     ///

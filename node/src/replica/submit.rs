@@ -1,9 +1,9 @@
 //! Carries out commands of this node's callers. A claim that waits in line waits here.
 
-use crate::replica::calls::Calls;
 use crate::replica::hub::Topic;
 use crate::replica::no_outcome::NoOutcome;
 use crate::replica::node::Node;
+use crate::replica::peer_calls::PeerCalls;
 use crate::replica::propose::Responds;
 use lease::command::OnConflict;
 use lease::{Command, Outcome, Request};
@@ -12,7 +12,7 @@ use openraft::type_config::TypeConfigExt;
 use raft_store::state::disk::StateDisk;
 use std::time::Duration;
 
-impl<C: Responds, D: StateDisk, P: Calls> Node<C, D, P> {
+impl<C: Responds, D: StateDisk, P: PeerCalls> Node<C, D, P> {
     /// Carries out commands of one caller, wherever the leader is. Returns an outcome per request, in order. Commands
     /// that the caller has no right to are answered without being proposed.
     ///

@@ -1,7 +1,7 @@
 //! Nodes of one cluster in one process, as their peers see them, and a network that can be cut.
 
 use super::store::{Log, State};
-use node::peers::Identity;
+use node::peers::NodeIdentity;
 use node::peers::Peers;
 use node::peers::Refusal;
 use node::peers::network::Factory;
@@ -35,8 +35,8 @@ pub(crate) fn instance(node: NodeId) -> u64 {
     1000 + node
 }
 
-pub(crate) fn identity(node: NodeId) -> Identity {
-    Identity { group: Group(0), cluster: Some(CLUSTER), node, instance: instance(node), rules_version: 1 }
+pub(crate) fn identity(node: NodeId) -> NodeIdentity {
+    NodeIdentity { group: Group(0), cluster: Some(CLUSTER), node, instance: instance(node), rules_version: 1 }
 }
 
 pub(crate) struct Node {
@@ -51,7 +51,7 @@ pub(crate) struct Node {
 /// What the node of a test answers.
 pub(crate) struct Answering {
     raft: Raft<OnTokio, State>,
-    identity: Identity,
+    identity: NodeIdentity,
     root: TempDir,
     /// All peers that sent a hello.
     pub(crate) hellos: Mutex<Vec<Hello>>,

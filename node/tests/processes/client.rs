@@ -8,7 +8,7 @@ use lease::{Attempt, Command, Outcome, Request};
 use node::peers::Peers;
 use node::peers::tls::PeerTls;
 use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
-use node::peers::{Identity, PeerError};
+use node::peers::{NodeIdentity, PeerError};
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::types::{Group, Member, NodeId};
 use std::future::Future;
@@ -45,7 +45,7 @@ impl Client {
     /// Without certificates any process that knows a member's instance can act as that member.
     pub(crate) fn new(member: &IdentityRecord, tls: Option<PeerTls>, nodes: Vec<(NodeId, Member)>) -> Self {
         let IdentityRecord { cluster, node, instance, .. } = *member;
-        let peers = Peers::new(Identity { cluster: Some(cluster), node, instance, ..STRANGER }, tls);
+        let peers = Peers::new(NodeIdentity { cluster: Some(cluster), node, instance, ..STRANGER }, tls);
         Self { peers, nodes: Arc::new(nodes), turn: Arc::default(), counts: Arc::default() }
     }
 
@@ -152,8 +152,8 @@ pub(crate) enum Submitted {
 }
 
 /// A node id that is not a member of any cluster here.
-pub(crate) const STRANGER: Identity =
-    Identity { group: Group(0), cluster: None, node: 1_000, instance: 1, rules_version: RULES_VERSION };
+pub(crate) const STRANGER: NodeIdentity =
+    NodeIdentity { group: Group(0), cluster: None, node: 1_000, instance: 1, rules_version: RULES_VERSION };
 
 pub(crate) fn request(actor: &str, command: Command) -> Request {
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);

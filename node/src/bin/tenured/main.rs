@@ -37,7 +37,7 @@ enum Command {
     /// Check the options and print the resulting settings; starts nothing
     CheckConfig,
     /// Make an API key for a caller: prints the key once on stderr, and its entry for the --api-keys file on stdout
-    ApiKey(ApiKeyRequest),
+    ApiKey(ApiKeyOptions),
     /// Print the status of a running node and its cluster; connects with --peer-ca, --peer-cert and --peer-key
     Status {
         /// Address on which that node listens for other nodes
@@ -74,7 +74,7 @@ struct Restore {
 }
 
 #[derive(Args)]
-struct ApiKeyRequest {
+struct ApiKeyOptions {
     /// Name of the caller
     #[arg(long, value_name = "NAME")]
     actor: String,
@@ -271,7 +271,7 @@ fn status(options: &Options, at: &str) -> ExitCode {
     }
 }
 
-fn api_key(wanted: &ApiKeyRequest) -> ExitCode {
+fn api_key(wanted: &ApiKeyOptions) -> ExitCode {
     let mut roles = wanted.role.clone();
     if roles.is_empty() {
         if wanted.cluster.is_empty() {

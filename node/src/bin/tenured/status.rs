@@ -4,7 +4,7 @@ use lease::bounds::RULES_VERSION;
 use node::peers::Peers;
 use node::peers::tls::PeerTls;
 use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
-use node::peers::{Identity, PeerError};
+use node::peers::{NodeIdentity, PeerError};
 use node::replica::role::Role;
 use raft_store::types::Group;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) async fn ask(at: &str, tls: Option<PeerTls>) -> Result<StatusReply, PeerError> {
     // Node id 0, because the process that asks is not a node.
     let nobody =
-        Identity { group: Group::default(), cluster: None, node: 0, instance: 0, rules_version: RULES_VERSION };
+        NodeIdentity { group: Group::default(), cluster: None, node: 0, instance: 0, rules_version: RULES_VERSION };
     match Peers::new(nobody, tls).ask_address(at, NodeQuestion::Status, ANSWER_WITHIN).await? {
         NodeReply::Status(status) => Ok(status),
         NodeReply::Refused { why } => Err(PeerError::Refused { why }),

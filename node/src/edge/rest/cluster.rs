@@ -212,7 +212,7 @@ pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
     responses((status = 200, body = RulesRaised, description = "The rules version in force")))]
 pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<RulesRaised> {
     let call = call.as_admin_to(format_args!("raise the rules to version {}", raise.version))?;
-    let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.asking.request_id.clone());
+    let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.head.request_id.clone());
     match raised.await.map_err(not_changed)? {
         Outcome::RulesRaised { version } => Ok(Json(RulesRaised { version })),
         Outcome::Refused(refusal) => Err(call.refused(refusal)),

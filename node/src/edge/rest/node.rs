@@ -2,7 +2,7 @@
 
 use crate::admin::Unfit;
 use crate::edge::answer::Failure;
-use crate::edge::extract::{Asking, identify};
+use crate::edge::extract::{RequestHead, identify};
 use crate::edge::identity::{ClusterRight, check_cluster_right};
 use crate::edge::remote::Remote;
 use crate::edge::{Edge, document};
@@ -99,8 +99,8 @@ async fn metrics(State(edge): State<Edge>, request: Request) -> Result<Response,
     let is_open = edge.metrics_open && request.extensions().get::<Remote>().is_some_and(Remote::is_loopback);
     if !is_open {
         let (mut parts, _) = request.into_parts();
-        let asking = Asking::from_request_parts(&mut parts, &edge).await?;
-        check_cluster_right(&asking.identity, ClusterRight::Metrics)?;
+        let head = RequestHead::from_request_parts(&mut parts, &edge).await?;
+        check_cluster_right(&head.identity, ClusterRight::Metrics)?;
     }
     let rendering = tokio::task::spawn_blocking(move || {
         let gate = edge.gate.status();

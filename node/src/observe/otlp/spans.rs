@@ -42,7 +42,7 @@ struct Open {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut seen = Seen::default();
+        let mut seen = Fields::default();
         attributes.record(&mut seen);
         let above = span.parent().and_then(|parent| {
             let extensions = parent.extensions();
@@ -71,7 +71,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         if let Some(open) = span.extensions_mut().get_mut::<Open>() {
-            let mut seen = Seen::default();
+            let mut seen = Fields::default();
             values.record(&mut seen);
             open.take(seen);
         }
@@ -100,7 +100,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 }
 
 impl Open {
-    fn take(&mut self, seen: Seen) {
+    fn take(&mut self, seen: Fields) {
         self.parent = seen.parent.or(self.parent);
         self.is_sampled = seen.is_sampled.unwrap_or(self.is_sampled);
         self.attributes.extend(seen.attributes);
@@ -109,14 +109,14 @@ impl Open {
 
 /// The fields of a span. Those for its place in the trace are not repeated as attributes.
 #[derive(Default)]
-struct Seen {
+struct Fields {
     trace_id: Option<u128>,
     parent: Option<u64>,
     is_sampled: Option<bool>,
     attributes: Vec<(&'static str, Value)>,
 }
 
-impl Seen {
+impl Fields {
     fn text(&mut self, field: &Field, text: String) {
         match field.name() {
             "trace_id" => self.trace_id = u128::from_str_radix(&text, 16).ok(),
@@ -126,7 +126,7 @@ impl Seen {
     }
 }
 
-impl Visit for Seen {
+impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.text(field, value.to_owned());
     }

@@ -1,5 +1,5 @@
-//! Limits the number of connections. When all places are taken, the oldest connection without a valid credential loses
-//! its place, so that silent connections cannot keep others out.
+//! Limits the number of connections. When all slots are taken, the oldest connection without a valid credential loses
+//! its slot, so that silent connections cannot keep others out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 /// An evicted connection closes within microseconds. If it does not, the new one is rejected.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// The places for connections. Clones share them.
+/// The slots for connections. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Places(Arc<Inner>);
+pub(crate) struct ConnectionSlots(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -35,8 +35,8 @@ struct Taken {
     newcomers_of: BTreeSet<(IpAddr, u64)>,
 }
 
-impl Places {
-    /// `max` places in total, and `address_max` for one IPv4 address or one IPv6 /64 network.
+impl ConnectionSlots {
+    /// `max` slots in total, and `address_max` for one IPv4 address or one IPv6 /64 network.
     pub(crate) fn new(max: usize, address_max: usize) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         let free = Arc::new(Semaphore::new(max));
@@ -47,9 +47,9 @@ impl Places {
         self.0.max - self.0.free.available_permits()
     }
 
-    /// Takes a place for a connection, if necessary from the oldest newcomer: from one of the same address if that
+    /// Takes a slot for a connection, if necessary from the oldest newcomer: from one of the same address if that
     /// address has its share. None: all are taken by connections that have shown a credential.
-    pub(crate) async fn take(&self, address: IpAddr) -> Option<Place> {
+    pub(crate) async fn take(&self, address: IpAddr) -> Option<ConnectionSlot> {
         let address = network(address);
         let is_at_share = self.0.lock().by_address.get(&address).copied().unwrap_or(0) >= self.0.address_max;
         if is_at_share && !self.0.evict(Some(address)) {
@@ -70,8 +70,8 @@ impl Places {
         taken.newcomers.insert(no, (address, evicted.clone()));
         taken.newcomers_of.insert((address, no));
         drop(taken);
-        Some(Place(Arc::new(Held {
-            places: self.0.clone(),
+        Some(ConnectionSlot(Arc::new(Held {
+            slots: self.0.clone(),
             no,
             address,
             evicted,
@@ -86,7 +86,7 @@ impl Inner {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Evicts the oldest newcomer, of this address or of any. It stops being a newcomer at once; its place is free when
+    /// Evicts the oldest newcomer, of this address or of any. It stops being a newcomer at once; its slot is free when
     /// it is closed.
     fn evict(&self, of: Option<IpAddr>) -> bool {
         let mut taken = self.lock();
@@ -108,16 +108,16 @@ impl Taken {
     }
 }
 
-/// A place for one connection. Dropping it frees the place.
+/// A slot for one connection. Dropping it frees the slot.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Held>);
+pub(crate) struct ConnectionSlot(Arc<Held>);
 
-/// The connection of a request, in the extensions of every request. It does not keep the place taken.
+/// The connection of a request, in the extensions of every request. It does not keep the slot taken.
 #[derive(Clone, Debug)]
-pub(crate) struct OfConnection(Weak<Held>);
+pub(crate) struct SlotHandle(Weak<Held>);
 
-impl OfConnection {
-    /// The connection has shown a credential: it keeps its place.
+impl SlotHandle {
+    /// The connection has shown a credential: it keeps its slot.
     pub(crate) fn is_known(&self) {
         if let Some(held) = self.0.upgrade() {
             held.is_known();
@@ -131,7 +131,7 @@ impl OfConnection {
 
 #[derive(Debug)]
 struct Held {
-    places: Arc<Inner>,
+    slots: Arc<Inner>,
     no: u64,
     address: IpAddr,
     evicted: CancellationToken,
@@ -143,21 +143,21 @@ impl Held {
     fn is_known(&self) {
         // Every request of the connection calls this; only the first call has an effect.
         if !self.is_known.swap(true, Ordering::Relaxed) {
-            self.places.lock().forget(self.no);
+            self.slots.lock().forget(self.no);
         }
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     pub(crate) fn is_known(&self) {
         self.0.is_known();
     }
 
-    pub(crate) fn of_connection(&self) -> OfConnection {
-        OfConnection(Arc::downgrade(&self.0))
+    pub(crate) fn handle(&self) -> SlotHandle {
+        SlotHandle(Arc::downgrade(&self.0))
     }
 
-    /// Returns when another connection needs this place.
+    /// Returns when another connection needs this slot.
     pub(crate) async fn evicted(&self) {
         self.0.evicted.cancelled().await;
     }
@@ -165,7 +165,7 @@ impl Place {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
+        let mut taken = self.slots.lock();
         taken.forget(self.no);
         if let Some(count) = taken.by_address.get_mut(&self.address) {
             *count -= 1;
@@ -192,37 +192,37 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Holds a place until it is evicted.
-    fn hold(place: Place) -> tokio::task::JoinHandle<()> {
-        tokio::spawn(async move { place.evicted().await })
+    /// Holds a slot until it is evicted.
+    fn hold(slot: ConnectionSlot) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(async move { slot.evicted().await })
     }
 
     #[tokio::test]
     async fn the_oldest_newcomer_is_evicted_and_known_connections_stay() {
-        let places = Places::new(2, 2);
-        let known = places.take(at("10.0.0.1")).await.unwrap();
+        let slots = ConnectionSlots::new(2, 2);
+        let known = slots.take(at("10.0.0.1")).await.unwrap();
         known.is_known();
-        let silent = hold(places.take(at("10.0.0.2")).await.unwrap());
-        let third = places.take(at("10.0.0.3")).await.unwrap();
+        let silent = hold(slots.take(at("10.0.0.2")).await.unwrap());
+        let third = slots.take(at("10.0.0.3")).await.unwrap();
         silent.await.unwrap();
-        assert_eq!(places.taken(), 2);
+        assert_eq!(slots.taken(), 2);
         third.is_known();
-        assert!(places.take(at("10.0.0.4")).await.is_none(), "both are known");
+        assert!(slots.take(at("10.0.0.4")).await.is_none(), "both are known");
         drop(third);
-        assert!(places.take(at("10.0.0.4")).await.is_some());
+        assert!(slots.take(at("10.0.0.4")).await.is_some());
     }
 
     #[tokio::test]
     async fn an_address_at_its_share_takes_the_place_of_its_own_oldest_newcomer() {
-        let places = Places::new(10, 1);
-        let other = places.take(at("2001:db8:0:1::1")).await.unwrap();
-        let silent = hold(places.take(at("2001:db8::1")).await.unwrap());
-        let same_network = places.take(at("2001:db8::2")).await.unwrap();
+        let slots = ConnectionSlots::new(10, 1);
+        let other = slots.take(at("2001:db8:0:1::1")).await.unwrap();
+        let silent = hold(slots.take(at("2001:db8::1")).await.unwrap());
+        let same_network = slots.take(at("2001:db8::2")).await.unwrap();
         silent.await.unwrap();
         same_network.is_known();
-        assert!(places.take(at("2001:db8::3")).await.is_none());
+        assert!(slots.take(at("2001:db8::3")).await.is_none());
         drop((other, same_network));
-        let taken = places.0.lock();
+        let taken = slots.0.lock();
         assert!(taken.by_address.is_empty() && taken.newcomers.is_empty() && taken.newcomers_of.is_empty());
     }
 }

@@ -7,7 +7,7 @@
 use super::PeerError;
 use super::connection::{Connection, Dialer, Expected, Reading, Writing};
 use super::frame::{FrameReader, FrameWriter};
-use super::wire::{Answered, Call, Purpose, Question, Reply};
+use super::wire::{CallFrame, Purpose, Question, Reply, ReplyFrame};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,18 +19,18 @@ use tokio_util::task::AbortOnDropHandle;
 /// Unanswered questions to one peer; further ones wait for a place.
 pub(crate) const IN_FLIGHT_MAX: usize = 256;
 
-/// Calls to one peer. The connection ends with the last clone.
+/// The link for questions to one peer. The connection ends with the last clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Calls(Arc<Inner>);
+pub(crate) struct QuestionLink(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    queue: mpsc::Sender<Ask>,
+    queue: mpsc::Sender<PendingQuestion>,
     places: Semaphore,
     _driver: AbortOnDropHandle<()>,
 }
 
-impl Calls {
+impl QuestionLink {
     pub(crate) fn start(dialer: Dialer, expected: Expected) -> Self {
         let (queue, asked) = mpsc::channel(IN_FLIGHT_MAX);
         let driver = AbortOnDropHandle::new(tokio::spawn(drive(dialer, expected, asked)));
@@ -45,8 +45,8 @@ impl Calls {
         let _place = timeout_at(deadline, self.0.places.acquire()).await.map_err(|_| busy())?.map_err(|_| gone())?;
         let stage = Arc::new(Stage::default());
         let (answer, answered) = oneshot::channel();
-        let ask = Ask { question, stage: stage.clone(), answer };
-        timeout_at(deadline, self.0.queue.send(ask)).await.map_err(|_| busy())?.map_err(|_| gone())?;
+        let pending = PendingQuestion { question, stage: stage.clone(), answer };
+        timeout_at(deadline, self.0.queue.send(pending)).await.map_err(|_| busy())?.map_err(|_| gone())?;
         match timeout_at(deadline, answered).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) if stage.give_up() => Err(gone()),
@@ -57,7 +57,7 @@ impl Calls {
     }
 }
 
-struct Ask {
+struct PendingQuestion {
     question: Question,
     stage: Arc<Stage>,
     answer: oneshot::Sender<Result<Reply, PeerError>>,
@@ -87,7 +87,7 @@ impl Stage {
     }
 }
 
-async fn drive(dialer: Dialer, expected: Expected, mut asked: mpsc::Receiver<Ask>) {
+async fn drive(dialer: Dialer, expected: Expected, mut asked: mpsc::Receiver<PendingQuestion>) {
     while let Some(first) = asked.recv().await {
         if first.answer.is_closed() {
             continue;
@@ -97,8 +97,8 @@ async fn drive(dialer: Dialer, expected: Expected, mut asked: mpsc::Receiver<Ask
             Err(error) => {
                 // Sending fails only if the asker is gone.
                 let _ = first.answer.send(Err(error.clone()));
-                while let Ok(ask) = asked.try_recv() {
-                    let _ = ask.answer.send(Err(error.clone()));
+                while let Ok(pending) = asked.try_recv() {
+                    let _ = pending.answer.send(Err(error.clone()));
                 }
             }
         }
@@ -108,7 +108,7 @@ async fn drive(dialer: Dialer, expected: Expected, mut asked: mpsc::Receiver<Ask
 type InFlight = Mutex<BTreeMap<u64, oneshot::Sender<Result<Reply, PeerError>>>>;
 
 /// Runs until the connection is lost. Questions that were not sent by then stay in the queue.
-async fn talk(connection: Connection, first: Ask, asked: &mut mpsc::Receiver<Ask>) {
+async fn talk(connection: Connection, first: PendingQuestion, asked: &mut mpsc::Receiver<PendingQuestion>) {
     let Connection { mut reader, mut writer } = connection;
     let in_flight = InFlight::default();
     // Concurrently: if replies were not read while questions are written, both ends could block each other.
@@ -123,21 +123,21 @@ async fn talk(connection: Connection, first: Ask, asked: &mut mpsc::Receiver<Ask
 
 async fn write(
     writer: &mut FrameWriter<Writing>,
-    first: Ask,
-    asked: &mut mpsc::Receiver<Ask>,
+    first: PendingQuestion,
+    asked: &mut mpsc::Receiver<PendingQuestion>,
     in_flight: &InFlight,
 ) -> String {
     let mut sequence = 0;
     let mut next = Some(first);
-    while let Some(ask) = next {
+    while let Some(pending) = next {
         sequence += 1;
-        push(writer, sequence, ask, in_flight);
+        push(writer, sequence, pending, in_flight);
         // Questions that already wait are sent together with it.
         while !writer.is_full()
-            && let Ok(ask) = asked.try_recv()
+            && let Ok(pending) = asked.try_recv()
         {
             sequence += 1;
-            push(writer, sequence, ask, in_flight);
+            push(writer, sequence, pending, in_flight);
         }
         if let Err(error) = writer.flush().await {
             return error.to_string();
@@ -147,12 +147,12 @@ async fn write(
     "this node's transport has stopped".to_owned()
 }
 
-fn push(writer: &mut FrameWriter<Writing>, sequence: u64, ask: Ask, in_flight: &InFlight) {
-    let Ask { question, stage, answer } = ask;
+fn push(writer: &mut FrameWriter<Writing>, sequence: u64, pending: PendingQuestion, in_flight: &InFlight) {
+    let PendingQuestion { question, stage, answer } = pending;
     if !stage.send() {
         return;
     }
-    if let Err(error) = writer.push(&Call { sequence, question }) {
+    if let Err(error) = writer.push(&CallFrame { sequence, question }) {
         let _ = answer.send(Err(PeerError::Refused { why: error.to_string() }));
         return;
     }
@@ -167,8 +167,8 @@ fn push(writer: &mut FrameWriter<Writing>, sequence: u64, ask: Ask, in_flight: &
 
 async fn read(reader: &mut FrameReader<Reading>, in_flight: &InFlight) -> String {
     loop {
-        match reader.next::<Answered>().await {
-            Ok(Some(Answered { sequence, reply })) => {
+        match reader.next::<ReplyFrame>().await {
+            Ok(Some(ReplyFrame { sequence, reply })) => {
                 let answer = in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&sequence);
                 if let Some(answer) = answer {
                     let _ = answer.send(Ok(reply));

@@ -3,7 +3,9 @@
 use crate::peers::connection::Connection;
 use crate::peers::frame::FrameError;
 use crate::peers::service::{Peer, Service};
-use crate::peers::wire::{Answered, Call, NodeQuestion, Question, Reply, TransferReply, VoteQuestion, VoteReply};
+use crate::peers::wire::{
+    CallFrame, NodeQuestion, Question, Reply, ReplyFrame, TransferReply, VoteQuestion, VoteReply,
+};
 use openraft::raft::{TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse};
 use raft_store::types::Types;
 use std::fmt::Display;
@@ -33,8 +35,8 @@ pub(super) async fn serve<S: Service>(
         }
         tokio::select! {
             () = closing.cancelled(), if is_open => {}
-            call = reader.next::<Call>(), if is_open && answering.len() < IN_FLIGHT_MAX => {
-                let Some(Call { sequence, question }) = call? else { return Ok(()) };
+            call = reader.next::<CallFrame>(), if is_open && answering.len() < IN_FLIGHT_MAX => {
+                let Some(CallFrame { sequence, question }) = call? else { return Ok(()) };
                 let (service, peer) = (service.clone(), peer.clone());
                 answering.spawn(async move {
                     let reply = if peer.is_member() || is_for_anyone(&question) {
@@ -42,7 +44,7 @@ pub(super) async fn serve<S: Service>(
                     } else {
                         Reply::Refused { why: "a node that has not joined may only ask to join".to_owned() }
                     };
-                    Answered { sequence, reply }
+                    ReplyFrame { sequence, reply }
                 });
             }
             Some(answered) = answering.join_next() => {
@@ -51,7 +53,7 @@ pub(super) async fn serve<S: Service>(
                     if let Err(error) = writer.push(&done) {
                         let why = format!("the reply is too large: {error}");
                         tracing::error!(from, "{why}");
-                        writer.push(&Answered { sequence: done.sequence, reply: Reply::Failed { why } })?;
+                        writer.push(&ReplyFrame { sequence: done.sequence, reply: Reply::Failed { why } })?;
                     }
                     answered = if writer.is_full() { None } else { answering.try_join_next() };
                 }

@@ -1,5 +1,6 @@
 //! Calls between nodes above Raft: forward commands, get a read index, compare hashes.
 
+use crate::replica::no_outcome::NoOutcome;
 use lease::{Outcome, Request};
 use raft_store::codec::records::HashMark;
 use raft_store::types::{Member, NodeId};
@@ -11,15 +12,19 @@ use std::time::Duration;
 pub(crate) const FORWARDED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Calls to other nodes: over TCP in a daemon, through memory in a simulation.
-pub trait Calls: Clone + Send + Sync + 'static {
-    /// Forwards commands to the leader, which answers them in order.
+pub trait PeerCalls: Clone + Send + Sync + 'static {
+    /// Forwards commands to the leader, which answers them in order. The last outcomes may be missing: those commands
+    /// may have happened.
+    ///
+    /// Unavailable: no command entered any log, so they may be sent again. Low on disk: the same, and commands that
+    /// keep or end a lease may be sent again at once.
     fn forward(
         &self,
         to: NodeId,
         member: &Member,
         requests: Vec<Request>,
         within: Duration,
-    ) -> impl Future<Output = Forwarded> + Send;
+    ) -> impl Future<Output = Result<Vec<Outcome>, NoOutcome>> + Send;
 
     /// The index that a read which starts now must have applied. None: that node does not lead, or did not answer.
     fn read_index(&self, to: NodeId, member: &Member, within: Duration) -> impl Future<Output = Option<u64>> + Send;
@@ -42,18 +47,4 @@ pub trait Calls: Clone + Send + Sync + 'static {
     fn know(&self, members: BTreeMap<NodeId, Member>) {
         drop(members);
     }
-}
-
-/// The result of forwarded commands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Forwarded {
-    /// The outcomes in order. The last ones may be missing: those commands may have happened.
-    Answered(Vec<Outcome>),
-    /// No command entered any log: they may be sent again.
-    NotTaken(String),
-    /// No command entered any log, because of [`crate::replica::no_outcome::NoOutcome::LowOnDisk`]: commands that keep or end a
-    /// lease may be sent again at once.
-    LowOnDisk(String),
-    /// The commands may have happened.
-    Unknown(String),
 }
