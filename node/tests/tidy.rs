@@ -280,6 +280,7 @@ fn every_crate_depends_only_on_the_crates_before_it() {
 
 #[test]
 fn paths_are_found_in_imports_groups_and_code() {
-    let code = "use a::{b, c::{d, self}};\n// x::y\nfn f() { g::h::<T>(\"i::j\"); k.l(); m: n::O }\n#[cfg(test)]\nmod tests {}";
+    let code = "use a::{b, c::{d, self}};\n// x::y\nfn f() { g::h::<T>(\"i::j\"); k.l(); m: n::O }\n\
+                #[cfg(test)]\nmod tests {}";
     assert_eq!(paths_in(&product_code(code)), ["a::b", "a::c::d", "a::c::self", "g::h::", "n::O"]);
 }

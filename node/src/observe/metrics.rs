@@ -83,10 +83,10 @@ impl Metrics {
         Self(Arc::new(inner.registered()))
     }
 
-    /// A call was answered. `operation` is its name in the API document, and `outcome` is [`OK`], a refusal's code or a code of the edge: both from a closed set, never text
-    /// from a caller.
-    pub fn call(&self, operation: &'static str, outcome: &'static str, took: Duration) {
-        let labels = [("command", operation), ("outcome", outcome)];
+    /// A call was answered. `command` is the name of the operation; `outcome` is [`OK`], a refusal's code or a code of
+    /// the edge. Both are from closed sets, never text from a caller.
+    pub fn call(&self, command: &'static str, outcome: &'static str, took: Duration) {
+        let labels = [("command", command), ("outcome", outcome)];
         self.0.calls.get_or_create(&labels).observe(took.as_secs_f64());
         if outcome != OK {
             self.0.refusals.get_or_create(&[("code", outcome)]).inc();

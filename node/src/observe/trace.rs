@@ -100,8 +100,8 @@ impl TraceContext {
 }
 
 /// The span of one request of a trace, with its command. The answering code records `outcome` only if it is not
-/// [`OK`](crate::observe::metrics::OK): recording is formatted at once, and most requests succeed. With span export it is a
-/// child of the caller's span, unless the caller's trace is not sampled.
+/// [`OK`](crate::observe::metrics::OK): recording is formatted at once, and most requests succeed. With span export it
+/// is a child of the caller's span, unless the caller's trace is not sampled.
 ///
 /// The request id comes from the caller: it is written quoted, and is never a label of a metric.
 #[must_use]
