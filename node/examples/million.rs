@@ -12,8 +12,8 @@ use lease::item::{NewItem, Part};
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome};
 use node::daemon::{Daemon, Settings, Start};
-use node::node::RaftSettings;
-use node::service::TokioNode;
+use node::peers::tokio_node::TokioNode;
+use node::replica::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::log::LogOptions;
 use raft_store::types::NodeId;
@@ -280,7 +280,7 @@ async fn start(folder: &Path, node: NodeId, start: Start, listen: &str) -> Daemo
         start,
         learner: false,
         join_secret: None,
-        admitted: node::admission::Admitted::new(),
+        admitted: node::peers::admission::AdmittedNodes::new(),
         events_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
         disk_free_min: None,
         tls: None,

@@ -2,15 +2,17 @@
 //!
 //! Every change may be repeated. A change that may have happened is reported as unknown, never as failed.
 
+pub mod backup;
+pub mod restore;
 pub mod status;
 
-use crate::admission::join_secret;
-use crate::daemon::wall_now;
-use crate::leadership::known_leader;
-use crate::members::ChangeError;
 use crate::peers::PeerError;
+use crate::peers::admission::join_secret;
+use crate::peers::tokio_node::TokioNode;
 use crate::peers::wire::{Change, NodeQuestion, NodeReply};
-use crate::service::TokioNode;
+use crate::replica::change::ChangeError;
+use crate::replica::leadership::known_leader;
+use crate::replica::wall::wall_now;
 use lease::caller::Caller;
 use lease::encoding::{decode, encode};
 use lease::names::{RequestId, SpaceName};

@@ -3,7 +3,6 @@
 
 pub mod answer;
 mod audit;
-pub mod awaiting;
 pub mod body;
 pub mod call;
 pub(crate) mod cursor;
@@ -11,21 +10,28 @@ pub mod document;
 pub mod extract;
 pub mod front;
 pub mod gate;
+pub mod identity;
 pub(crate) mod local;
 pub mod parser;
+pub mod remote;
 pub mod repeat;
+pub(crate) mod request_name;
 pub mod rest;
+pub mod restore_mode;
 pub mod server;
+pub mod settings;
+pub mod stopping;
 pub mod survey;
 pub mod tls;
 pub mod unsent;
 pub mod watch;
 
 use crate::admin::Admin;
-use crate::identity::Authenticator;
-use crate::node::WallClock;
-use crate::service::TokioNode;
-use crate::throttle::Throttle;
+use crate::edge::identity::Authenticator;
+use crate::net::throttle::Throttle;
+use crate::observe::metrics::Metrics;
+use crate::peers::tokio_node::TokioNode;
+use crate::replica::wall::WallClock;
 use api::Calendar;
 use audit::Audit;
 use cursor::Cursors;
@@ -40,11 +46,12 @@ use unsent::Unsent;
 
 /// What all handlers share. Clones share everything.
 #[derive(Clone)]
-pub struct Edge(Arc<Shared>);
+pub struct Edge(Arc<EdgeParts>);
 
 /// The parts of the node that handlers use.
-pub struct Shared {
+pub struct EdgeParts {
     pub node: TokioNode,
+    pub metrics: Metrics,
     pub admin: Admin,
     pub log: LogMonitor,
     pub authenticator: Authenticator,
@@ -66,15 +73,15 @@ pub struct Shared {
     pub wall: WallClock,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for EdgeParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Shared by the edge of {:?}", self.node)
+        write!(f, "Parts of the edge of {:?}", self.node)
     }
 }
 
 impl Edge {
     #[must_use]
-    pub fn new(shared: Shared) -> Self {
+    pub fn new(shared: EdgeParts) -> Self {
         Self(Arc::new(shared))
     }
 
@@ -85,9 +92,9 @@ impl Edge {
 }
 
 impl std::ops::Deref for Edge {
-    type Target = Shared;
+    type Target = EdgeParts;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &EdgeParts {
         &self.0
     }
 }

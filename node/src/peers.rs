@@ -6,26 +6,184 @@
 //! A pair of nodes has one connection per [`Purpose`](wire::Purpose), so that a snapshot delays no entry and an entry
 //! no heartbeat. Each connection begins with a [`Hello`](wire::Hello), in which both sides identify themselves.
 
+pub mod admission;
 mod append;
-mod calls;
 pub mod connection;
 pub mod frame;
 pub mod network;
-mod node_calls;
+mod peer_calls;
+mod questions;
+pub mod roster;
 pub mod server;
+pub mod service;
 pub mod shown;
 mod snapshot;
 pub mod tls;
+pub mod tokio_node;
 pub mod wire;
 
-use raft_store::types::{Group, NodeId};
+use connection::{Dialer, Expected};
+use questions::QuestionLink;
+use raft_store::types::{Group, Member, NodeId};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use wire::{Hello, Purpose, Welcome};
+use tls::PeerTls;
+use wire::{Hello, NodeQuestion, NodeReply, Purpose, Question, Reply, Welcome};
+
+/// This node's identity for its peers, and its calls to them. Clones share the connections.
+///
+/// The connections for calls are made when they are first needed, and again after a loss. Connections for entries,
+/// heartbeats and snapshots belong to their senders.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    dialer: Dialer,
+    links: Arc<Mutex<Links>>,
+    snapshots_sent: Arc<AtomicU64>,
+    /// Entries up to here are no longer sent.
+    cut_off: Arc<AtomicU64>,
+    /// The members, as this node knows them. Empty: not known yet.
+    members: Arc<Mutex<BTreeMap<NodeId, Member>>>,
+}
+
+/// Each with the member that it was made for: a change of the member's address or directory makes a new one.
+type Links = BTreeMap<(NodeId, LinkKind), (Member, QuestionLink)>;
+
+/// Two connections for calls to each node, so that calls between nodes never delay an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum LinkKind {
+    Raft,
+    Node,
+}
+
+impl Peers {
+    #[must_use]
+    pub fn new(identity: NodeIdentity, tls: Option<PeerTls>) -> Self {
+        Self {
+            dialer: Dialer { identity, tls },
+            links: Arc::default(),
+            snapshots_sent: Arc::default(),
+            cut_off: Arc::default(),
+            members: Arc::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn identity(&self) -> &NodeIdentity {
+        &self.dialer.identity
+    }
+
+    /// Asks a member, over the shared connection for such questions to it.
+    ///
+    /// # Errors
+    /// A [`PeerError`], which tells whether the call may have happened.
+    pub async fn ask(
+        &self,
+        target: NodeId,
+        member: &Member,
+        question: NodeQuestion,
+        limit: Duration,
+    ) -> Result<NodeReply, PeerError> {
+        node_reply(self.question(target, member, Question::Node(question), limit).await?)
+    }
+
+    /// Asks the node at this address, over a connection that is used once. A node joins with this.
+    ///
+    /// # Errors
+    /// A [`PeerError`], which tells whether the call may have happened.
+    pub async fn ask_address(
+        &self,
+        address: &str,
+        question: NodeQuestion,
+        limit: Duration,
+    ) -> Result<NodeReply, PeerError> {
+        let link = QuestionLink::start(self.dialer.clone(), Expected::address(address));
+        node_reply(link.ask(Question::Node(question), limit).await?)
+    }
+
+    /// This node as a node that asks to join: it presents its certificate and states no cluster.
+    #[must_use]
+    pub fn as_stranger(&self) -> Self {
+        let Dialer { identity, tls } = self.dialer.clone();
+        Self::new(NodeIdentity { cluster: None, ..identity }, tls)
+    }
+
+    /// Sets the current members. Connections for calls to other nodes are closed.
+    pub(crate) fn set_members(&self, members: BTreeMap<NodeId, Member>) {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|(node, _), _| members.contains_key(node));
+        drop(links);
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
+    }
+
+    /// The current entry of a member, if the node is one.
+    pub(crate) fn member(&self, node: NodeId) -> Option<Member> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+    }
+
+    pub(crate) async fn question(
+        &self,
+        target: NodeId,
+        member: &Member,
+        question: Question,
+        limit: Duration,
+    ) -> Result<Reply, PeerError> {
+        let kind = match &question {
+            Question::Vote(_) | Question::PreVote(_) | Question::TransferLeader { .. } => LinkKind::Raft,
+            Question::Node(_) => LinkKind::Node,
+        };
+        let link = {
+            let mut all = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+            match all.get(&(target, kind)) {
+                Some((known, link)) if known == member => link.clone(),
+                _ => {
+                    let link = QuestionLink::start(self.dialer.clone(), Expected::member(target, member));
+                    all.insert((target, kind), (member.clone(), link.clone()));
+                    link
+                }
+            }
+        };
+        link.ask(question, limit).await
+    }
+
+    pub(crate) fn note_snapshot_sent(&self) {
+        self.snapshots_sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many snapshots were sent and then installed by the receiver.
+    #[must_use]
+    pub fn snapshots_sent(&self) -> u64 {
+        self.snapshots_sent.load(Ordering::Relaxed)
+    }
+
+    /// Entries up to here are no longer sent to any node.
+    pub(crate) fn cut_off_upto(&self, upto: u64) {
+        self.cut_off.fetch_max(upto, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cut_off(&self) -> u64 {
+        self.cut_off.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+}
+
+fn node_reply(reply: Reply) -> Result<NodeReply, PeerError> {
+    match reply {
+        Reply::Node(reply) => Ok(reply),
+        Reply::Refused { why } => Err(PeerError::Refused { why }),
+        Reply::Failed { why } => Err(PeerError::lost(why)),
+        Reply::Vote(_) | Reply::TransferLeader(_) => Err(PeerError::lost("the reply is to another question")),
+    }
+}
 
 /// The identity of this node towards its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct NodeIdentity {
     pub group: Group,
     /// None: the node belongs to no cluster yet and wants to join one.
     pub cluster: Option<u128>,
@@ -34,7 +192,7 @@ pub struct Identity {
     pub rules_version: u32,
 }
 
-impl Identity {
+impl NodeIdentity {
     pub(crate) fn hello(&self, expects: Option<NodeId>, purpose: Purpose) -> Hello {
         Hello {
             protocol: wire::PROTOCOL,

@@ -1,8 +1,8 @@
 //! Checks `cluster-scripts` against the code: names and labels of metrics, options, and the remedies that alerts name.
 //! It reads files and starts nothing.
 
-use node::config::Options;
-use node::ending::Ending;
+use node::daemon::config::Options;
+use node::daemon::ending::Ending;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

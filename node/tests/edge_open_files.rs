@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::routing::get;
 use node::edge::server::{EdgeServer, ServerLimits};
-use node::metrics::Metrics;
+use node::observe::metrics::Metrics;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use test_support::{LIMIT, within};

@@ -1,7 +1,7 @@
 //! Spans as a collector receives them.
 
-use node::otlp::{Endpoint, Exporter};
-use node::trace::{TraceContext, request_span};
+use node::observe::otlp::{Endpoint, Exporter};
+use node::observe::trace::{TraceContext, request_span};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc;

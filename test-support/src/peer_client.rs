@@ -6,10 +6,10 @@ use lease::bounds::RULES_VERSION;
 use lease::numbers::{Span, Token};
 use lease::refusal::Refusal;
 use lease::{Attempt, Command, Outcome, Request};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::tls::PeerTls;
 use node::peers::wire::{NodeQuestion, NodeReply, StatusReply};
-use node::peers::{Identity, PeerError};
+use node::peers::{NodeIdentity, PeerError};
 use raft_store::codec::records::{Blob, IdentityRecord};
 use raft_store::types::{Group, Member, NodeId};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Client {
     /// Without certificates any process that knows a member's instance can act as that member.
     pub fn new(member: &IdentityRecord, tls: Option<PeerTls>, nodes: Vec<(NodeId, Member)>) -> Self {
         let IdentityRecord { cluster, node, instance, .. } = *member;
-        let peers = Peers::new(Identity { cluster: Some(cluster), node, instance, ..STRANGER }, tls);
+        let peers = Peers::new(NodeIdentity { cluster: Some(cluster), node, instance, ..STRANGER }, tls);
         Self { peers, nodes: Arc::new(nodes), turn: Arc::default(), counts: Arc::default() }
     }
 
@@ -150,8 +150,8 @@ pub enum Submitted {
 }
 
 /// A node id that is not a member of any cluster here.
-pub const STRANGER: Identity =
-    Identity { group: Group(0), cluster: None, node: 1_000, instance: 1, rules_version: RULES_VERSION };
+pub const STRANGER: NodeIdentity =
+    NodeIdentity { group: Group(0), cluster: None, node: 1_000, instance: 1, rules_version: RULES_VERSION };
 
 pub fn request(actor: &str, command: Command) -> Request {
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);

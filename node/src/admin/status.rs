@@ -1,13 +1,13 @@
 //! The status of the cluster: the view of one node, and the reports of the members.
 
 use super::Admin;
-use crate::peers::wire::{NodeQuestion, NodeReply, ReportReply, Role};
+use crate::peers::wire::{NodeQuestion, NodeReply, ReportReply};
+use crate::replica::role::Role;
 use api::cluster::{ClusterStatus, MemberReport, MemberStatus};
 use futures_util::future::join_all;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::{RaftMetrics, ServerState};
 use raft_store::codec::records::HashMark;
-use raft_store::types::{Member, NodeId, Types};
+use raft_store::types::{Member, NodeId};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Admin {
         let (role, term, last) = {
             let metrics = self.node.raft().metrics();
             let metrics = metrics.borrow_watched();
-            (role_of(&metrics), metrics.current_term, metrics.last_log_index)
+            (Role::of(&metrics), metrics.current_term, metrics.last_log_index)
         };
         ReportReply {
             role,
@@ -92,14 +92,7 @@ impl Admin {
 fn report(said: &ReportReply, hashes_at: Option<u64>, last: Option<u64>) -> MemberReport {
     let hash = said.marks.iter().find(|mark| Some(mark.index) == hashes_at).map(|mark| format!("{:032x}", mark.hash.0));
     MemberReport {
-        role: match said.role {
-            Role::Learner => "learner",
-            Role::Follower => "follower",
-            Role::Candidate => "candidate",
-            Role::Leader => "leader",
-            Role::Stopped => "stopped",
-        }
-        .to_owned(),
+        role: said.role.name().to_owned(),
         term: said.term,
         applied: said.applied,
         lag: last.map(|last| last.saturating_sub(said.applied.unwrap_or(0))),
@@ -125,18 +118,6 @@ fn compared_at(marks: &[&[HashMark]]) -> Option<u64> {
 fn agree_at(index: u64, marks: &[&[HashMark]]) -> Option<bool> {
     let hashes: Vec<_> = marks.iter().filter_map(|marks| marks.iter().find(|mark| mark.index == index)).collect();
     (hashes.len() > 1).then(|| hashes.windows(2).all(|pair| pair[0].hash == pair[1].hash))
-}
-
-/// The node's role; stopped if its Raft has ended.
-pub(crate) fn role_of<C: Types>(metrics: &RaftMetrics<C>) -> Role {
-    match metrics.state {
-        _ if metrics.running_state.is_err() => Role::Stopped,
-        ServerState::Learner => Role::Learner,
-        ServerState::Follower => Role::Follower,
-        ServerState::Candidate => Role::Candidate,
-        ServerState::Leader => Role::Leader,
-        ServerState::Shutdown => Role::Stopped,
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Responses: problems are written in one place, with the request id, and every response names that id.
 
-use crate::edge::extract::RequestName;
-use crate::trace::{self, TraceContext};
+use crate::edge::request_name::RequestName;
+use crate::observe::trace::{self, TraceContext};
 use api::{Code, Problem};
 use axum::Json;
 use axum::body::Body;
@@ -43,14 +43,14 @@ impl IntoResponse for Failure {
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = status.into_response();
         // `finished` writes it, because it knows the request id.
-        response.extensions_mut().insert(Told(self.0));
+        response.extensions_mut().insert(UnwrittenProblem(self.0));
         response
     }
 }
 
 /// A problem that is not written yet. It stays in the response's extensions, so that outer code knows its code.
 #[derive(Clone, Debug)]
-pub struct Told(pub Box<Problem>);
+pub struct UnwrittenProblem(pub Box<Problem>);
 
 pub type Reply<T> = Result<Json<T>, Failure>;
 
@@ -97,7 +97,7 @@ pub(crate) fn named(headers: &HeaderMap) -> (RequestName, TraceContext) {
 
 /// Writes the problem, if any, and adds the request id and the trace.
 pub(crate) fn finished(response: &mut Response, name: &RequestName, trace: &TraceContext) {
-    if let Some(mut told) = response.extensions_mut().remove::<Told>() {
+    if let Some(mut told) = response.extensions_mut().remove::<UnwrittenProblem>() {
         told.0.request_id = Some(name.as_str().to_owned());
         write(response, &told.0);
         response.extensions_mut().insert(told);

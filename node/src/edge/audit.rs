@@ -1,8 +1,8 @@
 //! Logs callers that were refused. Each kind is logged at most every ten seconds, with the number of refusals, so that
 //! no caller can fill the log.
 
-use crate::edge::server::Peer;
-use crate::throttle::Throttle;
+use crate::edge::remote::Remote;
+use crate::net::throttle::Throttle;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Audit {
 
 impl Audit {
     /// A caller sent no credential, or one that this node does not know.
-    pub(crate) fn unknown_caller(&self, peer: Option<&Peer>) {
+    pub(crate) fn unknown_caller(&self, peer: Option<&Remote>) {
         let address = peer.map(|peer| peer.address.ip().to_canonical());
         say(&self.unknown, |times| tracing::warn!(times, ?address, "a caller was refused: unauthenticated"));
     }

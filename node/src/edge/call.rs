@@ -1,15 +1,15 @@
 //! One call: its caller, its time limits and its outcome. Every API goes through here.
 
-use crate::disk_space::RETRY_AFTER;
 use crate::edge::Edge;
 use crate::edge::answer::{Age, Failure, Viewed};
-use crate::edge::extract::Asking;
+use crate::edge::extract::RequestHead;
 use crate::edge::gate::{Admitted, Class, Cost, Entry, Parked, Parking, Shed};
+use crate::edge::identity::{ClusterRight, Identity, check_cluster_right};
 use crate::edge::repeat::Repeat;
-use crate::edge::server::Stopping;
-use crate::hub::{Waiter, Woken};
-use crate::identity::{ClusterRight, Identity, check_cluster_right};
-use crate::propose::NoOutcome;
+use crate::edge::stopping::Stopping;
+use crate::replica::disk_space::RETRY_AFTER;
+use crate::replica::hub::{Waiter, Woken};
+use crate::replica::no_outcome::NoOutcome;
 use api::item::Body;
 use api::names::Number;
 use api::{Calendar, Code, Problem};
@@ -53,6 +53,18 @@ pub enum Consistency {
     Local,
 }
 
+/// What a read does when somebody holds the item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenClaimed {
+    #[default]
+    Return,
+    /// Wait until it is free, `wait_ms` at most.
+    Wait,
+    /// Return `already_claimed`.
+    Fail,
+}
+
 /// Bytes of body that were read, which may differ from what the request head said.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyBytes(pub(super) usize);
@@ -61,7 +73,7 @@ pub(super) struct BodyBytes(pub(super) usize);
 #[derive(Debug)]
 pub struct Call {
     pub edge: Edge,
-    pub asking: Asking,
+    pub head: RequestHead,
     pub caller: Caller,
     /// None: the server does not signal that it stops.
     pub stopping: Option<Stopping>,
@@ -73,14 +85,14 @@ impl FromRequestParts<Edge> for Call {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
-        let asking = match parts.extensions.get::<Asking>() {
-            Some(asking) => asking.clone(),
-            None => Asking::from_request_parts(parts, edge).await?,
+        let head = match parts.extensions.get::<RequestHead>() {
+            Some(head) => head.clone(),
+            None => RequestHead::from_request_parts(parts, edge).await?,
         };
-        let caller = asking.identity.caller(&asking.space, asking.session.clone());
+        let caller = head.identity.caller(&head.space, head.session.clone());
         let stopping = parts.extensions.get::<Stopping>().cloned();
         let bytes = parts.extensions.get::<BodyBytes>().map_or(0, |read| read.0);
-        Ok(Self { edge: edge.clone(), asking, caller, stopping, bytes })
+        Ok(Self { edge: edge.clone(), head, caller, stopping, bytes })
     }
 }
 
@@ -116,12 +128,12 @@ impl Call {
     }
 
     pub(super) fn check_cluster_right(&self, right: ClusterRight) -> Result<(), Failure> {
-        Ok(check_cluster_right(&self.asking.identity, right)?)
+        Ok(check_cluster_right(&self.head.identity, right)?)
     }
 
     /// Logs who asked this node to change the cluster. The outcome is logged later.
     pub(super) fn log_asked(&self, what: impl fmt::Display) {
-        let Identity { actor, kind, parent, .. } = &*self.asking.identity;
+        let Identity { actor, kind, parent, .. } = &*self.head.identity;
         let parent = parent.as_ref().map(ActorId::as_str);
         tracing::info!(actor = actor.as_str(), ?kind, parent, "caller asked to {what}");
     }
@@ -142,7 +154,7 @@ impl Call {
     /// # Errors
     /// When both are given and differ.
     pub fn read_at(&self, in_body: Option<Number>) -> Result<Option<Number>, Failure> {
-        match (in_body, self.asking.if_match) {
+        match (in_body, self.head.if_match) {
             (Some(body), Some(header)) if body != header => {
                 Err(Problem::invalid("read_at", "differs from If-Match; send only one of them").into())
             }
@@ -163,10 +175,10 @@ impl Call {
 
     fn request(&self, command: Command) -> Request {
         Request {
-            space: self.asking.space.clone(),
+            space: self.head.space.clone(),
             caller: self.caller.clone(),
-            request_id: self.asking.request_id.clone(),
-            attempt: self.asking.repeat.map_or(Attempt::First, Repeat::attempt),
+            request_id: self.head.request_id.clone(),
+            attempt: self.head.repeat.map_or(Attempt::First, Repeat::attempt),
             command,
         }
     }
@@ -208,7 +220,7 @@ impl Call {
         let poll_by = Instant::now() + poll;
         let by = Instant::now() + poll.max(CALL_WITHIN);
         // An earlier attempt may have happened, whatever the outcome of a later attempt.
-        let (mut repeat, begun) = (self.asking.repeat, Repeat::after(Duration::ZERO));
+        let (mut repeat, begun) = (self.head.repeat, Repeat::after(Duration::ZERO));
         let mut doubt = repeat.map(|_| String::from("the outcome of the previous attempt could not be looked up"));
         loop {
             let left = by.saturating_duration_since(Instant::now());
@@ -252,7 +264,7 @@ impl Call {
         let entry = Entry { space: request.space.as_str(), bytes };
         let (class, cost) = (class_of(&request.command), Cost { commands, bytes: self.bytes });
         let admitted = self.edge.gate.admit_entry(self.actor().as_str(), class, cost, Some(entry));
-        self.edge.node.metrics().command_bytes(if admitted.is_ok() { bytes as u64 } else { 0 });
+        self.edge.metrics.command_bytes(if admitted.is_ok() { bytes as u64 } else { 0 });
         admitted.map_err(|shed| self.sent_away(shed))
     }
 
@@ -277,14 +289,14 @@ impl Call {
     }
 
     fn low_on_disk(&self, why: String) -> Failure {
-        self.edge.node.metrics().shed("disk_space");
+        self.edge.metrics.shed("disk_space");
         let mut problem = Problem::new(Code::Overloaded).with_detail(why);
         problem.retry_after_ms = u64::try_from(RETRY_AFTER.as_millis()).ok();
         problem.into()
     }
 
     fn in_doubt(&self, sent_away: Failure) -> Failure {
-        if self.asking.repeat.is_none() { sent_away } else { in_doubt(sent_away) }
+        if self.head.repeat.is_none() { sent_away } else { in_doubt(sent_away) }
     }
 
     /// Reads the state with `look`.
@@ -374,7 +386,7 @@ impl Call {
     /// When the disk fails.
     pub fn revision_of(&self, id: &ItemId) -> Result<Option<Revision>, Failure> {
         let look = |state: &State, archive: &dyn Archive| {
-            let view = state.view_item(archive, &self.caller, &self.asking.space, id, IfClaimed::Return);
+            let view = state.view_item(archive, &self.caller, &self.head.space, id, IfClaimed::Return);
             view.ok().map(|view| view.revision)
         };
         self.edge.node.store().read(look).map_err(failed_disk)
@@ -406,7 +418,7 @@ impl Call {
     fn content(&self, snapshot: &ItemSnapshot) -> Option<ContentView> {
         let ItemSnapshot { queue, content, .. } = snapshot;
         let look = |state: &State, archive: &dyn Archive| {
-            state.view_content(archive, &self.caller, &self.asking.space, queue, content)
+            state.view_content(archive, &self.caller, &self.head.space, queue, content)
         };
         self.edge.node.store().read(look).ok().flatten()
     }
@@ -433,7 +445,7 @@ impl Call {
 
 /// The failure for a call that the gate rejected.
 pub(super) fn sent_away(edge: &Edge, shed: Shed) -> Failure {
-    edge.node.metrics().shed(shed.reason);
+    edge.metrics.shed(shed.reason);
     let code = if shed.is_actors_own { Code::RateLimited } else { Code::Overloaded };
     let mut problem = Problem::new(code).with_detail(shed_detail(shed.reason));
     let millis = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);

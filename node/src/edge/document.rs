@@ -1,8 +1,7 @@
 //! The document of the calls: what the handlers describe plus what all calls have in common, as OpenAPI and as a
 //! self-contained page for people.
 
-use crate::edge::call::Consistency;
-use crate::edge::rest::items::WhenClaimed;
+use crate::edge::call::{Consistency, WhenClaimed};
 use api::words::ClaimStatus;
 use api::{Code, Problem, refusals};
 use serde_json::Value;

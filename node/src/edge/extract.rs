@@ -3,11 +3,11 @@
 
 use crate::edge::Edge;
 use crate::edge::answer::Failure;
+use crate::edge::identity::{ApiKeyHash, Authenticator, Identity};
+use crate::edge::remote::Remote;
 use crate::edge::repeat::Repeat;
-use crate::edge::server::Peer;
-use crate::identity::{ApiKeyHash, Authenticator, Identity};
-use crate::places::OfConnection;
-use crate::trace::TraceContext;
+use crate::edge::request_name::{IDEMPOTENCY_KEY, RequestName};
+use crate::net::slots::SlotHandle;
 use api::names::Number;
 use api::{Code, Problem};
 use axum::body::to_bytes;
@@ -21,7 +21,6 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub const SPACE: HeaderName = HeaderName::from_static("tenure-space");
 pub const SESSION: HeaderName = HeaderName::from_static("tenure-session");
 pub const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
@@ -29,31 +28,6 @@ pub const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
 pub const ACTOR: HeaderName = HeaderName::from_static("tenure-actor");
 pub const ACTOR_KIND: HeaderName = HeaderName::from_static("tenure-actor-kind");
 pub const ACTOR_PARENT: HeaderName = HeaderName::from_static("tenure-actor-parent");
-
-/// The id of a request: the caller's `Idempotency-Key`, or an id that this node made.
-#[derive(Clone, Debug)]
-pub struct RequestName {
-    name: Arc<str>,
-    /// None: the caller's id is invalid. The id that this node made is then used only in the response.
-    id: Option<RequestId>,
-}
-
-impl RequestName {
-    pub(crate) fn of(headers: &HeaderMap, trace: &TraceContext) -> Self {
-        let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
-        let id = match (given.next(), given.next()) {
-            (None, _) => trace.request_name().and_then(|name| RequestId::new(&name).ok()),
-            (Some(given), None) => given.to_str().ok().and_then(|given| RequestId::new(given).ok()),
-            (Some(_), Some(_)) => None,
-        };
-        let own = || trace.request_name().unwrap_or_else(|| trace.trace_id().to_string());
-        Self { name: id.as_ref().map_or_else(|| own().into(), |id| id.as_str().into()), id }
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.name
-    }
-}
 
 /// A header that may appear at most once.
 fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Failure> {
@@ -85,7 +59,7 @@ fn named<T>(
 
 /// The caller of a request and what its headers say.
 #[derive(Clone, Debug)]
-pub struct Asking {
+pub struct RequestHead {
     pub identity: Arc<Identity>,
     /// To check later whether the API key is still valid.
     pub api_key: Option<ApiKeyHash>,
@@ -98,13 +72,13 @@ pub struct Asking {
     pub if_match: Option<Number>,
 }
 
-impl Asking {
+impl RequestHead {
     pub(crate) fn actor(&self) -> &str {
         self.identity.actor.as_str()
     }
 }
 
-impl FromRequestParts<Edge> for Asking {
+impl FromRequestParts<Edge> for RequestHead {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
@@ -113,7 +87,7 @@ impl FromRequestParts<Edge> for Asking {
         let space = named(headers, &SPACE, SpaceName::known)?.unwrap_or_else(|| identity.usual_space());
         let session = named(headers, &SESSION, SessionId::new)?;
         header(headers, &IDEMPOTENCY_KEY)?;
-        let name = parts.extensions.get::<RequestName>().and_then(|name| name.id.clone());
+        let name = parts.extensions.get::<RequestName>().and_then(|name| name.id().cloned());
         let Some(request_id) = name else {
             let why = "must be 1 to 64 bytes of visible ASCII";
             return Err(Problem::invalid(title(&IDEMPOTENCY_KEY), why).into());
@@ -147,7 +121,7 @@ pub(crate) fn identify(
     extensions: &Extensions,
 ) -> Result<(Arc<Identity>, Option<ApiKeyHash>), Failure> {
     let identified = identified(authenticator, headers, extensions)?;
-    if let Some(connection) = extensions.get::<OfConnection>() {
+    if let Some(connection) = extensions.get::<SlotHandle>() {
         connection.is_known();
     }
     Ok(identified)
@@ -173,7 +147,7 @@ fn identified(
             Ok((identity, Some(hash)))
         }
         Authenticator::SelfReported => {
-            if !extensions.get::<Peer>().is_some_and(Peer::is_loopback) {
+            if !extensions.get::<Remote>().is_some_and(Remote::is_loopback) {
                 return Err(unauthenticated("a development node serves only callers on its own machine"));
             }
             let actor = named(headers, &ACTOR, ActorId::new)?;
@@ -255,7 +229,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Edge> for Body<T> {
         let is_json = is_json(request.headers());
         // The front has already read it whole and within its limits.
         let bytes = to_bytes(request.into_body(), usize::MAX).await.map_err(|_| Failure::from(Code::TooLarge))?;
-        edge.node.metrics().body_read(bytes.len() as u64);
+        edge.metrics.body_read(bytes.len() as u64);
         if bytes.is_empty() {
             return from_json(b"{}").map(Self);
         }

@@ -5,18 +5,18 @@
 //! This is one function instead of router layers: each layer costs every request several allocations, and all layers
 //! together cost more than the handlers did (docs/BENCHMARKS.md).
 
-use crate::edge::answer::{Failure, Told, finished, named};
+use crate::edge::answer::{Failure, UnwrittenProblem, finished, named};
 use crate::edge::body::{BodyLimits, WholeBody};
 use crate::edge::call::{BodyBytes, in_doubt, sent_away};
-use crate::edge::extract::{Asking, cut};
+use crate::edge::extract::{RequestHead, cut};
 use crate::edge::gate::Class;
-use crate::edge::server::{Answering, Answers, Peer};
-use crate::edge::unsent::{Full, Owed, Unsent};
+use crate::edge::identity::Authenticator;
+use crate::edge::remote::Remote;
+use crate::edge::server::{Handler, Handling};
+use crate::edge::unsent::{Full, Owed, Unsent, UnsentOfConnection};
 use crate::edge::{Edge, document, local, rest};
-use crate::identity::Authenticator;
-use crate::metrics;
-use crate::places::OfConnection;
-use crate::trace;
+use crate::observe::metrics;
+use crate::observe::trace;
 use api::{Code, Problem};
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
@@ -108,8 +108,8 @@ impl Front {
     }
 }
 
-impl Answers for Front {
-    fn answer(&self, request: Request) -> Answering {
+impl Handler for Front {
+    fn handle(&self, request: Request) -> Handling {
         let inner = self.0.clone();
         Box::pin(async move { inner.answer(request).await })
     }
@@ -119,12 +119,11 @@ impl Inner {
     async fn answer(&self, mut request: Request) -> Response {
         let began = Instant::now();
         let (name, trace) = named(request.headers());
-        let path = CALLS.at(request.uri().path()).ok().map(|found| found.value);
-        let known = path.and_then(|calls| calls.iter().find(|known| known.method == *request.method()));
-        let operation = known.map(|known| known.operation);
-        let span = trace::request_span(&trace, name.as_str(), operation);
+        let path = OPERATIONS.at(request.uri().path()).ok().map(|found| found.value);
+        let operation = path.and_then(|all| all.iter().find(|operation| operation.method == *request.method()));
+        let span = trace::request_span(&trace, name.as_str(), operation.map(|operation| operation.name));
         request.extensions_mut().insert(name.clone());
-        let in_flight = self.edge.node.metrics().request_began();
+        let in_flight = self.edge.metrics.request_began();
         let handled = async {
             if let Err(failure) = self.check_local(&request) {
                 return failure.into_response();
@@ -134,25 +133,30 @@ impl Inner {
                 None if request.uri().path() == "/metrics" => self.routed(request).await,
                 // Documents are already compressed, and the other responses are short.
                 None => self.plain(request).await,
-                Some(_) => self.call(known, request).await.unwrap_or_else(Failure::into_response),
+                Some(_) => self.call(operation, request).await.unwrap_or_else(Failure::into_response),
             }
         };
         let mut response = handled.instrument(span.clone()).await;
         drop(in_flight);
-        let code = response.extensions().get::<Told>().map(|told| told.0.code);
+        let code = response.extensions().get::<UnwrittenProblem>().map(|told| told.0.code);
         if let Some(code) = code {
             span.record("outcome", code.name());
         }
         if let Some(operation) = operation {
             let outcome = code.map_or(metrics::OK, Code::name);
-            self.edge.node.metrics().call(operation, outcome, began.elapsed());
+            self.edge.metrics.call(operation.name, outcome, began.elapsed());
         }
         if code == Some(Code::Internal) {
-            span.in_scope(|| tracing::error!(operation, "request failed with an internal error"));
+            span.in_scope(|| {
+                tracing::error!(
+                    operation = operation.map(|operation| operation.name),
+                    "request failed with an internal error"
+                )
+            });
         }
         finished(&mut response, &name, &trace);
-        if code == Some(Code::RateLimited) && known.is_some_and(|known| known.class > Class::Finish) {
-            let retry_after_ms = response.extensions().get::<Told>().and_then(|told| told.0.retry_after_ms);
+        if code == Some(Code::RateLimited) && operation.is_some_and(|operation| operation.class > Class::Finish) {
+            let retry_after_ms = response.extensions().get::<UnwrittenProblem>().and_then(|told| told.0.retry_after_ms);
             self.hold_back(retry_after_ms.map_or(HELD_FOR, Duration::from_millis)).await;
         }
         response
@@ -179,48 +183,48 @@ impl Inner {
         }
     }
 
-    /// A call of a documented path. `known` is `None` when the path does not have this method.
-    async fn call(&self, known: Option<&Known>, request: Request) -> Result<Response, Failure> {
+    /// A call of a documented path. `operation` is None when the path does not have this method.
+    async fn call(&self, operation: Option<&Operation>, request: Request) -> Result<Response, Failure> {
         // Before the body is read, so that an unknown caller need not send it.
         let (mut parts, mut body) = request.into_parts();
-        let asking = Asking::from_request_parts(&mut parts, &self.edge).await.inspect_err(|Failure(problem)| {
+        let head = RequestHead::from_request_parts(&mut parts, &self.edge).await.inspect_err(|Failure(problem)| {
             if problem.code == Code::Unauthenticated {
-                self.edge.node.metrics().auth_failed("unknown_caller");
-                self.edge.audit.unknown_caller(parts.extensions.get::<Peer>());
+                self.edge.metrics.auth_failed("unknown_caller");
+                self.edge.audit.unknown_caller(parts.extensions.get::<Remote>());
             }
         })?;
-        let owed = self.owed(known, &parts, &asking).await?;
+        let owed = self.owed(operation, &parts, &head).await?;
         let mut room = None;
-        if let Some(known) = known {
-            known.check(&parts, &asking)?;
-            self.check_share(known, &asking)?;
-            let bodies = match known.reads {
-                Reads::Nothing => None,
-                Reads::One => Some(&self.bodies),
-                Reads::Batch => Some(&self.batches),
+        if let Some(operation) = operation {
+            operation.check(&parts, &head)?;
+            self.check_share(operation, &head)?;
+            let bodies = match operation.reads {
+                BodyKind::Nothing => None,
+                BodyKind::One => Some(&self.bodies),
+                BodyKind::Batch => Some(&self.batches),
             };
             if let Some(bodies) = bodies {
-                let taken = bodies.take_whole(Some(asking.actor()), &parts, &mut body).await;
+                let taken = bodies.take_whole(Some(head.actor()), &parts, &mut body).await;
                 let (bytes, taken) = taken.inspect_err(|refusal| {
                     if refusal.is_for_room() {
-                        self.edge.node.metrics().shed("body_bytes");
+                        self.edge.metrics.shed("body_bytes");
                     }
                 })?;
                 if bytes.len() > UNCOUNTED {
-                    self.edge.gate.has_sent(asking.actor(), bytes.len());
+                    self.edge.gate.has_sent(head.actor(), bytes.len());
                 }
                 parts.extensions.insert(BodyBytes(bytes.len()));
                 body = Body::from(bytes);
                 room = Some(taken);
             }
         }
-        let identity = asking.identity.clone();
-        parts.extensions.insert(asking);
+        let identity = head.identity.clone();
+        parts.extensions.insert(head);
         let mut response = self.routed(Request::from_parts(parts, body)).await;
         // The body is in memory while the call runs, and the response until it is sent.
         drop(room);
-        if response.extensions().get::<Told>().is_some_and(|told| told.0.code == Code::Forbidden) {
-            self.edge.audit.forbidden(identity.actor.as_str(), known.map(|known| known.operation));
+        if response.extensions().get::<UnwrittenProblem>().is_some_and(|told| told.0.code == Code::Forbidden) {
+            self.edge.audit.forbidden(identity.actor.as_str(), operation.map(|operation| operation.name));
         }
         let measured = response.extensions().get::<AnswerBytes>().map(|bytes| bytes.0);
         let bytes = measured.or_else(|| response.body().size_hint().exact());
@@ -230,23 +234,23 @@ impl Inner {
     }
 
     /// Rejects a throttled actor before its body is read.
-    fn check_share(&self, known: &Known, asking: &Asking) -> Result<(), Failure> {
-        let checked = self.edge.gate.check_share(asking.actor(), known.class);
+    fn check_share(&self, operation: &Operation, head: &RequestHead) -> Result<(), Failure> {
+        let checked = self.edge.gate.check_share(head.actor(), operation.class);
         checked.map_err(|shed| {
             let failure = sent_away(&self.edge, shed);
-            let may_have_happened = asking.repeat.is_some() && known.method != Method::GET;
+            let may_have_happened = head.repeat.is_some() && operation.method != Method::GET;
             if may_have_happened { in_doubt(failure) } else { failure }
         })
     }
 
     /// Takes room for the response before any work is done.
-    async fn owed(&self, known: Option<&Known>, parts: &Parts, asking: &Asking) -> Result<Owed, Failure> {
-        let connection = parts.extensions.get::<OfConnection>().map(|connection| &connection.unsent);
+    async fn owed(&self, operation: Option<&Operation>, parts: &Parts, head: &RequestHead) -> Result<Owed, Failure> {
+        let connection = parts.extensions.get::<UnsentOfConnection>();
         let is_view = parts.method == Method::GET;
         let taken = if is_view {
-            self.unsent.view(asking.actor(), connection, known.map_or(0, |known| known.answer_bytes)).await
+            self.unsent.view(head.actor(), connection, operation.map_or(0, |operation| operation.answer_bytes)).await
         } else {
-            self.unsent.command(asking.actor(), connection).await
+            self.unsent.command(head.actor(), connection).await
         };
         taken.map_err(|full| {
             let (code, reason) = match full {
@@ -254,9 +258,9 @@ impl Inner {
                 Full::Actor => (Code::RateLimited, "actor_unsent_bytes"),
                 Full::Connection => (Code::RateLimited, "connection_unsent_bytes"),
             };
-            self.edge.node.metrics().shed(reason);
+            self.edge.metrics.shed(reason);
             // An earlier attempt may have happened.
-            let code = if asking.repeat.is_some() && !is_view { Code::Unknown } else { code };
+            let code = if head.repeat.is_some() && !is_view { Code::Unknown } else { code };
             let mut problem =
                 Problem::new(code).with_detail("too many bytes of responses are unread: read them, then retry");
             problem.retry_after_ms = Some(UNSENT_AGAIN_MS);
@@ -308,14 +312,14 @@ impl Service<Request> for Measured {
     }
 }
 
-/// One documented call.
+/// A documented operation.
 #[derive(Clone, Debug)]
-struct Known {
+struct Operation {
     method: Method,
-    operation: &'static str,
+    name: &'static str,
     takes_query: bool,
     takes_if_match: bool,
-    reads: Reads,
+    reads: BodyKind,
     /// The class that is known before the body is read.
     class: Class,
     /// Room that is reserved for its response while it is made.
@@ -324,21 +328,21 @@ struct Known {
 
 /// Which body is read before the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reads {
+enum BodyKind {
     /// No body, or the handler reads it as a stream.
     Nothing,
     One,
     Batch,
 }
 
-impl Known {
+impl Operation {
     /// Rejects parameters that the call does not take. They are not ignored, because the caller expects an effect.
-    fn check(&self, parts: &Parts, asking: &Asking) -> Result<(), Failure> {
+    fn check(&self, parts: &Parts, head: &RequestHead) -> Result<(), Failure> {
         let query = parts.uri.query().filter(|_| !self.takes_query).unwrap_or_default();
         if let Some((name, _)) = form_urlencoded::parse(query.as_bytes()).next() {
             return Err(Problem::invalid(cut(&name), "this call takes no query parameters").into());
         }
-        if asking.if_match.is_some() && !self.takes_if_match {
+        if head.if_match.is_some() && !self.takes_if_match {
             let why = "this call does not check a revision; only updates and writes under a lease do";
             return Err(Problem::invalid("If-Match", why).into());
         }
@@ -346,37 +350,37 @@ impl Known {
     }
 }
 
-/// The calls by path. Made once, so that metric labels are a closed set of static names.
-static CALLS: LazyLock<matchit::Router<Vec<Known>>> = LazyLock::new(|| {
+/// The operations by path. Made once, so that metric labels are a closed set of static names.
+static OPERATIONS: LazyLock<matchit::Router<Vec<Operation>>> = LazyLock::new(|| {
     let document = rest::document();
     let takes = document::taking(&document);
     let ids = |part: &utoipa::openapi::OpenApi| -> BTreeSet<String> {
         document::operations(part).into_iter().map(|(_, _, id)| id).collect()
     };
     let (batches, streamed) = (ids(&rest::batches().into_openapi()), ids(&rest::streamed().into_openapi()));
-    let mut paths: BTreeMap<String, Vec<Known>> = BTreeMap::new();
+    let mut paths: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
     for (method, path, id) in document::operations(&document) {
         let takes = |what: document::Takes| takes.contains(&(id.clone(), what));
         let (takes_query, takes_if_match) = (takes(document::Takes::Query), takes(document::Takes::IfMatch));
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).expect("the document names methods");
         let reads = if method == Method::GET || streamed.contains(&id) {
             // The body of a GET is not read.
-            Reads::Nothing
+            BodyKind::Nothing
         } else if batches.contains(&id) {
-            Reads::Batch
+            BodyKind::Batch
         } else {
-            Reads::One
+            BodyKind::One
         };
         let answer_bytes = if LISTS.contains(&id.as_str()) { LIST_BYTES } else { 0 };
         let class = if KEEPS_OR_ENDS.contains(&id.as_str()) { Class::Finish } else { Class::Bulk };
-        let known = Known { class, method, takes_query, takes_if_match, reads, operation: id.leak(), answer_bytes };
-        paths.entry(path).or_default().push(known);
+        let operation = Operation { class, method, takes_query, takes_if_match, reads, name: id.leak(), answer_bytes };
+        paths.entry(path).or_default().push(operation);
     }
-    let mut calls = matchit::Router::new();
-    for (path, known) in paths {
-        calls.insert(path, known).expect("the paths of the document are routes");
+    let mut router = matchit::Router::new();
+    for (path, operations) in paths {
+        router.insert(path, operations).expect("the paths of the document are routes");
     }
-    calls
+    router
 });
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::edge::call::REPEAT_TAKEN_WITHIN;
     use crate::peers::connection::{CONNECT_LIMIT, TAKEN_WITHIN};
-    use crate::service::FORWARDED_WITHIN;
+    use crate::replica::peer_calls::FORWARDED_WITHIN;
     use lease::bounds::{REPEAT_WITHIN, REQUEST_MEMORY};
 
     #[test]

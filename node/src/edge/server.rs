@@ -1,21 +1,23 @@
 //! The HTTP server: accepts, limits, serves and closes connections.
 //!
 //! Every connection is a task of the server, and every HTTP/2 stream is a tracked task.
-//! [`shutdown`](EdgeServer::shutdown) waits for all of them. Only [`Answers`] interprets requests.
+//! [`shutdown`](EdgeServer::shutdown) waits for all of them. Only [`Handler`] interprets requests.
 
 mod connection;
 mod pulse;
 mod socket;
 
+use super::stopping::Stopping;
 use super::tls::EdgeTls;
-use crate::metrics::Metrics;
-use crate::places::Places;
-use crate::throttle::Throttle;
+use crate::net::slots::ConnectionSlots;
+use crate::net::socket::Liveness;
+use crate::net::throttle::Throttle;
+use crate::observe::metrics::Metrics;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
 use connection::Tasks;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -33,10 +35,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for tasks that were cut off to be dropped.
 const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
 /// A caller whose machine disappears without closing the connection is noticed within about 75 s.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(45);
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
-#[cfg(target_os = "linux")]
-const KEEPALIVE_TRIES: u32 = 3;
+const LIVENESS: Liveness = Liveness {
+    probe_after: Duration::from_secs(45),
+    probe_every: Duration::from_secs(10),
+    taken_within: Duration::from_secs(30),
+};
 
 /// The response for a connection above the limit. It is sent at most once, without waiting.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
@@ -79,53 +82,23 @@ impl Default for ServerLimits {
             handshake_within: Duration::from_secs(10),
             head_within: Duration::from_secs(10),
             idle_within: Duration::from_secs(75),
-            taken_within: Duration::from_secs(30),
+            taken_within: LIVENESS.taken_within,
             head_bytes_max: 32 * 1024,
             streams_max: 128,
         }
     }
 }
 
-/// The other end of the connection, in the extensions of every request next to axum's `ConnectInfo<SocketAddr>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    pub address: SocketAddr,
-    pub is_tls: bool,
-}
-
-impl Peer {
-    /// Whether the caller is on this machine.
-    #[must_use]
-    pub fn is_loopback(&self) -> bool {
-        self.address.ip().to_canonical().is_loopback()
-    }
-}
-
-/// Signals that the server is stopping, in the extensions of every request. Streams and calls that wait must then end.
-#[derive(Clone, Debug)]
-pub struct Stopping(CancellationToken);
-
-impl Stopping {
-    #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.0.is_cancelled()
-    }
-
-    pub async fn begun(&self) {
-        self.0.cancelled().await;
-    }
-}
-
 /// Answers the requests of all connections.
-pub trait Answers: Send + Sync + 'static {
-    fn answer(&self, request: Request) -> Answering;
+pub trait Handler: Send + Sync + 'static {
+    fn handle(&self, request: Request) -> Handling;
 }
 
 /// A response that is being made.
-pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub type Handling = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-impl Answers for Router {
-    fn answer(&self, request: Request) -> Answering {
+impl Handler for Router {
+    fn handle(&self, request: Request) -> Handling {
         // A router is always ready.
         let answering = self.clone().call(request);
         Box::pin(async move { answering.await.unwrap_or_else(|never| match never {}) })
@@ -137,7 +110,7 @@ impl Answers for Router {
 pub struct EdgeServer {
     address: SocketAddr,
     accepting: JoinHandle<()>,
-    places: Places,
+    slots: ConnectionSlots,
     stopping: Stopping,
     cut_off: DropGuard,
 }
@@ -148,27 +121,27 @@ impl EdgeServer {
     pub fn start(
         listener: TcpListener,
         tls: Option<EdgeTls>,
-        answers: impl Answers,
+        handler: impl Handler,
         limits: ServerLimits,
         metrics: Metrics,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let cut_off = CancellationToken::new();
-        let stopping = Stopping(CancellationToken::new());
-        let places = Places::new(limits.connections_max, limits.address_connections_max);
+        let stopping = Stopping::default();
+        let slots = ConnectionSlots::new(limits.connections_max, limits.address_connections_max);
         let tasks = Tasks::new(cut_off.clone());
         let server = Arc::new(Server {
             http: connection::http(&limits, tasks.clone()),
             tls,
-            answers: Arc::new(answers),
+            handler: Arc::new(handler),
             limits,
             tasks,
             metrics,
             stopping: stopping.clone(),
             cut_off: cut_off.clone(),
         });
-        let accepting = tokio::spawn(accept(listener, server, places.clone()));
-        Ok(Self { address, accepting, places, stopping, cut_off: cut_off.drop_guard() })
+        let accepting = tokio::spawn(accept(listener, server, slots.clone()));
+        Ok(Self { address, accepting, slots, stopping, cut_off: cut_off.drop_guard() })
     }
 
     #[must_use]
@@ -185,7 +158,7 @@ impl EdgeServer {
     /// Number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.places.taken()
+        self.slots.taken()
     }
 
     #[must_use]
@@ -196,7 +169,7 @@ impl EdgeServer {
     /// Stops accepting, signals streams and waiting calls, lets running requests finish, and closes the connections.
     /// Connections that are still open after `within` are cut. Returns when no task of the server runs any more.
     pub async fn shutdown(mut self, within: Duration) {
-        self.stopping.0.cancel();
+        self.stopping.begin();
         let mut ended = timeout(within, &mut self.accepting).await;
         if ended.is_err() {
             tracing::warn!("cut {} connections that did not end within {within:?}", self.connections());
@@ -217,7 +190,7 @@ impl EdgeServer {
 struct Server {
     http: connection::Http,
     tls: Option<EdgeTls>,
-    answers: Arc<dyn Answers>,
+    handler: Arc<dyn Handler>,
     limits: ServerLimits,
     tasks: Tasks,
     metrics: Metrics,
@@ -225,7 +198,7 @@ struct Server {
     cut_off: CancellationToken,
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
+async fn accept(listener: TcpListener, server: Arc<Server>, slots: ConnectionSlots) {
     let mut connections = JoinSet::new();
     let mut refused = Throttle::default();
     let mut failed = Throttle::default();
@@ -251,7 +224,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
                 }
             }
         };
-        let Some(place) = places.take(address.ip()).await else {
+        let Some(slot) = slots.take(address.ip()).await else {
             refused.say(|times| {
                 tracing::warn!(times, "rejected a connection from {address}: too many connections are open")
             });
@@ -261,8 +234,8 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Places) {
         };
         let server = server.clone();
         connections.spawn(async move {
-            server.connection(stream, address, &place).await;
-            drop(place);
+            server.connection(stream, address, &slot).await;
+            drop(slot);
         });
     }
     drop(listener);
@@ -290,21 +263,6 @@ fn turn_away(stream: &TcpStream, is_tls: bool) {
         // Best effort: a caller that is still sending may only see the connection closed.
         let _ = SockRef::from(stream).send(FULL);
     }
-}
-
-/// Sets socket options: send without delay, and notice a caller whose machine disappeared.
-fn tune(stream: &TcpStream, taken_within: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
-    #[cfg(target_os = "linux")]
-    let keepalive = keepalive.with_retries(KEEPALIVE_TRIES);
-    socket.set_tcp_keepalive(&keepalive)?;
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(taken_within))?;
-    #[cfg(not(target_os = "linux"))]
-    let _ = taken_within;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use super::answer::{Age, Failure, Viewed};
 use super::call::{CALL_WITHIN, Call, Consistency, failed_disk, unread};
 use super::gate::{Class, Gate};
-use crate::service::TokioNode;
+use crate::peers::tokio_node::TokioNode;
 use api::{Calendar, Code, Problem};
 use lease::State;
 use lease::archive::Archive;

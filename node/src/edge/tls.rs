@@ -1,7 +1,7 @@
 //! TLS towards callers, 1.2 and 1.3 with ring. The node shows a certificate. The caller shows none: it authenticates
 //! with an API key.
 
-use crate::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
+use crate::net::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;

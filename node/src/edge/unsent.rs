@@ -50,8 +50,9 @@ struct Used {
     by_actor: BTreeMap<Arc<str>, usize>,
 }
 
-/// The unsent bytes of one connection.
-pub(crate) type OfOneConnection = Arc<AtomicUsize>;
+/// The unsent bytes of one connection, in the extensions of every request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnsentOfConnection(Arc<AtomicUsize>);
 
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Unsent {
     pub(crate) async fn view(
         &self,
         actor: &str,
-        connection: Option<&OfOneConnection>,
+        connection: Option<&UnsentOfConnection>,
         expected: usize,
     ) -> Result<Owed, Full> {
         self.room(|| self.0.take(actor, connection, expected)).await
@@ -88,7 +89,7 @@ impl Unsent {
 
     /// Takes room for the response to a command. Only its own connection can make it wait, because the response is
     /// short and other callers may depend on the command.
-    pub(crate) async fn command(&self, actor: &str, connection: Option<&OfOneConnection>) -> Result<Owed, Full> {
+    pub(crate) async fn command(&self, actor: &str, connection: Option<&UnsentOfConnection>) -> Result<Owed, Full> {
         self.room(|| {
             self.0.check_connection(connection, 0)?;
             Ok(self.0.owe(&mut self.0.lock(), actor, connection, 0))
@@ -115,12 +116,12 @@ impl Inner {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check_connection(&self, connection: Option<&OfOneConnection>, bytes: usize) -> Result<(), Full> {
-        let used = connection.map_or(0, |connection| connection.load(Ordering::Relaxed));
+    fn check_connection(&self, connection: Option<&UnsentOfConnection>, bytes: usize) -> Result<(), Full> {
+        let used = connection.map_or(0, |connection| connection.0.load(Ordering::Relaxed));
         if is_over(used, bytes, self.limits.connection_max) { Err(Full::Connection) } else { Ok(()) }
     }
 
-    fn take(&self, actor: &str, connection: Option<&OfOneConnection>, bytes: usize) -> Result<Taken, Full> {
+    fn take(&self, actor: &str, connection: Option<&UnsentOfConnection>, bytes: usize) -> Result<Taken, Full> {
         let mut used = self.lock();
         self.check_connection(connection, bytes)?;
         let own = used.by_actor.get(actor).copied().unwrap_or(0);
@@ -133,7 +134,7 @@ impl Inner {
         Ok(self.owe(&mut used, actor, connection, bytes))
     }
 
-    fn owe(&self, used: &mut Used, actor: &str, connection: Option<&OfOneConnection>, bytes: usize) -> Taken {
+    fn owe(&self, used: &mut Used, actor: &str, connection: Option<&UnsentOfConnection>, bytes: usize) -> Taken {
         let mut taken = Taken { actor: actor.into(), connection: connection.cloned(), bytes: 0 };
         taken.resize(used, bytes);
         taken
@@ -147,7 +148,7 @@ fn is_over(used: usize, bytes: usize, max: usize) -> bool {
 
 struct Taken {
     actor: Arc<str>,
-    connection: Option<OfOneConnection>,
+    connection: Option<UnsentOfConnection>,
     bytes: usize,
 }
 
@@ -161,8 +162,8 @@ impl Taken {
             used.by_actor.insert(self.actor.clone(), own);
         }
         if let Some(connection) = &self.connection {
-            connection.fetch_add(bytes, Ordering::Relaxed);
-            connection.fetch_sub(self.bytes, Ordering::Relaxed);
+            connection.0.fetch_add(bytes, Ordering::Relaxed);
+            connection.0.fetch_sub(self.bytes, Ordering::Relaxed);
         }
         self.bytes = bytes;
     }
@@ -221,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_that_reads_nothing_gets_no_room_and_others_do() {
         let room = room();
-        let connection = OfOneConnection::default();
+        let connection = UnsentOfConnection::default();
         let first = room.view("ada", Some(&connection), 20).await.unwrap();
         assert_eq!(room.view("ada", Some(&connection), 20).await.unwrap_err(), Full::Connection);
         let other = room.view("ada", None, 25).await.unwrap();
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(room.view("cy", None, 20).await.unwrap_err(), Full::All);
         room.command("cy", None).await.unwrap();
         drop((first, other, bobs));
-        assert_eq!((room.bytes(), connection.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((room.bytes(), connection.0.load(Ordering::Relaxed)), (0, 0));
         assert!(room.0.lock().by_actor.is_empty(), "an actor without unsent bytes is forgotten");
     }
 

@@ -4,12 +4,12 @@
 use crate::edge::answer::Failure;
 use crate::edge::call::{Call, failed_disk};
 use crate::edge::gate::{Parked, Parking};
-use crate::edge::server::Stopping;
+use crate::edge::identity::Authenticator;
+use crate::edge::stopping::Stopping;
 use crate::edge::survey::{HEAVY, ReadingMeter};
-use crate::followers::{Follower, Interest, Told};
-use crate::identity::Authenticator;
-use crate::metrics::Open;
-use crate::service::TokioNode;
+use crate::observe::metrics::Open;
+use crate::peers::tokio_node::TokioNode;
+use crate::replica::followers::{Delivery, Follower, Interest};
 use api::event::Event;
 use api::names::Number;
 use api::{Code, Problem};
@@ -80,7 +80,7 @@ fn names(event: &Event, actor: &ActorId) -> bool {
 /// # Errors
 /// When no leader confirmed the read in time.
 pub async fn last_event(call: &Call) -> Result<EventNumber, Failure> {
-    let seen = call.view(Default::default(), |state, _, _| Ok(state.last_event(&call.asking.space))).await?;
+    let seen = call.view(Default::default(), |state, _, _| Ok(state.last_event(&call.head.space))).await?;
     Ok(seen.value)
 }
 
@@ -108,7 +108,7 @@ pub async fn page(
     limit: usize,
 ) -> Result<(Vec<Event>, Option<EventNumber>), Failure> {
     let weight = u32::try_from(limit / EVENTS_PER_CALL).unwrap_or(u32::MAX).clamp(1, HEAVY);
-    let (caller, name, wanted) = (call.caller.clone(), call.asking.space.clone(), wanted.clone());
+    let (caller, name, wanted) = (call.caller.clone(), call.head.space.clone(), wanted.clone());
     let reading = move |node: &TokioNode| {
         let space = node.store().read(|state, _| state.space_no(&name)).map_err(failed_disk)?;
         let Some(space) = space else { return Ok((Vec::new(), None)) };
@@ -178,9 +178,9 @@ struct Watch {
 /// When too many streams are open.
 pub fn stream(call: Call, wanted: Wanted, after: EventNumber, is_to_be_told: bool) -> Result<Response, Failure> {
     let place = call.park(Parking::Stream)?;
-    let open = call.edge.node.metrics().stream_opened();
+    let open = call.edge.metrics.stream_opened();
     // Subscribes before the first read from disk, so that no event is missed.
-    let told = call.edge.node.hub().follow(wanted.interest(call.asking.space.clone()));
+    let told = call.edge.node.hub().follow(wanted.interest(call.head.space.clone()));
     let now = Instant::now();
     let watch = Watch {
         meter: call.reading_meter(),
@@ -278,14 +278,14 @@ impl Watch {
                     if !self.is_still_known() {
                         return Some(self.end("unauthenticated", "the API key is no longer valid"));
                     }
-                    let heard = self.told.has_heard_all_up_to(&self.call.asking.space);
+                    let heard = self.told.has_heard_all_up_to(&self.call.head.space);
                     self.position = self.position.max(heard.unwrap_or_default());
                     // The id tells a reader whose filter matches few events its current position.
                     return Some(format!(": heartbeat\nid: {}\n\n", self.position));
                 }
                 Ok(Err(RecvError::Closed)) => return None,
-                Ok(Err(RecvError::Lagged(_)) | Ok(Told::Jump)) => self.is_behind = true,
-                Ok(Ok(Told::Events(events))) => {
+                Ok(Err(RecvError::Lagged(_)) | Ok(Delivery::Jump)) => self.is_behind = true,
+                Ok(Ok(Delivery::Events(events))) => {
                     let shown = match self.take(&events) {
                         Ok(shown) => shown,
                         Err(Failure(problem)) => return Some(self.end_with(&problem)),
@@ -349,9 +349,9 @@ impl Watch {
     }
 
     fn is_still_known(&self) -> bool {
-        match (&self.call.edge.authenticator, self.call.asking.api_key) {
+        match (&self.call.edge.authenticator, self.call.head.api_key) {
             (Authenticator::ApiKeys(api_keys), Some(hash)) => {
-                api_keys.find(hash).is_some_and(|identity| *identity == *self.call.asking.identity)
+                api_keys.find(hash).is_some_and(|identity| *identity == *self.call.head.identity)
             }
             (Authenticator::ApiKeys(_), None) => false,
             (Authenticator::SelfReported, _) => true,

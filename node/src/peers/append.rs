@@ -23,7 +23,7 @@ pub(crate) struct AppendLink {
     frames: mpsc::Sender<AppendFrame>,
     answers: mpsc::Receiver<Result<AppendAnswer, PeerError>>,
     /// Unanswered frames, oldest first, of this stream and of earlier ones.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<UnansweredFrame>,
     sent_bytes: usize,
     stream: u64,
     /// When the last answer came, or the first unanswered frame was sent.
@@ -31,7 +31,7 @@ pub(crate) struct AppendLink {
     _task: AbortOnDropHandle<()>,
 }
 
-struct Sent {
+struct UnansweredFrame {
     stream: u64,
     bytes: usize,
 }
@@ -70,7 +70,7 @@ impl AppendLink {
             self.progress = Instant::now();
         }
         self.frames.try_send(frame).map_err(|error| PeerError::lost(error.to_string()))?;
-        self.sent.push_back(Sent { stream: self.stream, bytes });
+        self.sent.push_back(UnansweredFrame { stream: self.stream, bytes });
         self.sent_bytes += bytes;
         Ok(())
     }

@@ -3,11 +3,11 @@
 //! Nothing here retries, since openraft does, or reorders, which openraft forbids. A missing answer is always an error
 //! and never assumed: an assumed pre-vote would let an isolated node raise its term.
 
-use super::PeerError;
 use super::append::AppendLink;
-use super::connection::{Connection, Expected, Peers};
+use super::connection::{Connection, Expected};
 use super::snapshot::send;
 use super::wire::{AppendFrame, AppendResult, Purpose, Question, Reply, TransferReply, VoteQuestion, VoteReply};
+use super::{PeerError, Peers};
 use futures_util::stream::{self, Fuse, Stream, StreamExt};
 use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};

@@ -5,25 +5,22 @@
 //! ask.
 
 mod append;
-mod calls;
+mod questions;
 
-use super::connection::{Connection, TAKEN_WITHIN, tune};
+use super::connection::{Connection, LIVENESS};
 use super::frame::FrameError;
+use super::service::{Peer, Service};
 use super::shown::Shown;
 use super::snapshot::receive::{self, Turn};
 use super::tls::PeerTls;
-use super::wire::{Greeting, Hello, NodeQuestion, NodeReply, Purpose, Welcome};
-use super::{Identity, Refusal};
-use crate::places::{Place, Places};
-use crate::throttle::Throttle;
-use openraft::Raft;
-use openraft::storage::RaftStateMachine;
-use raft_store::snapshot::SnapshotDir;
-use raft_store::types::{NodeId, Types};
+use super::wire::{Greeting, Hello, Purpose, Welcome};
+use super::{NodeIdentity, Refusal};
+use crate::net::slots::{ConnectionSlot, ConnectionSlots};
+use crate::net::socket;
+use crate::net::throttle::Throttle;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -44,50 +41,6 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// Pause when the system provides no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The node at the other end of a connection.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    pub hello: Hello,
-    pub shown: Shown,
-}
-
-impl Peer {
-    #[must_use]
-    pub fn node(&self) -> NodeId {
-        self.hello.node
-    }
-
-    /// Whether it states this cluster; checked before it is admitted. Any other peer may only ask to join.
-    #[must_use]
-    pub fn is_member(&self) -> bool {
-        self.hello.cluster.is_some()
-    }
-}
-
-/// The service of the node for its peers.
-pub trait Service: Send + Sync + 'static {
-    type Types: Types;
-    type State: RaftStateMachine<Self::Types, SnapshotData = SnapshotDir>;
-
-    /// Whether this peer is a member with the instance and a certificate for the host in the membership; or, if it
-    /// states no cluster, may ask to join. Protocol, group and cluster have been checked.
-    ///
-    /// # Errors
-    /// Why it is not admitted.
-    fn check(&self, peer: &Peer) -> Result<Welcome, Refusal>;
-
-    /// Returns when the peer is no longer a member; its connection is then closed.
-    fn left(&self, peer: &Peer) -> impl Future<Output = ()> + Send;
-
-    /// Answers a peer. The future is dropped when the connection is lost, so it must be safe to drop at every await.
-    fn ask(&self, from: &Peer, question: NodeQuestion) -> impl Future<Output = NodeReply> + Send;
-
-    fn raft(&self) -> Raft<Self::Types, Self::State>;
-
-    /// Where snapshots are received.
-    fn snapshot_root(&self) -> PathBuf;
-}
-
 /// The listener of a node. It stops when it is dropped; [`shutdown`](Self::shutdown) waits for it.
 #[derive(Debug)]
 pub struct PeerServer {
@@ -102,7 +55,7 @@ impl PeerServer {
     pub fn start<S: Service>(
         listener: TcpListener,
         tls: Option<PeerTls>,
-        identity: Identity,
+        identity: NodeIdentity,
         service: Arc<S>,
         connections_max: usize,
     ) -> io::Result<Self> {
@@ -117,7 +70,7 @@ impl PeerServer {
             not_let_in: Mutex::default(),
             stop: stop.clone(),
         });
-        let accepting = tokio::spawn(accept(listener, server, Places::new(connections_max, connections_max)));
+        let accepting = tokio::spawn(accept(listener, server, ConnectionSlots::new(connections_max, connections_max)));
         Ok(Self { address, accepting, stop: stop.drop_guard() })
     }
 
@@ -143,16 +96,16 @@ impl PeerServer {
 
 pub(crate) struct Server<S> {
     tls: Option<PeerTls>,
-    identity: Identity,
+    identity: NodeIdentity,
     service: Arc<S>,
     turn: Turn,
-    /// Places, in the order of [`Purpose::ALL`].
+    /// Room for connections, in the order of [`Purpose::ALL`].
     purposes: [Arc<Semaphore>; 4],
     not_let_in: Mutex<Throttle>,
     stop: CancellationToken,
 }
 
-async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>, places: Places) {
+async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>, slots: ConnectionSlots) {
     let mut connections = JoinSet::new();
     let (mut failed, mut refused) = (Throttle::default(), Throttle::default());
     loop {
@@ -171,14 +124,14 @@ async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>, place
                 }
             }
         };
-        let Some(place) = places.take(from.ip()).await else {
+        let Some(slot) = slots.take(from.ip()).await else {
             refused.say(|times| tracing::warn!(times, "rejected {from}: too many nodes are connected"));
             continue;
         };
         let server = server.clone();
         connections.spawn(async move {
-            server.connection(stream, from, &place).await;
-            drop(place);
+            server.connection(stream, from, &slot).await;
+            drop(slot);
         });
     }
     drop(listener);
@@ -186,25 +139,25 @@ async fn accept<S: Service>(listener: TcpListener, server: Arc<Server<S>>, place
 }
 
 impl<S: Service> Server<S> {
-    async fn connection(&self, stream: TcpStream, from: SocketAddr, place: &Place) {
+    async fn connection(&self, stream: TcpStream, from: SocketAddr, slot: &ConnectionSlot) {
         let greeted = tokio::select! {
             greeted = timeout(HANDSHAKE_LIMIT, self.greet(stream)) => greeted,
-            () = place.evicted() => return self.not_let_in(from, "its place was needed before it sent a hello"),
+            () = slot.evicted() => return self.not_let_in(from, "its slot was needed before it sent a hello"),
             () = self.stop.cancelled() => return,
         };
-        let (peer, mut connection, _place) = match greeted {
+        let (peer, mut connection, _slot) = match greeted {
             Ok(Ok(Some(greeted))) => greeted,
             Ok(Ok(None)) => return,
             Ok(Err(why)) => return self.not_let_in(from, &why),
             Err(_) => return self.not_let_in(from, &format!("no hello within {HANDSHAKE_LIMIT:?}")),
         };
-        place.is_known();
+        slot.is_known();
         let hello = &peer.hello;
         let (stop, closing) = (self.stop.child_token(), CancellationToken::new());
         let serving = async {
             match hello.purpose {
                 Purpose::Raft | Purpose::Heartbeat => until(&stop, append::serve(&*self.service, connection)).await,
-                Purpose::Calls => until(&stop, calls::serve(&self.service, &peer, connection, &closing)).await,
+                Purpose::Calls => until(&stop, questions::serve(&self.service, &peer, connection, &closing)).await,
                 // It ends by itself, so that no write continues after it.
                 Purpose::Snapshot => receive::serve(&*self.service, &self.turn, &mut connection, &stop).await,
             }
@@ -247,7 +200,7 @@ impl<S: Service> Server<S> {
 
     /// None: the peer closed the connection without sending anything, as a port probe does.
     async fn greet(&self, stream: TcpStream) -> Result<Option<(Arc<Peer>, Connection, OwnedSemaphorePermit)>, String> {
-        tune(&stream, TAKEN_WITHIN).map_err(|error| error.to_string())?;
+        socket::tune(&stream, LIVENESS).map_err(|error| error.to_string())?;
         let (shown, mut connection) = match &self.tls {
             None => (Shown::Nothing, Connection::plain(stream)),
             Some(tls) => match tls.acceptor().accept(stream).await {
@@ -266,7 +219,7 @@ impl<S: Service> Server<S> {
             Err(error) => return Err(error.to_string()),
         };
         let peer = Arc::new(Peer { hello, shown });
-        let (welcome, place) = match self.check(&peer) {
+        let (welcome, slot) = match self.check(&peer) {
             Ok(checked) => checked,
             Err(why) => {
                 let refused = Greeting::Refused { why: why.told.clone() };
@@ -276,18 +229,18 @@ impl<S: Service> Server<S> {
         };
         connection.writer.send(&Greeting::Welcome(welcome)).await.map_err(|error| error.to_string())?;
         connection.open(peer.hello.purpose);
-        Ok(Some((peer, connection, place)))
+        Ok(Some((peer, connection, slot)))
     }
 
     fn check(&self, peer: &Peer) -> Result<(Welcome, OwnedSemaphorePermit), Refusal> {
         self.identity.check(&peer.hello)?;
         let welcome = self.service.check(peer)?;
         self.identity.check_target(&peer.hello)?;
-        let place = self.place(peer.hello.purpose);
-        Ok((welcome, place.ok_or_else(|| "too many connections for this purpose".to_owned())?))
+        let slot = self.slot(peer.hello.purpose);
+        Ok((welcome, slot.ok_or_else(|| "too many connections for this purpose".to_owned())?))
     }
 
-    fn place(&self, purpose: Purpose) -> Option<OwnedSemaphorePermit> {
+    fn slot(&self, purpose: Purpose) -> Option<OwnedSemaphorePermit> {
         let number = Purpose::ALL.iter().position(|other| *other == purpose)?;
         self.purposes[number].clone().try_acquire_owned().ok()
     }

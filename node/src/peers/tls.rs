@@ -1,10 +1,10 @@
 //! Mutual TLS between nodes: both sides present a certificate signed by the cluster's authority.
 //!
 //! This module configures TLS; which peer may be which node is stated in the hello and checked by the membership
-//! ([`crate::roster`]). TLS 1.3 only, on ring. Sessions are never resumed: connections live long, and one made after a
-//! reload must be checked with the new certificates.
+//! ([`crate::peers::roster`]). TLS 1.3 only, on ring. Sessions are never resumed: connections live long, and one made
+//! after a reload must be checked with the new certificates.
 
-use crate::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
+use crate::net::certificates::{Kept, PemFiles, TlsError, certificates, private_key};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

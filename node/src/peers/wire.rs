@@ -4,6 +4,7 @@
 //! ever, a new variant comes last, and a changed frame gets a new number. No type of openraft is used here: its types
 //! may change with each version, these bytes may not.
 
+use crate::replica::role::Role;
 use raft_store::codec::PAYLOAD_BYTES_MAX;
 use raft_store::codec::records::{
     Blob, EntryRecord, HashMark, LogIdRecord, MembershipRecord, SnapshotMetaRecord, StoredMembershipRecord, VoteRecord,
@@ -30,7 +31,7 @@ pub enum Purpose {
     Heartbeat,
     /// [`SnapshotFrame`]s and their [`SnapshotAnswer`]s.
     Snapshot,
-    /// [`Call`]s and their [`Answered`]s, many at a time and in any order.
+    /// [`CallFrame`]s and their [`ReplyFrame`]s, many at a time and in any order.
     Calls,
 }
 
@@ -133,13 +134,13 @@ pub enum AppendResult {
 
 /// A question with the number that its reply will have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
+pub struct CallFrame {
     pub sequence: u64,
     pub question: Question,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct ReplyFrame {
     pub sequence: u64,
     pub reply: Reply,
 }
@@ -347,15 +348,6 @@ pub struct StatusReply {
     pub members: MembershipRecord,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Role {
-    Learner,
-    Follower,
-    Candidate,
-    Leader,
-    Stopped,
-}
-
 /// The frames of a snapshot transfer: one `Begin`; for each file its chunks and `FileEnd`; one `End`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SnapshotFrame {
@@ -408,8 +400,8 @@ raft_store::kinds! {
     Greeting = 101,
     AppendFrame = 102,
     AppendAnswer = 103,
-    Call = 104,
-    Answered = 105,
+    CallFrame = 104,
+    ReplyFrame = 105,
     SnapshotFrame = 106,
     SnapshotAnswer = 107,
 }

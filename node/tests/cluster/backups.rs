@@ -6,9 +6,9 @@ use lease::names::SpaceName;
 use lease::numbers::{EventNumber, Span, Token};
 use lease::views::IfClaimed;
 use lease::{Command, Outcome, Refusal};
-use node::backup::BackupError;
+use node::admin::backup::BackupError;
 use node::daemon::{Daemon, DaemonError, Start};
-use node::service::TokioNode;
+use node::peers::tokio_node::TokioNode;
 use raft_store::restore::{RestoreError, Target};
 use raft_store::state::history::EventsAfter;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use test_support::{LIMIT, until, within};
 const WRITERS: usize = 64;
 
 async fn backup_of(node: &TokioNode) -> Vec<u8> {
-    let stream = node::backup::stream(node, LIMIT).await.unwrap();
+    let stream = node::admin::backup::stream(node, LIMIT).await.unwrap();
     let chunks: Vec<_> = within("the backup has come", stream.collect::<Vec<_>>()).await;
     chunks.into_iter().flat_map(Result::unwrap).collect()
 }
@@ -44,7 +44,7 @@ async fn restored(backup: &[u8]) -> World {
 
 async fn restore_into(world: &World, backup: &[u8]) -> Result<(), RestoreError> {
     let target = Target { directory: world.directory(1), node: 1, token_floor: None, accept_clock: false };
-    within("it is restored", node::restore::from_stream(arriving(backup), target)).await.map(|_| ())
+    within("it is restored", node::admin::restore::from_stream(arriving(backup), target)).await.map(|_| ())
 }
 
 async fn activate(world: &World) {
@@ -220,10 +220,10 @@ async fn an_abandoned_backup_leaves_no_files_and_a_third_concurrent_one_is_refus
     world.ask(1, "ada", create("a")).await;
     let folder = world.directory(1).join("backups");
     let left = || fs::read_dir(&folder).unwrap().count();
-    let mut first = node::backup::stream(world.node(1), LIMIT).await.unwrap();
+    let mut first = node::admin::backup::stream(world.node(1), LIMIT).await.unwrap();
     assert!(first.next().await.unwrap().is_ok());
-    let second = node::backup::stream(world.node(1), LIMIT).await.unwrap();
-    let third = node::backup::stream(world.node(1), LIMIT).await;
+    let second = node::admin::backup::stream(world.node(1), LIMIT).await.unwrap();
+    let third = node::admin::backup::stream(world.node(1), LIMIT).await;
     assert!(matches!(third, Err(BackupError::Busy(_))), "{third:?}");
     assert_eq!(left(), 2);
     drop(first);
@@ -245,13 +245,13 @@ async fn an_interrupted_stream_restores_nothing() {
     let target = Target { directory: world.directory(7), node: 7, token_floor: None, accept_clock: false };
     let half = backup[..backup.len() / 2].to_vec();
     let broken = arriving(&half).chain(futures_util::stream::iter([Err(io::Error::other("the line is dead"))]));
-    let refused = node::restore::from_stream(broken, target.clone()).await.unwrap_err().to_string();
+    let refused = node::admin::restore::from_stream(broken, target.clone()).await.unwrap_err().to_string();
     assert!(refused.contains("stopped coming: the line is dead"), "{refused}");
-    let refused = node::restore::from_stream(arriving(&half), target.clone()).await.unwrap_err().to_string();
+    let refused = node::admin::restore::from_stream(arriving(&half), target.clone()).await.unwrap_err().to_string();
     assert!(refused.contains("cut off"), "{refused}");
     // The sender disappears in the middle.
     let workshop = target.directory.with_file_name("node-7.restoring");
-    let feeding = tokio::spawn(node::restore::from_stream(
+    let feeding = tokio::spawn(node::admin::restore::from_stream(
         arriving(&half).chain(futures_util::stream::pending()),
         target.clone(),
     ));
@@ -259,7 +259,7 @@ async fn an_interrupted_stream_restores_nothing() {
     feeding.abort();
     until("nothing is left of it", async || !workshop.exists()).await;
     assert!(!target.directory.exists());
-    node::restore::from_stream(arriving(&backup), target).await.unwrap();
+    node::admin::restore::from_stream(arriving(&backup), target).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use crate::world::{World, quick};
 use lease::item::{NewItem, Part};
 use lease::{Command, Outcome};
-use node::node::RaftSettings;
+use node::replica::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::types::NodeId;
 use std::sync::atomic::Ordering;

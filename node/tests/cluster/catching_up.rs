@@ -2,7 +2,7 @@
 
 use crate::world::{World, quick};
 use lease::Outcome;
-use node::node::RaftSettings;
+use node::replica::node::RaftSettings;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::state::disk::StateDisk;
 use std::fs;

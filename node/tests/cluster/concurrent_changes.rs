@@ -3,7 +3,7 @@
 use crate::world::World;
 use futures_util::future::join_all;
 use node::daemon::{Daemon, Start};
-use node::members::ChangeError;
+use node::replica::change::ChangeError;
 use raft_store::types::{Member, Membership, NodeId};
 use std::collections::BTreeSet;
 use test_support::{LIMIT, until, within};

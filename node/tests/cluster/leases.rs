@@ -86,7 +86,7 @@ async fn with_nothing_alive_nothing_is_written() {
     let before = world.last_index(leader);
     // Twenty rounds of the leader's timer, and a heartbeat between each.
     for _ in 0..20 {
-        tokio::time::sleep(node::clock::OBSERVED_EVERY).await;
+        tokio::time::sleep(node::replica::clock::OBSERVED_EVERY).await;
     }
     assert_eq!(world.last_index(leader), before);
 }

@@ -4,7 +4,7 @@ use crate::world::World;
 use lease::command::Renew;
 use lease::numbers::{Span, Token};
 use lease::{Command, Outcome};
-use node::propose::NoOutcome;
+use node::replica::no_outcome::NoOutcome;
 use raft_store::types::NodeId;
 use std::time::Duration;
 use test_support::fleet::{claim, complete, create, release};

@@ -6,14 +6,15 @@ use lease::item::{ActivityKind, NewItem, Part};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId, SpaceName};
 use lease::numbers::Span;
 use lease::{Command, Outcome};
-use node::node::RaftSettings;
+use node::observe::{metrics, scrape};
+use node::replica::node::RaftSettings;
 use std::collections::BTreeSet;
 use test_support::fleet::{self, claim, create};
 use test_support::{LIMIT, until, within};
 
 fn render(world: &World, node: u64) -> String {
     let daemon = &world.daemons[&node];
-    daemon.node().metrics().render(daemon.node(), daemon.log())
+    scrape::render(daemon.metrics(), daemon.node(), daemon.log())
 }
 
 /// The value of the series with this name and these labels.
@@ -56,8 +57,8 @@ async fn metrics_contain_no_caller_text_except_queue_names() {
     for request in [created, claimed, noted, waited] {
         let name = request.command.name();
         let outcome = crate::world::ask(world.node(1), request).await;
-        let code = if let Outcome::Refused(refusal) = &outcome { refusal.code().name() } else { node::metrics::OK };
-        world.node(1).metrics().call(name, code, LIMIT);
+        let code = if let Outcome::Refused(refusal) = &outcome { refusal.code().name() } else { metrics::OK };
+        world.daemons[&1].metrics().call(name, code, LIMIT);
     }
     let text = render(&world, 1);
     assert_eq!(value(&text, "tenure_leases"), 1.0);
@@ -146,7 +147,7 @@ async fn metrics_show_lag_snapshots_and_forwarded_commands() {
 async fn a_running_leader_has_every_metric_that_the_document_lists() {
     let world = World::of(2).await;
     let leader = world.leader().await;
-    let metrics = world.node(leader).metrics().clone();
+    let metrics = world.daemons[&leader].metrics().clone();
     // What the edge counts.
     metrics.call("list", "not_found", LIMIT);
     metrics.shed("memory");

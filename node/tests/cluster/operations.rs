@@ -3,8 +3,8 @@
 use crate::world::{World, request};
 use lease::Outcome;
 use node::daemon::Start;
-use node::members::ChangeError;
-use node::propose::NoOutcome;
+use node::replica::change::ChangeError;
+use node::replica::no_outcome::NoOutcome;
 use openraft::async_runtime::watch::WatchReceiver;
 use raft_store::types::{Member, NodeId};
 use std::time::Duration;
@@ -229,7 +229,7 @@ async fn api_addresses_are_known_to_all_nodes_and_updated_when_they_change() {
         settings.api_address = address.into();
         world.start_with(settings).await;
         until("all know", async || {
-            let known = |node: &node::service::TokioNode| node.membership().get_node(&moved).cloned();
+            let known = |node: &node::peers::tokio_node::TokioNode| node.membership().get_node(&moved).cloned();
             world.nodes().all(|node| known(node).is_some_and(|member| member.api_address == address))
         })
         .await;

@@ -1,8 +1,9 @@
 //! Readers of events over HTTP: too late, too slow, or idle for long.
 
 use crate::world::{World, quick};
-use node::daemon::{EdgeSettings, Start};
-use node::identity::Authenticator;
+use node::daemon::Start;
+use node::edge::identity::Authenticator;
+use node::edge::settings::EdgeSettings;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

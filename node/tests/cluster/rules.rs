@@ -4,7 +4,7 @@ use crate::world::World;
 use lease::names::RequestId;
 use lease::{Outcome, Refusal};
 use node::daemon::{Daemon, Start};
-use node::members::ChangeError;
+use node::replica::change::ChangeError;
 use raft_store::types::NodeId;
 use test_support::fleet::{caller, create};
 use test_support::within;

@@ -97,7 +97,7 @@ async fn too_large_commands_are_refused_before_the_log() {
     }
     let large = request("ada", Command::CreateMany(items));
     let refused = world.node(1).submit(vec![large], Duration::from_secs(20)).await;
-    assert!(matches!(refused, Err(node::propose::NoOutcome::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(node::replica::no_outcome::NoOutcome::TooLarge { .. })), "{refused:?}");
     assert!(matches!(world.ask(1, "ada", create("a")).await, Outcome::Created { .. }));
 }
 

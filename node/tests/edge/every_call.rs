@@ -4,7 +4,7 @@ use crate::contract::OK;
 use crate::http::Caller;
 use crate::people::{Edge, usual};
 use lease::numbers::Wall;
-use node::admission::check_secret;
+use node::peers::admission::check_secret;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};

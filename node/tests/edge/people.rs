@@ -2,7 +2,7 @@
 
 use crate::contract::Contract;
 use crate::http::{Caller, Sent};
-use node::identity::ApiKeyHash;
+use node::edge::identity::ApiKeyHash;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

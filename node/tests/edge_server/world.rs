@@ -10,9 +10,11 @@ use axum::{Extension, Json, Router};
 use futures_util::stream;
 use node::edge::answer::Failure;
 use node::edge::body::{BodyLimits, WholeBody};
-use node::edge::server::{EdgeServer, Peer, ServerLimits, Stopping};
+use node::edge::remote::Remote;
+use node::edge::server::{EdgeServer, ServerLimits};
+use node::edge::stopping::Stopping;
 use node::edge::tls::EdgeTls;
-use node::metrics::Metrics;
+use node::observe::metrics::Metrics;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -103,7 +105,7 @@ async fn note<B>(State(seen): State<Seen>, request: axum::http::Request<B>) -> a
     request
 }
 
-async fn who(Extension(peer): Extension<Peer>, ConnectInfo(address): ConnectInfo<SocketAddr>) -> String {
+async fn who(Extension(peer): Extension<Remote>, ConnectInfo(address): ConnectInfo<SocketAddr>) -> String {
     format!("{} {} {} {}", peer.address, peer.address == address, peer.is_loopback(), peer.is_tls)
 }
 

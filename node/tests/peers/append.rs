@@ -3,7 +3,7 @@
 use super::store::State;
 use super::world::{Node, identity, member};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::network::{DIAL_PAUSE, Factory, Network};
 use node::peers::wire::Purpose;
 use openraft::async_runtime::watch::WatchReceiver;

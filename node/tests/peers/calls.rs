@@ -2,7 +2,7 @@
 
 use super::world::{Fault, Node, Way, identity, member};
 use node::peers::PeerError;
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::wire::{NodeQuestion, NodeReply, Purpose};
 use raft_store::codec::records::Blob;
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 
 use expect_test::expect_file;
 use node::peers::wire::*;
+use node::replica::role::Role;
 use raft_store::codec::records::*;
 use raft_store::codec::{CodecError, Kind, decode, encode};
 use raft_store::types::{Group, Member};
@@ -29,8 +30,8 @@ fn truncated_extended_or_damaged_frames_are_rejected() {
         101 => decode::<Greeting>(bytes).map(|_| ()),
         102 => decode::<AppendFrame>(bytes).map(|_| ()),
         103 => decode::<AppendAnswer>(bytes).map(|_| ()),
-        104 => decode::<Call>(bytes).map(|_| ()),
-        105 => decode::<Answered>(bytes).map(|_| ()),
+        104 => decode::<CallFrame>(bytes).map(|_| ()),
+        105 => decode::<ReplyFrame>(bytes).map(|_| ()),
         106 => decode::<SnapshotFrame>(bytes).map(|_| ()),
         107 => decode::<SnapshotAnswer>(bytes).map(|_| ()),
         other => panic!("kind {other}"),
@@ -70,8 +71,8 @@ fn frames() -> Vec<(String, Vec<u8>)> {
         members: BTreeMap::from([(1, Member::default()), (2, member.clone())]),
     };
     let why = || "because".to_owned();
-    let call = |question| of(Call { sequence: 258, question });
-    let answered = |reply| of(Answered { sequence: 258, reply });
+    let call = |question| of(CallFrame { sequence: 258, question });
+    let answered = |reply| of(ReplyFrame { sequence: 258, reply });
     let asked = |question| call(Question::Node(question));
     let told = |reply| answered(Reply::Node(reply));
     let append = |result| of(AppendAnswer { stream: 5, result });

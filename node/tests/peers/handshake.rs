@@ -2,11 +2,11 @@
 
 use super::world::{CLUSTER, Node, identity, instance, member};
 use expect_test::{Expect, expect};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::frame::{FrameReader, FrameWriter};
 use node::peers::tls::PeerTls;
-use node::peers::wire::{Call, Greeting, Hello, NodeQuestion, NodeReply, PROTOCOL, Purpose, Question};
-use node::peers::{Identity, PeerError};
+use node::peers::wire::{CallFrame, Greeting, Hello, NodeQuestion, NodeReply, PROTOCOL, Purpose, Question};
+use node::peers::{NodeIdentity, PeerError};
 use raft_store::codec::records::Blob;
 use raft_store::codec::{HEADER_BYTES, encode};
 use raft_store::types::{Group, Member, NodeId};
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
 /// Asks node 2 under this identity, and compares the answer.
-async fn check(node: &Node, who: Identity, target: NodeId, member: &Member, expected: Expect) {
+async fn check(node: &Node, who: NodeIdentity, target: NodeId, member: &Member, expected: Expect) {
     let reply = Peers::new(who, None).ask(target, member, NodeQuestion::Status, LIMIT).await;
     let shown = match reply {
         Ok(reply) => format!("{reply:?}"),
@@ -36,16 +36,16 @@ async fn only_members_of_the_same_cluster_talk_to_each_other() {
     let there = node.member();
     check(&node, identity(1), 2, &there, expect![[r#"Unknown { why: "hello, node 1" }"#]]).await;
 
-    let other_cluster = Identity { cluster: Some(0xBAD), ..identity(1) };
+    let other_cluster = NodeIdentity { cluster: Some(0xBAD), ..identity(1) };
     check(&node, other_cluster, 2, &there, expect!["refused: this node belongs to another cluster"]).await;
 
-    let other_group = Identity { group: Group(7), ..identity(1) };
+    let other_group = NodeIdentity { group: Group(7), ..identity(1) };
     check(&node, other_group, 2, &there, expect!["refused: group 7, this is group 0"]).await;
 
-    let other_directory = Identity { instance: 5, ..identity(1) };
+    let other_directory = NodeIdentity { instance: 5, ..identity(1) };
     check(&node, other_directory, 2, &there, expect!["refused: node 1 has another instance"]).await;
 
-    let twin = Identity { instance: 5, ..identity(2) };
+    let twin = NodeIdentity { instance: 5, ..identity(2) };
     check(&node, twin, 2, &there, expect!["refused: node 2 has another instance"]).await;
 }
 
@@ -77,7 +77,7 @@ async fn a_connection_to_an_unexpected_node_is_refused() {
 #[tokio::test]
 async fn a_node_without_a_cluster_may_ask_to_join_and_nothing_else() {
     let node = Node::quiet(2, None).await;
-    let newcomer = Peers::new(Identity { cluster: None, ..identity(9) }, None);
+    let newcomer = Peers::new(NodeIdentity { cluster: None, ..identity(9) }, None);
     let address = node.server.address().to_string();
     let join = NodeQuestion::Join { node: 9, member: member(9, node.server.address()), is_new: true };
     let joined = newcomer.ask_address(&address, join, LIMIT).await;
@@ -145,7 +145,7 @@ async fn an_invalid_frame_closes_only_its_connection() {
         // A valid frame in the wrong place.
         closes_on(&node, Some(purpose), &encode(&hello(purpose)).unwrap()).await;
     }
-    let mut damaged = encode(&Call { sequence: 1, question: Question::Node(NodeQuestion::Status) }).unwrap();
+    let mut damaged = encode(&CallFrame { sequence: 1, question: Question::Node(NodeQuestion::Status) }).unwrap();
     *damaged.last_mut().unwrap() ^= 1;
     closes_on(&node, Some(Purpose::Calls), &damaged).await;
 }

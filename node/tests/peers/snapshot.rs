@@ -2,7 +2,7 @@
 
 use super::store::content;
 use super::world::{Fault, Node, Way, identity, member};
-use node::peers::connection::Peers;
+use node::peers::Peers;
 use node::peers::network::{Factory, Network};
 use openraft::Snapshot;
 use openraft::errors::{ReplicationClosed, StreamingError};

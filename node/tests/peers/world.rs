@@ -1,11 +1,12 @@
 //! Nodes of one cluster in one process, as their peers see them, and a network that can be cut.
 
 use super::store::{Log, State};
-use node::peers::Identity;
+use node::peers::NodeIdentity;
+use node::peers::Peers;
 use node::peers::Refusal;
-use node::peers::connection::Peers;
 use node::peers::network::Factory;
-use node::peers::server::{CONNECTIONS_MAX, Peer, PeerServer, Service};
+use node::peers::server::{CONNECTIONS_MAX, PeerServer};
+use node::peers::service::{Peer, Service};
 use node::peers::tls::PeerTls;
 use node::peers::wire::{Hello, NodeQuestion, NodeReply, Welcome};
 use openraft::{Config, Raft};
@@ -30,8 +31,8 @@ pub(crate) fn instance(node: NodeId) -> u64 {
     1000 + node
 }
 
-pub(crate) fn identity(node: NodeId) -> Identity {
-    Identity { group: Group(0), cluster: Some(CLUSTER), node, instance: instance(node), rules_version: 1 }
+pub(crate) fn identity(node: NodeId) -> NodeIdentity {
+    NodeIdentity { group: Group(0), cluster: Some(CLUSTER), node, instance: instance(node), rules_version: 1 }
 }
 
 pub(crate) struct Node {
@@ -46,7 +47,7 @@ pub(crate) struct Node {
 /// What the node of a test answers.
 pub(crate) struct Answering {
     raft: Raft<OnTokio, State>,
-    identity: Identity,
+    identity: NodeIdentity,
     root: TempDir,
     /// All peers that sent a hello.
     pub(crate) hellos: Mutex<Vec<Hello>>,

@@ -3,11 +3,11 @@
 
 use lease::Outcome;
 use lease::numbers::Wall;
-use node::admission::join_secret;
-use node::peers::connection::Peers;
+use node::peers::Peers;
+use node::peers::admission::join_secret;
 use node::peers::tls::PeerTls;
 use node::peers::wire::{Change, JoinRequest, NodeQuestion, NodeReply};
-use node::peers::{Identity, PeerError};
+use node::peers::{NodeIdentity, PeerError};
 use raft_store::codec::records::Blob;
 use raft_store::types::{Member, NodeId};
 use std::fs;
@@ -45,7 +45,7 @@ fn rogue(world: &World) -> PeerTls {
 /// A client that acts as this node, with this certificate.
 fn speaks_as(world: &World, node: NodeId, instance: u64, tls: PeerTls) -> Peers {
     let cluster = Some(world.identity(1).cluster);
-    Peers::new(Identity { cluster, node, instance, ..STRANGER }, Some(tls))
+    Peers::new(NodeIdentity { cluster, node, instance, ..STRANGER }, Some(tls))
 }
 
 async fn asks(world: &World, peers: &Peers, at: NodeId, question: NodeQuestion) -> Result<NodeReply, PeerError> {

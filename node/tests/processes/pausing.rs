@@ -3,7 +3,7 @@
 use lease::command::Renew;
 use lease::numbers::{Span, Time};
 use lease::{Command, Outcome};
-use node::peers::wire::Role;
+use node::replica::role::Role;
 use test_support::fleet::{self, item};
 use test_support::peer_client::{Submitted, request};
 use test_support::until;

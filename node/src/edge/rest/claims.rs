@@ -5,7 +5,7 @@ use crate::edge::call::{Call, Consistency, unfitting};
 use crate::edge::extract::{Body, ItemPath, Query, QueuePath};
 use crate::edge::gate::Parking;
 use crate::edge::rest::items::poll;
-use crate::hub::{Topic, Woken};
+use crate::replica::hub::{Topic, Woken};
 use api::claim::{Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict, ReleasedOf, Waiting};
 use api::hold::Released;
 use api::item::{Item, ItemPage};
@@ -53,7 +53,7 @@ fn waiting(call: &Call, outcome: Outcome) -> Result<Claimed, Failure> {
             place,
             line_length,
             poll_within_ms: poll_within.0,
-            request_id: Some(call.asking.request_id.to_string()),
+            request_id: Some(call.head.request_id.to_string()),
         })),
         other => Err(unfitting(&other)),
     }
@@ -88,7 +88,7 @@ pub async fn claim_many(call: Call, Body(claims): Body<Claims>) -> Reply<ClaimsA
 }
 
 fn problem(call: &Call, refusal: Refusal) -> Box<Problem> {
-    call.edge.node.metrics().entry_refused(refusal.code());
+    call.edge.metrics.entry_refused(refusal.code());
     Box::new(Problem::of(refusal, call.calendar()))
 }
 
@@ -105,7 +105,7 @@ pub async fn next(mut call: Call, QueuePath(queue): QueuePath, Body(next): Body<
         asked => poll("wait_ms", asked)?,
     };
     let by = Instant::now() + wait;
-    let topic = Topic::Ready(call.asking.space.clone(), queue.clone());
+    let topic = Topic::Ready(call.head.space.clone(), queue.clone());
     let command = Command::Next(next.into_core(queue));
     let mut woken: Option<Woken> = None;
     loop {
@@ -124,7 +124,7 @@ pub async fn next(mut call: Call, QueuePath(queue): QueuePath, Body(next): Body<
         // The item that woke this call went to another one; dropping this wakes the next waiter.
         drop(woken.take());
         // This attempt has an outcome, so the next attempt is no repeat.
-        call.asking.repeat = None;
+        call.head.repeat = None;
         let left = by.saturating_duration_since(Instant::now());
         let Some(waiter) = waiter.filter(|_| !left.is_zero() && cursor.is_none() && !call.is_stopping()) else {
             let cursor = cursor.map(api::names::Cursor);
@@ -191,7 +191,7 @@ pub async fn peek(
     let next = next.into_core(queue);
     call.check(Command::Next(next.clone()))?;
     call.view(query.consistency, |state, archive, calendar| {
-        let found = state.peek(archive, &call.caller, &call.asking.space, &next)?;
+        let found = state.peek(archive, &call.caller, &call.head.space, &next)?;
         let items = found.into_iter().map(|view| Item::new(view, None, calendar)).collect();
         Ok(ItemPage { items, next_cursor: None })
     })

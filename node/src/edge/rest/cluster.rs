@@ -1,14 +1,14 @@
 //! The cluster: its members, its leader, its backup. Any node serves these calls for callers with cluster rights.
 
-use crate::admission::{SECRET_FOR, SECRET_FOR_MAX};
-use crate::backup::{self, BackupError};
+use crate::admin::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
 use crate::edge::call::{Call, failed_disk, unfitting};
 use crate::edge::extract::{Body, NodePath, Nothing, Query};
-use crate::identity::ClusterRight;
-use crate::members::ChangeError;
-use crate::propose::NoOutcome;
+use crate::edge::identity::ClusterRight;
+use crate::peers::admission::{SECRET_FOR, SECRET_FOR_MAX};
+use crate::replica::change::ChangeError;
+use crate::replica::no_outcome::NoOutcome;
 use api::cluster::{
     Activated, ClusterStatus, Done, JoinSecret, NewJoinSecret, NewMember, NodeDraining, RaiseRules, Restored,
     RulesRaised, Snapshotted, Transfer,
@@ -212,7 +212,7 @@ pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
     responses((status = 200, body = RulesRaised, description = "The rules version in force")))]
 pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<RulesRaised> {
     let call = call.as_admin_to(format_args!("raise the rules to version {}", raise.version))?;
-    let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.asking.request_id.clone());
+    let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.head.request_id.clone());
     match raised.await.map_err(not_changed)? {
         Outcome::RulesRaised { version } => Ok(Json(RulesRaised { version })),
         Outcome::Refused(refusal) => Err(call.refused(refusal)),

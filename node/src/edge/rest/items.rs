@@ -1,14 +1,14 @@
 //! Items: creating, listing, showing and changing them.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
-use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, failed_disk, unfitting};
+use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, WhenClaimed, failed_disk, unfitting};
 use crate::edge::cursor::Position;
 use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
 use crate::edge::rest::past_holder;
 use crate::edge::survey::HEAVY;
-use crate::hub::Topic;
-use crate::service::TokioNode;
+use crate::peers::tokio_node::TokioNode;
+use crate::replica::hub::Topic;
 use api::claim::ItemsCreated;
 use api::event::Details;
 use api::item::{
@@ -27,7 +27,7 @@ use lease::views::{self, IfClaimed};
 use serde::Deserialize;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 /// Default number of entries on a page.
 const PAGE: usize = 100;
@@ -54,7 +54,7 @@ pub async fn create_many(call: Call, Body(items): Body<NewItems>) -> Reply<Items
     match call.run(items.into_command(call.actor())).await? {
         Outcome::CreatedMany(outcomes) => {
             for refusal in outcomes.iter().filter_map(Outcome::refusal) {
-                call.edge.node.metrics().entry_refused(refusal.code());
+                call.edge.metrics.entry_refused(refusal.code());
             }
             Ok(Json(ItemsCreated::new(outcomes, call.calendar())))
         }
@@ -106,7 +106,7 @@ pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<I
         after: None,
         limit,
     };
-    let open = |cursor: String| call.edge.cursors.open(&call.asking.space, &cursor).ok_or_else(no_cursor);
+    let open = |cursor: String| call.edge.cursors.open(&call.head.space, &cursor).ok_or_else(no_cursor);
     let position = query.cursor.map(open).transpose()?;
     if query.state.is_some_and(is_terminal) {
         let after = match position {
@@ -123,7 +123,7 @@ pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<I
     };
     let wanted = views::Query { after, ..wanted };
     let weight = if wanted.is_selective() { HEAVY } else { 1 };
-    let (caller, space, cursors) = (call.caller.clone(), call.asking.space.clone(), call.edge.cursors.clone());
+    let (caller, space, cursors) = (call.caller.clone(), call.head.space.clone(), call.edge.cursors.clone());
     let (mut wanted, mut items, mut steps) = (wanted, Vec::new(), 0);
     call.survey(query.consistency, weight, move |state, archive, calendar| {
         let page = state.list(archive, &caller, &space, &wanted);
@@ -154,7 +154,7 @@ async fn list_terminal(
     after: Option<ItemId>,
     consistency: Consistency,
 ) -> Result<Viewed<ItemPage>, Failure> {
-    let (space, caller) = (call.asking.space.clone(), call.caller.clone());
+    let (space, caller) = (call.head.space.clone(), call.caller.clone());
     let seen = call.view(consistency, |state, _, calendar| Ok((state.space_no(&space), calendar))).await?;
     let Viewed { value: (number, calendar), age, .. } = seen;
     let sees_any = match &wanted.queue {
@@ -209,18 +209,6 @@ pub(super) fn no_cursor() -> Failure {
     Problem::invalid("cursor", "is not a cursor from an earlier response").into()
 }
 
-/// What a read does when somebody holds the item.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenClaimed {
-    #[default]
-    Return,
-    /// Wait until it is free, `wait_ms` at most.
-    Wait,
-    /// Return `already_claimed`.
-    Fail,
-}
-
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -250,9 +238,9 @@ pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQu
     let if_claimed = if query.if_claimed == WhenClaimed::Return { IfClaimed::Return } else { IfClaimed::Fail };
     let by = Instant::now() + wait;
     loop {
-        let waiter = call.edge.node.hub().wait_for(Topic::Item(call.asking.space.clone(), id.clone()));
+        let waiter = call.edge.node.hub().wait_for(Topic::Item(call.head.space.clone(), id.clone()));
         let seen = call.view(query.consistency, |state, archive, calendar| {
-            let view = state.view_item(archive, &call.caller, &call.asking.space, &id, if_claimed)?;
+            let view = state.view_item(archive, &call.caller, &call.head.space, &id, if_claimed)?;
             Ok((view, calendar))
         });
         let left = by.saturating_duration_since(Instant::now());
@@ -330,7 +318,7 @@ pub async fn line(
     Query(query): Query<ConsistencyQuery>,
 ) -> Result<Viewed<Line>, Failure> {
     call.view(query.consistency, |state, _, calendar| {
-        Ok(Line::new(state.line(&call.caller, &call.asking.space, &id)?, calendar))
+        Ok(Line::new(state.line(&call.caller, &call.head.space, &id)?, calendar))
     })
     .await
 }
@@ -344,7 +332,7 @@ pub async fn claim_summary(
     ItemPath(id): ItemPath,
     Query(query): Query<ConsistencyQuery>,
 ) -> Result<Viewed<ClaimSummary>, Failure> {
-    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    let (caller, space) = (call.caller.clone(), call.head.space.clone());
     let mut walk = None;
     call.survey(query.consistency, HEAVY, move |state, _, _| {
         let walk = match &mut walk {
@@ -377,7 +365,7 @@ pub struct LimitQuery {
     params(LimitQuery), responses((status = 200, body = Carrying, description = "The caller's items")))]
 pub async fn carrying(call: Call, Query(query): Query<LimitQuery>) -> Result<Viewed<Carrying>, Failure> {
     let limit = limit(query.limit)?;
-    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    let (caller, space) = (call.caller.clone(), call.head.space.clone());
     call.survey(query.consistency, 1, move |state, archive, calendar| {
         Ok(ControlFlow::Break(Carrying::new(state.carrying(archive, &caller, &space, limit), calendar)))
     })
@@ -396,7 +384,7 @@ pub async fn activities(
     Query(query): Query<ConsistencyQuery>,
 ) -> Result<Viewed<Activities>, Failure> {
     let seen = call.view(query.consistency, |state, archive, _| {
-        let space = &call.asking.space;
+        let space = &call.head.space;
         let view = state.view_item(archive, &call.caller, space, &id, IfClaimed::Return)?;
         Ok((view.no, state.sees_all_of(&call.caller, space, &view.queue)))
     });
@@ -425,7 +413,7 @@ pub struct HeldAtQuery {
     params(("item" = api::names::ItemId, Path), HeldAtQuery),
     responses((status = 200, body = HeldAt, description = "The holder at that time, if any")))]
 pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<HeldAtQuery>) -> Reply<HeldAt> {
-    let space_name = &call.asking.space;
+    let space_name = &call.head.space;
     let seen = call.view(Consistency::Linearizable, |state, archive, _| {
         state.view_item(archive, &call.caller, space_name, &id, IfClaimed::Return)?;
         Ok((state.space_no(space_name), state.last_event(space_name)))

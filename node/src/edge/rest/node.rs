@@ -2,11 +2,11 @@
 
 use crate::admin::Unfit;
 use crate::edge::answer::Failure;
-use crate::edge::extract::{Asking, identify};
-use crate::edge::server::Peer;
+use crate::edge::extract::{RequestHead, identify};
+use crate::edge::identity::{ClusterRight, check_cluster_right};
+use crate::edge::remote::Remote;
 use crate::edge::{Edge, document};
-use crate::identity::{ClusterRight, check_cluster_right};
-use crate::metrics;
+use crate::observe::scrape;
 use api::Code;
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::request::Parts;
@@ -29,7 +29,7 @@ pub(super) fn router(document: &OpenApi) -> Router<Edge> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(scrape))
+        .route("/metrics", get(metrics))
         .route("/openapi.json", get(move |headers: HeaderMap| async move { json.answer(&headers) }))
         .route("/docs", get(move |headers: HeaderMap| async move { page.answer(&headers) }))
 }
@@ -95,18 +95,21 @@ fn told(edge: &Edge, head: &Parts, fine: Result<(), Unfit>) -> Response {
 /// Requires the cluster right `metrics`, because the metrics name the queues of every space. With `--metrics-open`
 /// callers on this machine need no right. Only the operator knows whether a proxy on this machine forwards requests of
 /// others.
-async fn scrape(State(edge): State<Edge>, request: Request) -> Result<Response, Failure> {
-    let is_open = edge.metrics_open && request.extensions().get::<Peer>().is_some_and(Peer::is_loopback);
+async fn metrics(State(edge): State<Edge>, request: Request) -> Result<Response, Failure> {
+    let is_open = edge.metrics_open && request.extensions().get::<Remote>().is_some_and(Remote::is_loopback);
     if !is_open {
         let (mut parts, _) = request.into_parts();
-        let asking = Asking::from_request_parts(&mut parts, &edge).await?;
-        check_cluster_right(&asking.identity, ClusterRight::Metrics)?;
+        let head = RequestHead::from_request_parts(&mut parts, &edge).await?;
+        check_cluster_right(&head.identity, ClusterRight::Metrics)?;
     }
     let rendering = tokio::task::spawn_blocking(move || {
-        edge.node.metrics().room(edge.gate.status());
-        edge.node.metrics().unsent(edge.unsent.bytes());
-        edge.node.metrics().render(&edge.node, &edge.log)
+        let gate = edge.gate.status();
+        edge.metrics.room(gate.room);
+        edge.metrics.admitted(gate.in_flight);
+        edge.metrics.share(gate.share);
+        edge.metrics.unsent(edge.unsent.bytes());
+        scrape::render(&edge.metrics, &edge.node, &edge.log)
     });
     let text = rendering.await.map_err(|_| Failure::from(Code::Internal))?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    Ok(([(header::CONTENT_TYPE, scrape::CONTENT_TYPE)], text).into_response())
 }

@@ -35,7 +35,7 @@ pub struct PageQuery {
 pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<QueuePage>, Failure> {
     let limit = limit(query.limit)?;
     let after = query.cursor.map(|cursor| QueueName::new(&cursor).map_err(|_| no_cursor())).transpose()?;
-    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    let (caller, space) = (call.caller.clone(), call.head.space.clone());
     call.survey(query.consistency, 1, move |state, _, calendar| {
         let mut stats = state.queues_after(&caller, &space, after.as_ref(), limit + 1);
         let is_more = stats.len() > limit;
@@ -57,7 +57,7 @@ pub async fn show(
     Query(query): Query<ConsistencyQuery>,
 ) -> Result<Viewed<Queue>, Failure> {
     call.view(query.consistency, |state, _, calendar| {
-        let stats = state.queue_named(&call.caller, &call.asking.space, &name);
+        let stats = state.queue_named(&call.caller, &call.head.space, &name);
         Ok(Queue::new(stats.ok_or(Refusal::NotFound)?, calendar))
     })
     .await

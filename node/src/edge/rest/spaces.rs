@@ -16,7 +16,7 @@ use lease::outcome::Outcome;
 pub async fn show(call: Call, Query(query): Query<ConsistencyQuery>) -> Result<Viewed<Space>, Failure> {
     call.check_sees_space()?;
     call.view(query.consistency, |state, _, _| {
-        let space = &call.asking.space;
+        let space = &call.head.space;
         Ok(state.space_named(space).map_or_else(|| Space::untouched(space.clone()), Space::from))
     })
     .await

@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 pub async fn list(call: Call, Query(query): Query<PageQuery>) -> Result<Viewed<WorkerPage>, Failure> {
     let limit = limit(query.limit)?;
     let after = query.cursor.as_deref().map(position).transpose()?;
-    let (caller, space) = (call.caller.clone(), call.asking.space.clone());
+    let (caller, space) = (call.caller.clone(), call.head.space.clone());
     call.survey(query.consistency, 1, move |state, _, calendar| {
         let mut views = state.workers_after(&caller, &space, after.as_ref(), limit + 1);
         let is_more = views.len() > limit;

@@ -2,11 +2,14 @@
 
 use super::pulse::{InFlight, Overdue, Pulse};
 use super::socket::{Socket, Stream};
-use super::{Answers, Peer, Server, ServerLimits, Stopping, tune};
+use super::{Handler, LIVENESS, Server, ServerLimits};
 use crate::edge::extract::ACTOR;
-use crate::edge::unsent::Owed;
-use crate::metrics::Metrics;
-use crate::places::{OfConnection, Place};
+use crate::edge::remote::Remote;
+use crate::edge::stopping::Stopping;
+use crate::edge::unsent::{Owed, UnsentOfConnection};
+use crate::net::slots::{ConnectionSlot, SlotHandle};
+use crate::net::socket::{self, Liveness};
+use crate::observe::metrics::Metrics;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
@@ -106,24 +109,24 @@ pub(super) fn http(limits: &ServerLimits, tasks: Tasks) -> Http {
 }
 
 impl Server {
-    pub(super) async fn connection(&self, stream: TcpStream, address: SocketAddr, place: &Place) {
+    pub(super) async fn connection(&self, stream: TcpStream, address: SocketAddr, slot: &ConnectionSlot) {
         let _open = self.metrics.connection_opened();
         let stream = tokio::select! {
             stream = timeout(self.limits.handshake_within, self.greet(stream)) => stream,
             () = self.stopping.begun() => return,
             () = self.cut_off.cancelled() => return,
-            () = place.evicted() => return self.gave_way(address),
+            () = slot.evicted() => return self.gave_way(address),
         };
         let stream = match stream {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return self.not_let_in(address, &error.to_string()),
             Err(_) => return self.not_let_in(address, "the handshake took too long"),
         };
-        let peer = Peer { address, is_tls: self.tls.is_some() };
+        let peer = Remote { address, is_tls: self.tls.is_some() };
         tokio::select! {
-            () = self.serve(stream, peer, place) => {}
+            () = self.serve(stream, peer, slot) => {}
             () = self.cut_off.cancelled() => {}
-            () = place.evicted() => self.gave_way(address),
+            () = slot.evicted() => self.gave_way(address),
         }
     }
 
@@ -140,25 +143,26 @@ impl Server {
     }
 
     async fn greet(&self, stream: TcpStream) -> io::Result<Stream> {
-        tune(&stream, self.limits.taken_within)?;
+        socket::tune(&stream, Liveness { taken_within: self.limits.taken_within, ..LIVENESS })?;
         match &self.tls {
             None => Ok(Stream::Plain(stream)),
             Some(tls) => Ok(Stream::Tls(Box::new(tls.acceptor().accept(stream).await?))),
         }
     }
 
-    async fn serve(&self, stream: Stream, peer: Peer, place: &Place) {
+    async fn serve(&self, stream: Stream, peer: Remote, slot: &ConnectionSlot) {
         let pulse = Arc::new(Pulse::new(&self.limits, Instant::now()));
         let socket = Socket::new(stream, pulse.clone());
-        let caller = Caller {
-            answers: self.answers.clone(),
+        let requests = RequestService {
+            handler: self.handler.clone(),
             peer,
-            of_connection: place.of_connection(),
+            slot_handle: slot.handle(),
+            unsent: UnsentOfConnection::default(),
             metrics: self.metrics.clone(),
             stopping: self.stopping.clone(),
             pulse: pulse.clone(),
         };
-        let service = service_fn(move |request: Request<Incoming>| caller.clone().ask(request));
+        let service = service_fn(move |request: Request<Incoming>| requests.clone().ask(request));
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
         let mut stopping = pin!(self.stopping.begun());
         let mut look = pin!(sleep_until(pulse.deadline().map_or_else(Instant::now, |(at, _)| at)));
@@ -207,17 +211,18 @@ impl Server {
 
 /// The caller of one connection.
 #[derive(Clone)]
-struct Caller {
-    answers: Arc<dyn Answers>,
-    peer: Peer,
-    of_connection: OfConnection,
+struct RequestService {
+    handler: Arc<dyn Handler>,
+    peer: Remote,
+    slot_handle: SlotHandle,
+    unsent: UnsentOfConnection,
     metrics: Metrics,
     stopping: Stopping,
     pulse: Arc<Pulse>,
 }
 
-impl Caller {
-    async fn ask(self, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+impl RequestService {
+    async fn ask(self, request: Request<Incoming>) -> Result<Response<TrackedBody>, Infallible> {
         let mut in_flight = self.pulse.asked(request.version() == Version::HTTP_2);
         let mut response = if request.headers().len() > HEADERS_MAX {
             let mut response = Response::new(Body::empty());
@@ -232,18 +237,19 @@ impl Caller {
             extensions.insert(self.peer);
             extensions.insert(ConnectInfo(self.peer.address));
             extensions.insert(self.stopping);
-            extensions.insert(self.of_connection);
-            self.answers.answer(request).await
+            extensions.insert(self.slot_handle);
+            extensions.insert(self.unsent);
+            self.handler.handle(request).await
         };
         in_flight.is_there();
         let owed = response.extensions_mut().remove::<Owed>();
-        Ok(response.map(|body| Answer { body, in_flight: Some(in_flight), owed }))
+        Ok(response.map(|body| TrackedBody { body, in_flight: Some(in_flight), owed }))
     }
 
     /// Whether a request without a credential is one too many on a connection that has shown none.
     fn is_crowded(&self, headers: &HeaderMap) -> bool {
         let shows_none = !headers.contains_key(AUTHORIZATION) && !headers.contains_key(ACTOR);
-        shows_none && self.pulse.in_flight() > UNKNOWN_STREAMS_MAX && !self.of_connection.has_shown_credential()
+        shows_none && self.pulse.in_flight() > UNKNOWN_STREAMS_MAX && !self.slot_handle.has_shown_credential()
     }
 }
 
@@ -260,7 +266,7 @@ fn crowded() -> Response {
 }
 
 /// A response body. The request is in flight until all of it has been handed to hyper.
-struct Answer {
+struct TrackedBody {
     body: Body,
     in_flight: Option<InFlight>,
     owed: Option<Owed>,
@@ -278,7 +284,7 @@ impl AsRef<[u8]> for Piece {
     }
 }
 
-impl HttpBody for Answer {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

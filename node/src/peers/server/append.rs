@@ -1,8 +1,8 @@
 //! Passes a leader's append frames to Raft as they come, and returns the answers in order, while later frames are read.
 
-use super::Service;
 use crate::peers::connection::{Connection, Reading, Writing};
 use crate::peers::frame::{FrameError, FrameReader, FrameWriter};
+use crate::peers::service::Service;
 use crate::peers::wire::{AppendAnswer, AppendFrame, AppendResult};
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};

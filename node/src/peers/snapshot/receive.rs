@@ -6,7 +6,7 @@
 
 use crate::peers::connection::Connection;
 use crate::peers::frame::FrameError;
-use crate::peers::server::Service;
+use crate::peers::service::Service;
 use crate::peers::wire::{CHUNK_BYTES_MAX, SnapshotAnswer, SnapshotFrame};
 use openraft::Snapshot;
 use openraft::async_runtime::watch::WatchReceiver;
