@@ -2,7 +2,6 @@
 
 use crate::admin::Admin;
 use crate::net::throttle::Throttle;
-use crate::observe::metrics;
 use crate::peers::Refusal;
 use crate::peers::admission::{self, AdmittedNodes};
 use crate::peers::roster::Roster;
