@@ -63,7 +63,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "DURATION", requires = "id")]
     delay: Option<Span>,
     /// Where the work runs; local: only on your own workers [default: any]
-    #[arg(long, value_name = "MODE", requires = "id", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    #[arg(long, value_name = "MODE", requires = "id", value_parser = parse::words(RunsIn::ALL))]
     mode: Option<RunsIn>,
     /// Phase of the item
     #[arg(long, value_name = "PHASE", requires = "id", value_parser = parse::phase)]
