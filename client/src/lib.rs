@@ -49,7 +49,6 @@ mod client;
 mod clock;
 mod cluster;
 mod config;
-mod consistency;
 mod endpoint;
 mod error;
 mod events;
@@ -71,22 +70,21 @@ mod writes;
 mod fake;
 
 pub use api;
+pub use api::limits::POLL_MAX;
+pub use api::query::{
+    Consistency, EventsQuery, IfClaimed, ItemsQuery, PageQuery, PeekQuery, RestoreQuery, StreamQuery,
+};
 pub use call::{Age, Answer, Call};
 pub use claim::{Claiming, Lease, Lost};
-pub use claims::PeekQuery;
 pub use client::Client;
 pub use clock::{Clock, Moment};
 pub use cluster::Backup;
 pub use config::{Config, Identity, Session};
-pub use consistency::Consistency;
 pub use endpoint::Endpoint;
 pub use error::Error;
-pub use events::EventsQuery;
 pub use fence::{FenceGuard, Fenced};
-pub use items::{IfClaimed, ItemsQuery, POLL_MAX};
 pub use lease::names;
 pub use lease::numbers::Token;
-pub use node::{Health, Node, Restore};
-pub use queues::PageQuery;
+pub use node::{Health, Node};
 pub use watch::{Ended, Watch};
 pub use worker::{Failure, Job, Stopped, Worker};

@@ -10,18 +10,15 @@ use crate::clock::Moment;
 use crate::endpoint::Endpoint;
 use crate::transport::{NoAnswer, Upload};
 use crate::{Client, Error};
+use api::headers::{IDEMPOTENCY_KEY, LAST_EVENT_ID, RETRY};
 use api::{Code, Problem, TookEffect};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH};
 use hyper::{Method, Request, StatusCode};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The first wait between rounds; each further one is up to twice as long.
 const BACKOFF: Duration = Duration::from_millis(50);

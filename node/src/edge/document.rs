@@ -1,10 +1,12 @@
 //! The document of the calls: what the handlers describe plus what all calls have in common, as OpenAPI and as a
 //! self-contained page for people.
 
-use crate::edge::call::Consistency;
-use crate::edge::rest::items::WhenClaimed;
+use api::headers::{IDEMPOTENCY_KEY, SESSION, SPACE, title};
+use api::query::{Consistency, IfClaimed};
+use api::stream::End;
 use api::words::ClaimStatus;
 use api::{Code, Problem, refusals};
+use axum::http::HeaderName;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,12 +30,13 @@ pub fn complete(mut document: OpenApi) -> OpenApi {
     document.info =
         InfoBuilder::new().title("Tenure").version(env!("CARGO_PKG_VERSION")).description(Some(ABOUT)).build();
     let components = document.components.get_or_insert_with(Components::new);
-    // Schemas that only problems and parameters refer to.
+    // Schemas that only problems, parameters and event streams refer to.
     let mut schemas = vec![
         (String::from("Problem"), Problem::schema()),
         (String::from("ClaimStatus"), ClaimStatus::schema()),
         (String::from("Consistency"), Consistency::schema()),
-        (String::from("WhenClaimed"), WhenClaimed::schema()),
+        (String::from("IfClaimed"), IfClaimed::schema()),
+        (String::from("End"), End::schema()),
     ];
     Problem::schemas(&mut schemas);
     for (name, schema) in schemas {
@@ -199,30 +202,32 @@ fn complete_operation(path: &str, method: &str, operation: &mut Operation) {
 }
 
 fn headers(method: &str) -> Vec<Parameter> {
-    let header = |name: &str, max: usize, about: &str| {
-        let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(max));
-        // Visible ASCII without white space at its ends.
-        let schema = schema.pattern(Some("^[!-~]([ -~]*[!-~])?$"));
+    let header = |name: &HeaderName, schema: ObjectBuilder, about: &str| {
         ParameterBuilder::new()
-            .name(name)
+            .name(title(name))
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
             .description(Some(about))
             .schema(Some(schema))
             .build()
     };
+    let text = |max: usize| {
+        let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(max));
+        // Visible ASCII without white space at its ends.
+        schema.pattern(Some("^[!-~]([ -~]*[!-~])?$"))
+    };
     let mut headers = vec![
-        header("Tenure-Space", 64, "The space. [default: the only space of the API key, otherwise `default`]"),
+        header(&SPACE, text(64), "The space. [default: the only space of the API key, otherwise `default`]"),
         header(
-            "Tenure-Session",
-            256,
+            &SESSION,
+            text(256),
             "The session: one run of the actor. Requests without the header share one session.",
         ),
     ];
     if method != "get" {
         headers.push(header(
-            "Idempotency-Key",
-            64,
+            &IDEMPOTENCY_KEY,
+            text(64),
             "The request id. A command that is repeated with the same id has no second effect. [default: a new id]",
         ));
     }

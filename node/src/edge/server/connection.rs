@@ -3,10 +3,10 @@
 use super::pulse::{InFlight, Overdue, Pulse};
 use super::socket::{Socket, Stream};
 use super::{Answers, Peer, Server, ServerLimits, Stopping, tune};
-use crate::edge::extract::ACTOR;
 use crate::edge::unsent::Owed;
 use crate::metrics::Metrics;
 use crate::places::{OfConnection, Place};
+use api::headers::ACTOR;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
