@@ -1,15 +1,14 @@
 //! Claiming: one item, several in a batch, or the next items of a queue.
 
-use crate::dates::{Calendar, Date};
+use crate::answer::{Answer, Context};
+use crate::dates::Date;
 use crate::hold::{Release, Released};
-use crate::item::{Body, Content};
+use crate::item::Content;
 use crate::names::{self, Cursor, Number};
 use crate::problem::Problem;
 use crate::words::{EmptyReason, ItemState, Order, RunsIn, Transition};
 use lease::Command;
-use lease::bounds::NEXT_COUNT;
 use lease::command::{Claim as CoreClaim, ClaimMany, Filter, Next as CoreNext, OnConflict as CoreOnConflict};
-use lease::disclose::ContentView;
 use lease::item::Mirrors;
 use lease::names::{ItemId, Label, Phase, QueueName};
 use lease::numbers::{Span, Token};
@@ -27,46 +26,95 @@ pub enum OnConflict {
     Wait,
 }
 
-/// A claim on one item.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// Lease length. Default: the queue's `lease_for_ms`. A length above the queue's `lease_max_ms` is cut to it,
-    /// and `cut` is true in the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<names::Millis>)]
-    pub lease_for_ms: Option<u64>,
-    /// What the holder is doing, shown to observers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1024)]
-    pub action: Option<String>,
-    /// Which part of the item the holder is working on, shown to observers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1024)]
-    pub field: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub on_conflict: OnConflict,
-    /// With `wait`: give up after this long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<names::Millis>)]
-    pub wait_for_ms: Option<u64>,
-    /// With `wait`: do not join a line already this long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 10000)]
-    pub line_max: Option<u32>,
-    /// With `wait`: how long this call waits before it answers `waiting`, at most 20 s. Repeat the call with the
-    /// same Idempotency-Key to continue waiting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 20000)]
-    pub poll_ms: Option<u64>,
-    /// If another session of the same actor holds the item, end its lease and grant a new one.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub takeover: bool,
-    /// Which transitions may move the phase of the item's target. Default: all. Only transitions that the queue's
-    /// policy mirrors have an effect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 4)]
-    pub mirrors: Option<Vec<Transition>>,
+macro_rules! claim {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+            /// Lease length. Default: the queue's `lease_for_ms`. A length above the queue's `lease_max_ms` is cut to
+            /// it, and `cut` is true in the answer.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(value_type = Option<names::Millis>)]
+            pub lease_for_ms: Option<u64>,
+            /// What the holder is doing, shown to observers.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(max_length = 1024)]
+            pub action: Option<String>,
+            /// Which part of the item the holder is working on, shown to observers.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(max_length = 1024)]
+            pub field: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            pub on_conflict: OnConflict,
+            /// With `wait`: give up after this long.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(value_type = Option<names::Millis>)]
+            pub wait_for_ms: Option<u64>,
+            /// With `wait`: do not join a line already this long.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(maximum = 10000)]
+            pub line_max: Option<u32>,
+            /// If another session of the same actor holds the item, end its lease and grant a new one.
+            #[serde(default, skip_serializing_if = "is_default")]
+            pub takeover: bool,
+            /// Which transitions may move the phase of the item's target. Default: all. Only transitions that the
+            /// queue's policy mirrors have an effect.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(max_items = 4)]
+            pub mirrors: Option<Vec<Transition>>,
+        }
+
+        impl $name {
+            fn into_claim(self, item: ItemId) -> Result<CoreClaim, Box<Problem>> {
+                let (wait_for, line_max) = (self.wait_for_ms, self.line_max);
+                if self.on_conflict == OnConflict::Fail {
+                    for (field, is_said) in [("wait_for_ms", wait_for.is_some()), ("line_max", line_max.is_some())] {
+                        if is_said {
+                            return Err(needs_wait(field));
+                        }
+                    }
+                }
+                Ok(CoreClaim {
+                    item,
+                    lease_for: self.lease_for_ms.map(Span),
+                    action: self.action,
+                    field: self.field,
+                    on_conflict: match self.on_conflict {
+                        OnConflict::Wait => CoreOnConflict::Wait { wait_for: wait_for.map(Span), line_max },
+                        OnConflict::Fail => CoreOnConflict::Fail,
+                    },
+                    takeover: self.takeover,
+                    mirrors: mirrors(self.mirrors),
+                })
+            }
+        }
+    };
+}
+
+claim! {
+    /// A claim on one item.
+    #[derive(Default)]
+    Claim {
+        /// With `wait`: how long this call waits before it answers `waiting`, at most 20 s. Repeat the call with the
+        /// same Idempotency-Key to continue waiting.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(maximum = 20000)]
+        poll_ms: Option<u64>,
+    }
+}
+// The fields of a claim are not flattened into this: serde would no longer name the path of an invalid field.
+claim! {
+    /// A claim within a batch.
+    ClaimOf {
+        #[schema(value_type = names::ItemId)]
+        item: ItemId,
+    }
+}
+
+fn needs_wait(field: impl Into<String>) -> Box<Problem> {
+    Box::new(Problem::invalid(field, "is only valid with on_conflict: wait"))
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -82,62 +130,12 @@ fn mirrors(named: Option<Vec<Transition>>) -> Mirrors {
 impl Claim {
     /// # Errors
     /// When a field for waiting is set but `on_conflict` is not `wait`.
-    pub fn into_core(self, item: ItemId) -> Result<CoreClaim, Box<Problem>> {
-        let on_conflict = match self.on_conflict {
-            OnConflict::Wait => CoreOnConflict::Wait { wait_for: self.wait_for_ms.map(Span), line_max: self.line_max },
-            OnConflict::Fail => {
-                for (field, is_said) in [
-                    ("wait_for_ms", self.wait_for_ms.is_some()),
-                    ("line_max", self.line_max.is_some()),
-                    ("poll_ms", self.poll_ms.is_some()),
-                ] {
-                    if is_said {
-                        return Err(Box::new(Problem::invalid(field, "is only valid with on_conflict: wait")));
-                    }
-                }
-                CoreOnConflict::Fail
-            }
-        };
-        Ok(CoreClaim {
-            item,
-            lease_for: self.lease_for_ms.map(Span),
-            action: self.action,
-            field: self.field,
-            on_conflict,
-            takeover: self.takeover,
-            mirrors: mirrors(self.mirrors),
-        })
+    pub fn into_command(self, item: ItemId) -> Result<Command, Box<Problem>> {
+        if self.poll_ms.is_some() && self.on_conflict != OnConflict::Wait {
+            return Err(needs_wait("poll_ms"));
+        }
+        Ok(Command::Claim(self.into_claim(item)?))
     }
-}
-
-/// A claim within a batch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ClaimOf {
-    #[schema(value_type = names::ItemId)]
-    pub item: ItemId,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<names::Millis>)]
-    pub lease_for_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1024)]
-    pub action: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1024)]
-    pub field: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub on_conflict: OnConflict,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<names::Millis>)]
-    pub wait_for_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 10000)]
-    pub line_max: Option<u32>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub takeover: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 4)]
-    pub mirrors: Option<Vec<Transition>>,
 }
 
 /// Several claims and releases in one step. Each entry gets its own answer, in order.
@@ -175,30 +173,18 @@ impl Claims {
     pub fn into_command(self) -> Result<Command, Box<Problem>> {
         let mut claims = Vec::with_capacity(self.claims.len());
         for (index, entry) in self.claims.into_iter().enumerate() {
-            let claim = Claim {
-                lease_for_ms: entry.lease_for_ms,
-                action: entry.action,
-                field: entry.field,
-                on_conflict: entry.on_conflict,
-                wait_for_ms: entry.wait_for_ms,
-                line_max: entry.line_max,
-                poll_ms: None,
-                takeover: entry.takeover,
-                mirrors: entry.mirrors,
-            };
-            claims.push(claim.into_core(entry.item).map_err(|problem| within(index, &problem))?);
+            let item = entry.item.clone();
+            let claim = entry.into_claim(item).map_err(|problem| {
+                needs_wait(format!("claims[{index}].{}", problem.field.as_deref().unwrap_or_default()))
+            })?;
+            claims.push(claim);
         }
         let release = |entry: ReleaseOf| {
-            Release { token: entry.token, keep_assignment: entry.keep_assignment }.into_core(entry.item)
+            Release { token: entry.token, keep_assignment: entry.keep_assignment }.into_release(entry.item)
         };
         let releases = self.releases.into_iter().map(release).collect();
         Ok(Command::ClaimMany(ClaimMany { claims, releases, all_or_none: self.all_or_none }))
     }
-}
-
-fn within(index: usize, problem: &Problem) -> Box<Problem> {
-    let field = problem.field.as_deref().unwrap_or_default();
-    Box::new(Problem::invalid(format!("claims[{index}].{field}"), "is only valid with on_conflict: wait"))
 }
 
 /// A request for the next items of a queue.
@@ -257,7 +243,11 @@ pub struct Next {
 
 impl Next {
     #[must_use]
-    pub fn into_core(self, queue: QueueName) -> CoreNext {
+    pub fn into_command(self, queue: QueueName) -> Command {
+        Command::Next(self.into_next(queue))
+    }
+
+    pub(crate) fn into_next(self, queue: QueueName) -> CoreNext {
         CoreNext {
             queue,
             filter: Filter {
@@ -279,9 +269,6 @@ impl Next {
         }
     }
 }
-
-/// The largest number of items that one `next` grants.
-pub const COUNT_MAX: u32 = NEXT_COUNT;
 
 /// A lease, as shown to its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -329,14 +316,11 @@ pub struct ItemSnapshot {
     pub content: Content,
 }
 
-/// The content of an item that its holder may see, and its body.
-type Seen = (ContentView, Option<Body>);
-
 impl Grant {
-    /// `show` returns the content of the item that its holder may see, and reads its body.
-    pub fn new(grant: CoreGrant, calendar: Calendar, show: &mut dyn FnMut(&CoreItemSnapshot) -> Option<Seen>) -> Self {
+    pub(crate) fn new(grant: CoreGrant, with: &mut Context<'_>) -> Self {
+        let calendar = with.calendar;
         let snapshot = |snapshot: Box<CoreItemSnapshot>| {
-            let (content, body) = show(&snapshot)?;
+            let (content, body) = (with.show)(&snapshot)?;
             Some(ItemSnapshot {
                 content: Content::new(&content, body),
                 queue: snapshot.queue,
@@ -392,6 +376,23 @@ pub enum Claimed {
     },
 }
 
+impl Answer for Claimed {
+    fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
+        match outcome {
+            Outcome::Granted(grant) => Ok(Self::Granted(Box::new(Grant::new(*grant, with)))),
+            Outcome::Waiting { item, place, line_length, poll_within } => Ok(Self::Waiting(Waiting {
+                item,
+                place,
+                line_length,
+                poll_within_ms: poll_within.0,
+                request_id: Some(with.request_id.to_owned()),
+            })),
+            Outcome::Refused(refusal) => Ok(Self::Refused { problem: Box::new(Problem::of(refusal, with.calendar)) }),
+            other => Err(other),
+        }
+    }
+}
+
 /// The result of a release in a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -400,12 +401,13 @@ pub enum ReleasedOf {
     Refused { problem: Box<Problem> },
 }
 
-/// The result of creating an item in a batch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum CreatedOf {
-    Created(crate::item::Created),
-    Refused { problem: Box<Problem> },
+impl Answer for ReleasedOf {
+    fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
+        match outcome {
+            Outcome::Refused(refusal) => Ok(Self::Refused { problem: Box::new(Problem::of(refusal, with.calendar)) }),
+            other => Released::new(other, with).map(Self::Released),
+        }
+    }
 }
 
 /// The result of each claim and of each release of a batch, in order.
@@ -415,25 +417,19 @@ pub struct ClaimsAnswered {
     pub releases: Vec<ReleasedOf>,
 }
 
-/// The result of each item of a batch, in order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ItemsCreated {
-    pub items: Vec<CreatedOf>,
-}
-
-impl ItemsCreated {
-    #[must_use]
-    pub fn new(outcomes: Vec<Outcome>, calendar: Calendar) -> Self {
-        let entry = |outcome| match outcome {
-            Outcome::Refused(refusal) => CreatedOf::Refused { problem: Box::new(Problem::of(refusal, calendar)) },
-            other => crate::item::Created::new(other).map_or_else(unfitting_created, CreatedOf::Created),
-        };
-        Self { items: outcomes.into_iter().map(entry).collect() }
+impl Answer for ClaimsAnswered {
+    fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
+        match outcome {
+            Outcome::ClaimedMany { claims, releases } => Ok(Self {
+                claims: claims.into_iter().map(|claim| Claimed::new(claim, with)).collect::<Result<_, _>>()?,
+                releases: releases
+                    .into_iter()
+                    .map(|release| ReleasedOf::new(release, with))
+                    .collect::<Result<_, _>>()?,
+            }),
+            other => Err(other),
+        }
     }
-}
-
-fn unfitting_created() -> CreatedOf {
-    CreatedOf::Refused { problem: Box::new(Problem::new(crate::Code::Internal)) }
 }
 
 /// The result of `next`.
@@ -450,4 +446,18 @@ pub enum Dispatched {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cursor: Option<Cursor>,
     },
+}
+
+impl Answer for Dispatched {
+    fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
+        match outcome {
+            Outcome::Dispatched(grants) => {
+                Ok(Self::Granted { grants: grants.into_iter().map(|grant| Grant::new(grant, with)).collect() })
+            }
+            Outcome::Empty { why, retry_after, cursor } => {
+                Ok(Self::Empty { reason: why.into(), retry_after_ms: retry_after.0, cursor: cursor.map(Cursor) })
+            }
+            other => Err(other),
+        }
+    }
 }

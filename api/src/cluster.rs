@@ -1,5 +1,7 @@
 //! The cluster: its members, its leader, and the operations of admins.
 
+use crate::answer::answer;
+use lease::outcome::Outcome;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -126,6 +128,8 @@ pub struct Activated {
     pub activated: bool,
 }
 
+answer! { Activated: Outcome::Activated => Self { activated: true } }
+
 /// A request to raise the version of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -138,6 +142,8 @@ pub struct RaiseRules {
 pub struct RulesRaised {
     pub version: u32,
 }
+
+answer! { RulesRaised: Outcome::RulesRaised { version } => Self { version } }
 
 /// Whether a node is draining, so that it accepts no commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

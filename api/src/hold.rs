@@ -1,6 +1,7 @@
 //! Holding: renewing, extending, releasing and reserving; and the operations of operators on leases of others.
 
-use crate::dates::{Calendar, Date};
+use crate::answer::answer;
+use crate::dates::Date;
 use crate::names;
 use crate::words::ItemState;
 use lease::Command;
@@ -8,7 +9,7 @@ use lease::command::{Extend as CoreExtend, Release as CoreRelease, Renew as Core
 use lease::command::{Reserve as CoreReserve, Revoke as CoreRevoke};
 use lease::names::{ActorId, ItemId};
 use lease::numbers::{Span, Token};
-use lease::outcome::{Outcome, Renewal, RenewalOfAll};
+use lease::outcome::Outcome;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -89,7 +90,11 @@ pub struct Release {
 
 impl Release {
     #[must_use]
-    pub fn into_core(self, item: ItemId) -> CoreRelease {
+    pub fn into_command(self, item: ItemId) -> Command {
+        Command::Release(self.into_release(item))
+    }
+
+    pub(crate) fn into_release(self, item: ItemId) -> CoreRelease {
         CoreRelease { item, token: self.token, keep_assignment: self.keep_assignment }
     }
 }
@@ -138,12 +143,32 @@ pub struct Assign {
     pub actor: ActorId,
 }
 
+impl Assign {
+    #[must_use]
+    pub fn into_command(self, item: ItemId) -> Command {
+        Command::Assign { item, actor: self.actor }
+    }
+
+    /// The command that removes the assignment.
+    #[must_use]
+    pub fn into_unassign(self, item: ItemId) -> Command {
+        Command::Unassign { item, actor: self.actor }
+    }
+}
+
 /// Moves the named actors to the head of the line, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
     #[schema(value_type = Vec<names::ActorId>, max_items = 1000)]
     pub actors: Vec<ActorId>,
+}
+
+impl Reorder {
+    #[must_use]
+    pub fn into_command(self, item: ItemId) -> Command {
+        Command::Reorder { item, actors: self.actors }
+    }
 }
 
 /// A lease that was renewed.
@@ -166,20 +191,17 @@ pub struct Renewed {
     pub drain: bool,
 }
 
-impl Renewed {
-    #[must_use]
-    pub fn new(renewal: Renewal, calendar: Calendar) -> Self {
-        Self {
-            item: renewal.item,
-            token: renewal.token,
-            expires_in_ms: renewal.expires_in.0,
-            expires_at_ms: renewal.expires_at.0,
-            expires_at: calendar.after(renewal.expires_in),
-            renew_after_ms: renewal.renew_after.0,
-            line_length: renewal.line_length,
-            cancel_requested: renewal.cancel_requested,
-            drain: renewal.drain,
-        }
+answer! { Renewed, with: Outcome::Renewed(renewal) =>
+    Self {
+        item: renewal.item,
+        token: renewal.token,
+        expires_in_ms: renewal.expires_in.0,
+        expires_at_ms: renewal.expires_at.0,
+        expires_at: with.calendar.after(renewal.expires_in),
+        renew_after_ms: renewal.renew_after.0,
+        line_length: renewal.line_length,
+        cancel_requested: renewal.cancel_requested,
+        drain: renewal.drain,
     }
 }
 
@@ -200,16 +222,14 @@ pub struct RenewedAll {
     pub drain: bool,
 }
 
-impl From<RenewalOfAll> for RenewedAll {
-    fn from(all: RenewalOfAll) -> Self {
-        Self {
-            renewed: all.renewed,
-            lost: all.lost,
-            cancel_requested: all.cancel_requested,
-            expires_in_ms: all.expires_in.map(|span| span.0),
-            renew_after_ms: all.renew_after.map(|span| span.0),
-            drain: all.drain,
-        }
+answer! { RenewedAll: Outcome::RenewedAll(all) =>
+    Self {
+        renewed: all.renewed,
+        lost: all.lost,
+        cancel_requested: all.cancel_requested,
+        expires_in_ms: all.expires_in.map(|span| span.0),
+        renew_after_ms: all.renew_after.map(|span| span.0),
+        drain: all.drain,
     }
 }
 
@@ -230,6 +250,19 @@ pub struct Extended {
     pub cancel_requested: bool,
 }
 
+answer! { Extended, with: Outcome::Extended { item, token, expires_at, expires_in, capped_to, cancel_requested } =>
+    Self {
+        item,
+        token,
+        expires_in_ms: expires_in.0,
+        expires_at_ms: expires_at.0,
+        expires_at: with.calendar.after(expires_in),
+        capped: capped_to.is_some(),
+        lease_max_ms: capped_to.map(|span| span.0),
+        cancel_requested,
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Released {
     #[schema(value_type = names::ItemId)]
@@ -242,16 +275,8 @@ pub struct Released {
     pub state: Option<ItemState>,
 }
 
-impl Released {
-    #[must_use]
-    pub fn new(outcome: Outcome) -> Option<Self> {
-        match outcome {
-            Outcome::Released { item, released, unassigned, state } => {
-                Some(Self { item, released, unassigned, state: state.map(Into::into) })
-            }
-            _ => None,
-        }
-    }
+answer! { Released: Outcome::Released { item, released, unassigned, state } =>
+    Self { item, released, unassigned, state: state.map(Into::into) }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -264,6 +289,16 @@ pub struct Reserved {
     pub state: ItemState,
 }
 
+answer! { Reserved, with: Outcome::Reserved { item, until, span, state } =>
+    Self {
+        item,
+        until_ms: until.0,
+        until: with.calendar.date(until),
+        for_ms: span.0,
+        state: state.into(),
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Withdrawn {
     #[schema(value_type = names::ItemId)]
@@ -272,12 +307,16 @@ pub struct Withdrawn {
     pub withdrawn: bool,
 }
 
+answer! { Withdrawn: Outcome::Withdrawn { item, withdrawn } => Self { item, withdrawn } }
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reordered {
     #[schema(value_type = names::ItemId)]
     pub item: ItemId,
     pub line_length: u32,
 }
+
+answer! { Reordered: Outcome::Reordered { item, line_length } => Self { item, line_length } }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {
@@ -288,6 +327,8 @@ pub struct Revoked {
     pub state: ItemState,
 }
 
+answer! { Revoked: Outcome::Revoked { item, revoked, state } => Self { item, revoked, state: state.into() } }
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Assigned {
     #[schema(value_type = names::ItemId)]
@@ -296,6 +337,8 @@ pub struct Assigned {
     pub actor: ActorId,
 }
 
+answer! { Assigned: Outcome::Assigned { item, actor } => Self { item, actor } }
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Unassigned {
     #[schema(value_type = names::ItemId)]
@@ -303,3 +346,5 @@ pub struct Unassigned {
     /// false: the item was not assigned to this actor.
     pub unassigned: bool,
 }
+
+answer! { Unassigned: Outcome::Unassigned { item, unassigned } => Self { item, unassigned } }

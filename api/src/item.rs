@@ -1,16 +1,17 @@
 //! The item: as callers create it, and as it is shown.
 
+use crate::answer::{Answer, Context, answer};
 use crate::dates::{Calendar, Date};
 use crate::names::{self, Number};
-use crate::problem::{Holder, WaitsFor};
-use crate::words::{ActivityKind, ActorKind, BlockedBy, ItemState, RunsIn};
+use crate::problem::{Holder, Problem, WaitsFor};
+use crate::words::{ActivityKind, BlockedBy, ItemState, RunsIn};
 use lease::Command;
 use lease::disclose::ContentView;
 use lease::item::{Activity as CoreActivity, Mode, NewItem as CoreNewItem, Part};
 use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId};
 use lease::numbers::{Span, Token};
 use lease::outcome::Outcome;
-use lease::views::{Carrying as CoreCarrying, ClaimSummary as CoreClaimSummary, ItemView, PlaceView};
+use lease::views::{Carrying as CoreCarrying, ClaimSummary as CoreClaimSummary, ItemView};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -150,9 +151,7 @@ impl NewItem {
         }
     }
 
-    /// `caller`: the owner of a local item that names no owner.
-    #[must_use]
-    pub fn into_core(self, caller: &ActorId) -> CoreNewItem {
+    fn into_item(self, caller: &ActorId) -> CoreNewItem {
         let mut item = CoreNewItem::new(self.id, self.queue);
         item.title = self.title;
         item.priority = self.priority.unwrap_or(item.priority);
@@ -169,9 +168,10 @@ impl NewItem {
         item
     }
 
+    /// `caller`: the owner of a local item that names no owner.
     #[must_use]
     pub fn into_command(self, caller: &ActorId) -> Command {
-        Command::Create(Box::new(self.into_core(caller)))
+        Command::Create(Box::new(self.into_item(caller)))
     }
 }
 
@@ -186,7 +186,7 @@ pub struct NewItems {
 impl NewItems {
     #[must_use]
     pub fn into_command(self, caller: &ActorId) -> Command {
-        Command::CreateMany(self.items.into_iter().map(|item| item.into_core(caller)).collect())
+        Command::CreateMany(self.items.into_iter().map(|item| item.into_item(caller)).collect())
     }
 }
 
@@ -201,14 +201,41 @@ pub struct Created {
     pub state: ItemState,
 }
 
-impl Created {
-    #[must_use]
-    pub fn new(outcome: Outcome) -> Option<Self> {
+answer! { Created: Outcome::Created { item, created, revision, state } =>
+    Self { item, created, revision: Number(revision), state: state.into() }
+}
+
+/// The result of creating an item in a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum CreatedOf {
+    Created(Created),
+    Refused { problem: Box<Problem> },
+}
+
+impl Answer for CreatedOf {
+    fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
         match outcome {
-            Outcome::Created { item, created, revision, state } => {
-                Some(Self { item, created, revision: Number(revision), state: state.into() })
+            Outcome::Refused(refusal) => Ok(Self::Refused { problem: Box::new(Problem::of(refusal, with.calendar)) }),
+            other => Created::new(other, with).map(Self::Created),
+        }
+    }
+}
+
+/// The result of each item of a batch, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ItemsCreated {
+    pub items: Vec<CreatedOf>,
+}
+
+impl Answer for ItemsCreated {
+    fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
+        match outcome {
+            Outcome::CreatedMany(outcomes) => {
+                let items = outcomes.into_iter().map(|outcome| CreatedOf::new(outcome, with));
+                Ok(Self { items: items.collect::<Result<_, _>>()? })
             }
-            _ => None,
+            other => Err(other),
         }
     }
 }
@@ -393,49 +420,6 @@ impl Carrying {
     pub fn new(carrying: CoreCarrying, calendar: Calendar) -> Self {
         let items = |views: Vec<ItemView>| views.into_iter().map(|view| Item::new(view, None, calendar)).collect();
         Self { assigned: items(carrying.assigned), leased: items(carrying.leased), reserved: items(carrying.reserved) }
-    }
-}
-
-/// The wait line of an item, head first. The holder is not in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Line {
-    pub places: Vec<Place>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Place {
-    /// 0 is next.
-    pub place: u32,
-    pub is_yours: bool,
-    pub joined_at_ms: u64,
-    pub joined_at: Date,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<ActorKind>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<names::ActorId>)]
-    pub actor: Option<ActorId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<names::SessionId>)]
-    pub session: Option<SessionId>,
-}
-
-impl Line {
-    #[must_use]
-    pub fn new(places: Vec<PlaceView>, calendar: Calendar) -> Self {
-        let place = |view: PlaceView| {
-            let (actor, session) =
-                view.waiter.map_or((None, None), |who| (Some(who.actor.clone()), who.session.clone()));
-            Place {
-                place: view.place,
-                is_yours: view.is_yours,
-                joined_at_ms: view.joined_at.0,
-                joined_at: calendar.date(view.joined_at),
-                kind: view.kind.map(Into::into),
-                actor,
-                session,
-            }
-        };
-        Self { places: places.into_iter().map(place).collect() }
     }
 }
 

@@ -1,9 +1,8 @@
 //! The OpenAPI schemas of names and numbers, and the text form of positions.
 
-use crate::revision;
 use lease::bounds;
 use lease::command::Cursor as CorePosition;
-use lease::numbers::{EventNumber, ItemNo};
+use lease::numbers::{Epoch, EventNumber, ItemNo};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -108,7 +107,15 @@ impl std::str::FromStr for Number {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        revision::parse(text).map(Self).ok_or("must look like 0.17: an epoch and a number")
+        let parse = || {
+            let (epoch, seq) = text.split_once('.')?;
+            let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            if !is_number(epoch) || !is_number(seq) {
+                return None;
+            }
+            Some(EventNumber { epoch: Epoch(epoch.parse().ok()?), seq: seq.parse().ok()? })
+        };
+        parse().map(Self).ok_or("must look like 0.17: an epoch and a number")
     }
 }
 

@@ -1,5 +1,6 @@
 //! Queues: policy, flow and statistics.
 
+use crate::answer::answer;
 use crate::dates::{Calendar, Date};
 use crate::item::ClaimSummary;
 use crate::names;
@@ -8,6 +9,7 @@ use lease::Command;
 use lease::command::SetPolicy;
 use lease::names::{Phase, QueueName};
 use lease::numbers::Span;
+use lease::outcome::Outcome;
 use lease::policy::{Backoff as CoreBackoff, Policy as CorePolicy, Setting};
 use lease::views::QueueStats;
 use serde::{Deserialize, Serialize};
@@ -192,12 +194,16 @@ pub struct PolicySet {
     pub version: u64,
 }
 
+answer! { PolicySet: Outcome::PolicySet { queue, version } => Self { queue, version } }
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowSet {
     #[schema(value_type = names::QueueName)]
     pub queue: QueueName,
     pub flow: Flow,
 }
+
+answer! { FlowSet: Outcome::FlowSet { queue, flow } => Self { queue, flow: flow.into() } }
 
 /// A queue, its policy and its statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -1,9 +1,11 @@
 //! Spaces: policy and counts.
 
+use crate::answer::answer;
 use crate::names;
 use crate::words::IdentityPolicy;
 use lease::Command;
 use lease::names::SpaceName;
+use lease::outcome::Outcome;
 use lease::policy::SpacePolicy as CoreSpacePolicy;
 use lease::views::SpaceStats;
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,8 @@ impl SpacePolicy {
 pub struct SpacePolicySet {
     pub version: u64,
 }
+
+answer! { SpacePolicySet: Outcome::SpacePolicySet { version } => Self { version } }
 
 /// The counts of a space. Always `created = live + terminal + purged`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -26,6 +26,10 @@ macro_rules! words {
             $($variant),+
         }
 
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+        }
+
         impl From<$core> for $name {
             fn from(core: $core) -> Self {
                 match core {

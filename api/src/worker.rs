@@ -1,5 +1,6 @@
 //! The registry of workers.
 
+use crate::answer::answer;
 use crate::dates::{Calendar, Date};
 use crate::names;
 use crate::words::{Liveness, RunsIn};
@@ -8,6 +9,7 @@ use lease::caller::Holder;
 use lease::command::Registration;
 use lease::names::{ActorId, Label, SessionId};
 use lease::numbers::Span;
+use lease::outcome::Outcome;
 use lease::views::WorkerView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -75,17 +77,25 @@ pub struct Registered {
     pub draining: bool,
 }
 
+answer! { Registered: Outcome::WorkerRegistered { alive_for, draining } =>
+    Self { alive_for_ms: alive_for.0, draining }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Draining {
     /// false: there is no such worker.
     pub known: bool,
 }
 
+answer! { Draining: Outcome::WorkerDraining { known } => Self { known } }
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removed {
     /// false: there was no such worker.
     pub removed: bool,
 }
+
+answer! { Removed: Outcome::WorkerRemoved { removed } => Self { removed } }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {

@@ -1,5 +1,6 @@
 //! Writing to an item: updates, activities, and the end of work.
 
+use crate::answer::answer;
 use crate::claim::Grant;
 use crate::dates::Date;
 use crate::item;
@@ -14,6 +15,7 @@ use lease::command::{
 use lease::item::{Edit, Part};
 use lease::names::{ActorId, ItemId, Label, Phase};
 use lease::numbers::Token;
+use lease::outcome::Outcome;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -283,6 +285,10 @@ pub struct Updated {
     pub grant: Option<Grant>,
 }
 
+answer! { Updated, with: Outcome::Updated { item, revision, grant } =>
+    Self { item, revision: Number(revision), grant: grant.map(|grant| Grant::new(*grant, with)) }
+}
+
 /// The new state of the item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Moved {
@@ -290,6 +296,10 @@ pub struct Moved {
     pub item: ItemId,
     pub state: ItemState,
     pub revision: Number,
+}
+
+answer! { Moved: Outcome::Moved { item, state, revision } =>
+    Self { item, state: state.into(), revision: Number(revision) }
 }
 
 /// The item is cancelled, or will be as soon as its holder has stopped working on it.
@@ -303,6 +313,15 @@ pub struct Cancelled {
     pub ends_by_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_by: Option<Date>,
+}
+
+answer! { Cancelled, with: Outcome::Cancelled { item, state, ends_by } =>
+    Self {
+        item,
+        state: state.into(),
+        ends_by_ms: ends_by.map(|time| time.0),
+        ends_by: ends_by.map(|time| with.calendar.date(time)),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::endpoint::Endpoint;
 use crate::path::Path;
 use crate::retry::{self, RawReply};
 use crate::{Client, Error};
+use api::headers::{AGE_MS, APPLIED_INDEX};
 use api::names::Number;
 use bytes::Bytes;
 use hyper::Method;
@@ -15,9 +16,6 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
-
-const APPLIED: HeaderName = HeaderName::from_static("tenure-applied-index");
-const AGE: HeaderName = HeaderName::from_static("tenure-age-ms");
 
 /// What a request changes. It determines what a lost answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,5 +205,5 @@ fn revision(headers: &HeaderMap) -> Option<Number> {
 
 fn age(headers: &HeaderMap) -> Option<Age> {
     let number = |name: &HeaderName| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
-    Some(Age { applied: number(&APPLIED)?, age: number(&AGE).map(Duration::from_millis) })
+    Some(Age { applied: number(&APPLIED_INDEX)?, age: number(&AGE_MS).map(Duration::from_millis) })
 }

@@ -1,12 +1,12 @@
 //! The claim of one item: at once, or by waiting in line. A waiting claim is polled, so that it keeps its place.
 
 use crate::client::random_name;
-use crate::items::POLL_MAX;
 use crate::lease::Lease;
 use crate::retry::backoff;
 use crate::{Client, Error, Moment, Reply};
 use api::claim::{Claim, Claimed, Grant, OnConflict, Waiting};
 use api::hold::Release;
+use api::limits::POLL_MAX;
 use api::words::Transition;
 use lease::names::ItemId;
 use std::time::Duration;

@@ -1,34 +1,17 @@
 //! Claims as single requests: one item, many at once, or the next of a queue. For a lease that renews itself, see
 //! [`Lease`](crate::Lease).
 
+use crate::Client;
 use crate::call::Call;
-use crate::path::{Path, Query};
-use crate::{Client, Consistency};
+use crate::path::Path;
 use api::claim::{Claim, Claimed, Claims, ClaimsAnswered, Dispatched, Next, OnConflict};
 use api::hold::{Reorder, Reordered, Withdrawn};
 use api::item::ItemPage;
-use api::words::{Order, RunsIn};
+use api::limits::POLL_MAX;
+use api::query::PeekQuery;
 use hyper::Method;
-use lease::names::{ActorId, ItemId, Label, Phase, QueueName};
+use lease::names::{ActorId, ItemId, QueueName};
 use std::time::Duration;
-
-/// What `peek` looks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PeekQuery {
-    /// By default 1, at most 100.
-    pub count: Option<u32>,
-    pub order: Option<Order>,
-    pub labels: Vec<Label>,
-    /// The capabilities of the caller. By default those that its worker is registered with.
-    pub capabilities: Option<Vec<Label>>,
-    pub phase: Option<Phase>,
-    pub mode: Option<RunsIn>,
-    pub parent: Option<ItemId>,
-    pub ancestor: Option<ItemId>,
-    pub priority_min: Option<u8>,
-    pub priority_max: Option<u8>,
-    pub consistency: Consistency,
-}
 
 impl Client {
     /// Sends one claim. With `on_conflict: wait` the answer may be a place in line: the same call with the same
@@ -36,7 +19,7 @@ impl Client {
     pub fn request_claim(&self, id: &ItemId, claim: &Claim) -> Call<Claimed> {
         let waits = match claim.on_conflict {
             OnConflict::Fail => Duration::ZERO,
-            OnConflict::Wait => claim.poll_ms.map_or(crate::items::POLL_MAX, Duration::from_millis),
+            OnConflict::Wait => claim.poll_ms.map_or(POLL_MAX, Duration::from_millis),
         };
         Call::post(self, Path::item(id).verb("claim"), claim).set(|spec| spec.waits = waits)
     }
@@ -54,18 +37,7 @@ impl Client {
 
     /// The items that `next` would grant.
     pub fn peek(&self, queue: &QueueName, query: &PeekQuery) -> Call<ItemPage> {
-        let said = Query::default()
-            .say("count", query.count)
-            .word("order", query.order)
-            .say("label", &query.labels)
-            .say("capability", query.capabilities.iter().flatten())
-            .say("phase", &query.phase)
-            .word("mode", query.mode)
-            .say("parent", &query.parent)
-            .say("ancestor", &query.ancestor)
-            .say("priority_min", query.priority_min)
-            .say("priority_max", query.priority_max);
-        Call::get(self, Path::queue(queue).verb("peek").with(query.consistency.said(said)))
+        Call::get(self, Path::queue(queue).verb("peek").with(query))
     }
 
     /// Leaves the wait line.

@@ -5,17 +5,12 @@ use crate::clock::Clock;
 use crate::config::{CallerIdentity, Config, Session};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::transport::Transport;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use api::headers::{ACTOR, ACTOR_KIND, ACTOR_PARENT, SESSION, SPACE};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use lease::names::{SessionId, SpaceName};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
-
-pub(crate) const SPACE: HeaderName = HeaderName::from_static("tenure-space");
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("tenure-session");
-const ACTOR: HeaderName = HeaderName::from_static("tenure-actor");
-const ACTOR_KIND: HeaderName = HeaderName::from_static("tenure-actor-kind");
-const ACTOR_PARENT: HeaderName = HeaderName::from_static("tenure-actor-parent");
 
 #[derive(Clone, Debug)]
 pub struct Client {

@@ -1,50 +1,17 @@
 //! Creates, lists, reads and changes items.
 
+use crate::Client;
 use crate::call::Call;
-use crate::path::{Path, Query};
-use crate::{Client, Consistency};
-use api::claim::ItemsCreated;
+use crate::path::Path;
 use api::hold::{Assign, Assigned, Unassigned};
-use api::item::{Activities, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, Line, NewItem, NewItems};
-use api::words::{ClaimStatus, ItemState};
+use api::item::{Activities, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, ItemsCreated, NewItem, NewItems};
+use api::limits::POLL_MAX;
+use api::line::Line;
+use api::query::{CarryingQuery, Consistency, ConsistencyQuery, HeldAtQuery, IfClaimed, ItemQuery, ItemsQuery};
 use api::write::{Cancel, Cancelled, Moved, Update, Updated};
 use hyper::Method;
-use lease::names::{ActorId, ItemId, Label, QueueName};
-use serde::{Deserialize, Serialize};
+use lease::names::{ActorId, ItemId};
 use std::time::Duration;
-
-/// The longest time for which a node lets a caller wait.
-pub const POLL_MAX: Duration = Duration::from_secs(20);
-
-/// Which items a list shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ItemsQuery {
-    pub queue: Option<QueueName>,
-    pub state: Option<ItemState>,
-    /// The item has all of these.
-    pub labels: Vec<Label>,
-    pub parent: Option<ItemId>,
-    pub claim: Option<ClaimStatus>,
-    /// Part of the id or of the title.
-    pub text: Option<String>,
-    /// The cursor of an earlier answer.
-    pub cursor: Option<String>,
-    /// By default 100, at most 1,000.
-    pub limit: Option<usize>,
-    pub consistency: Consistency,
-}
-
-/// What a read does if somebody holds the item.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IfClaimed {
-    #[default]
-    Return,
-    /// Waits until it is free, at most [`POLL_MAX`]; then fails with `already_claimed`.
-    Wait,
-    /// Fails with `already_claimed`.
-    Fail,
-}
 
 impl Client {
     /// Creates an item. This does not start work on it; only a claim does. If the id exists with the same content, the
@@ -59,16 +26,7 @@ impl Client {
     }
 
     pub fn items(&self, query: &ItemsQuery) -> Call<ItemPage> {
-        let said = Query::default()
-            .say("queue", &query.queue)
-            .word("state", query.state)
-            .say("label", &query.labels)
-            .say("parent", &query.parent)
-            .word("claim", query.claim)
-            .say("text", &query.text)
-            .say("cursor", &query.cursor)
-            .say("limit", query.limit);
-        Call::get(self, Path::new("/v1/items").with(query.consistency.said(said)))
+        Call::get(self, Path::new("/v1/items").with(query))
     }
 
     /// Reads an item with its body.
@@ -79,13 +37,13 @@ impl Client {
     /// Reads an item now, or once nobody holds it.
     pub fn item_if(&self, id: &ItemId, if_claimed: IfClaimed) -> Call<Item> {
         let waits = if if_claimed == IfClaimed::Wait { POLL_MAX } else { Duration::ZERO };
-        let said = Query::default().word("if_claimed", Some(if_claimed));
-        Call::get(self, Path::item(id).with(said)).set(|spec| spec.waits = waits)
+        let query = ItemQuery { if_claimed, ..ItemQuery::default() };
+        Call::get(self, Path::item(id).with(&query)).set(|spec| spec.waits = waits)
     }
 
     /// Reads an item from the node that is asked; the age of the answer says how old it may be.
     pub fn item_locally(&self, id: &ItemId) -> Call<Item> {
-        Call::get(self, Path::item(id).with(Consistency::Local.said(Query::default())))
+        Call::get(self, Path::item(id).with(&ConsistencyQuery { consistency: Consistency::Local }))
     }
 
     /// Changes an item: under a lease with its token, or with `read_at` while nobody holds it.
@@ -110,12 +68,13 @@ impl Client {
 
     /// Who held an item at a moment of cluster time.
     pub fn held_at(&self, id: &ItemId, at_ms: u64) -> Call<HeldAt> {
-        Call::get(self, Path::item(id).verb("held_at").with(Query::default().say("at_ms", [at_ms])))
+        Call::get(self, Path::item(id).verb("held_at").with(&HeldAtQuery { at_ms }))
     }
 
     /// The caller's items: assigned to it, leased by it, reserved for it; at most `limit` of each.
     pub fn carrying(&self, limit: Option<usize>) -> Call<Carrying> {
-        Call::get(self, Path::new("/v1/carrying").with(Query::default().say("limit", limit)))
+        let query = CarryingQuery { limit, ..CarryingQuery::default() };
+        Call::get(self, Path::new("/v1/carrying").with(&query))
     }
 
     /// Assigns an item to an actor, without a lease.

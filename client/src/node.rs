@@ -2,9 +2,10 @@
 
 use crate::call::{Call, Effect};
 use crate::endpoint::Endpoint;
-use crate::path::{Path, Query};
+use crate::path::Path;
 use crate::{Client, Error, retry};
 use api::cluster::{NodeDraining, Restored, Snapshotted};
+use api::query::RestoreQuery;
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt as _};
 use http_body_util::{BodyExt as _, StreamBody};
@@ -18,16 +19,6 @@ use std::io;
 pub struct Node {
     client: Client,
     endpoint: Endpoint,
-}
-
-/// How a backup is restored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RestoreOptions {
-    /// Give only fencing tokens above this one.
-    pub token_floor: Option<u64>,
-    /// RestoreOptions even if the node's clock is not later than the newest time in the backup. Somebody has checked
-    /// that the clock is right.
-    pub accept_clock: bool,
 }
 
 /// The health that a node reports.
@@ -119,12 +110,10 @@ impl Node {
     ///
     /// # Errors
     /// See [`Error`]: after `Unknown`, ask the node whether it still waits.
-    pub async fn restore<S>(&self, backup: S, how: RestoreOptions) -> Result<Restored, Error>
+    pub async fn restore<S>(&self, backup: S, query: &RestoreQuery) -> Result<Restored, Error>
     where
         S: Stream<Item = io::Result<Bytes>> + Send + 'static,
     {
-        let accept_clock = how.accept_clock.then_some(true);
-        let query = Query::default().say("token_floor", how.token_floor).say("accept_clock", accept_clock);
         let path = Path::new("/v1/cluster/restore").with(query).into_string();
         let body = StreamBody::new(backup.map_ok(Frame::data)).boxed_unsync();
         let body = retry::upload(&self.client, &self.endpoint, &path, body).await?;
@@ -153,7 +142,7 @@ mod tests {
         let client = fake.client(&["a", "b"]);
         let node = client.node(client.endpoints()[1].clone());
         let backup = stream::iter(["1", "23"].map(|piece| Ok(Bytes::from(piece))));
-        let restored = node.restore(backup, RestoreOptions { token_floor: Some(7), accept_clock: true }).await;
+        let restored = node.restore(backup, &RestoreQuery { token_floor: Some(7), accept_clock: true }).await;
         let asked = fake.log();
         if let Some(asked) = asked.first().filter(|asked| asked.what != "refused") {
             assert_eq!((asked.host.as_str(), asked.body.as_u64()), ("b", Some(123)));

@@ -1,7 +1,7 @@
 //! Paths and queries of the HTTP API.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use std::fmt::Display;
+use serde::Serialize;
 
 /// A path of the HTTP API. Names in it are encoded, so they may contain any character.
 #[derive(Clone, Debug)]
@@ -32,11 +32,13 @@ impl Path {
         self
     }
 
-    /// Appends a query.
-    pub(crate) fn with(mut self, query: Query) -> Self {
-        if !query.0.is_empty() {
+    /// Appends a query. Missing values are left out.
+    pub(crate) fn with(mut self, query: &impl Serialize) -> Self {
+        // The queries of `api` always encode.
+        let query = serde_html_form::to_string(query).unwrap_or_default();
+        if !query.is_empty() {
             self.0.push('?');
-            self.0.push_str(&query.0);
+            self.0.push_str(&query);
         }
         self
     }
@@ -46,42 +48,32 @@ impl Path {
     }
 }
 
-/// A query. Missing values are left out.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Query(String);
-
-impl Query {
-    pub(crate) fn say<T: Display>(mut self, name: &str, value: impl IntoIterator<Item = T>) -> Self {
-        for value in value {
-            let mut writer = form_urlencoded::Serializer::new(String::new());
-            writer.append_pair(name, &value.to_string());
-            if !self.0.is_empty() {
-                self.0.push('&');
-            }
-            self.0 += &writer.finish();
-        }
-        self
-    }
-
-    /// Adds the JSON name of an enum value.
-    pub(crate) fn word(self, name: &str, word: Option<impl serde::Serialize>) -> Self {
-        let text = word.and_then(|word| serde_json::to_value(word).ok()?.as_str().map(ToOwned::to_owned));
-        self.say(name, text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::query::{Consistency, ItemsQuery, PeekQuery, StreamQuery};
+    use api::words::ItemState;
+    use lease::names::Label;
 
     #[test]
     fn names_in_paths_and_queries_are_encoded() {
         let item = lease::names::ItemId::new("disk/1 ä?&.").unwrap();
-        let query = Query::default().say("label", ["a b", "c&d"]).say("limit", None::<u32>);
-        let query = query.word("state", Some(api::words::ItemState::AwaitingInput));
+        let labels = ["a b", "c&d"].map(|label| Label::new(label).unwrap()).to_vec();
+        let query =
+            ItemsQuery { labels, state: Some(ItemState::AwaitingInput), limit: Some(7), ..ItemsQuery::default() };
         assert_eq!(
-            Path::item(&item).verb("claim").with(query).into_string(),
-            "/v1/items/disk%2F1%20%C3%A4%3F%26%2E/claim?label=a+b&label=c%26d&state=awaiting_input"
+            Path::item(&item).verb("claim").with(&query).into_string(),
+            "/v1/items/disk%2F1%20%C3%A4%3F%26%2E/claim?state=awaiting_input&label=a+b&label=c%26d&limit=7"
         );
+        let default = Path::new("/v1/items").with(&ItemsQuery::default()).into_string();
+        assert_eq!(default, "/v1/items");
+        let query = PeekQuery {
+            capabilities: Some(vec![Label::new("gpu").unwrap()]),
+            consistency: Consistency::Local,
+            ..PeekQuery::default()
+        };
+        assert_eq!(Path::new("/peek").with(&query).into_string(), "/peek?capability=gpu&consistency=local");
+        let query = StreamQuery { after: "0.7".parse().ok(), ..StreamQuery::default() };
+        assert_eq!(Path::new("/stream").with(&query).into_string(), "/stream?after=0.7");
     }
 }

@@ -1,32 +1,16 @@
 //! Queues: counts, policy, pause and drain.
 
+use crate::Client;
 use crate::call::Call;
-use crate::path::{Path, Query};
-use crate::{Client, Consistency};
+use crate::path::Path;
+use api::query::PageQuery;
 use api::queue::{FlowSet, PolicyChange, PolicySet, Queue, QueuePage};
 use hyper::Method;
 use lease::names::QueueName;
 
-/// Selects a page of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageQuery {
-    /// The cursor of an earlier answer.
-    pub cursor: Option<String>,
-    /// By default 100, at most 1,000.
-    pub limit: Option<usize>,
-    pub consistency: Consistency,
-}
-
-impl PageQuery {
-    pub(crate) fn said(&self) -> Query {
-        let said = Query::default().say("cursor", &self.cursor).say("limit", self.limit);
-        self.consistency.said(said)
-    }
-}
-
 impl Client {
     pub fn queues(&self, query: &PageQuery) -> Call<QueuePage> {
-        Call::get(self, Path::new("/v1/queues").with(query.said()))
+        Call::get(self, Path::new("/v1/queues").with(query))
     }
 
     pub fn queue(&self, name: &QueueName) -> Call<Queue> {

@@ -10,18 +10,15 @@ use crate::clock::Moment;
 use crate::endpoint::Endpoint;
 use crate::transport::{NoAnswer, Upload};
 use crate::{Client, Error};
-use api::{Code, Problem};
+use api::headers::{IDEMPOTENCY_KEY, LAST_EVENT_ID, RETRY};
+use api::{Code, Problem, TookEffect};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH};
 use hyper::{Method, Request, StatusCode};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The first wait between rounds; each further one is up to twice as long.
 const BACKOFF: Duration = Duration::from_millis(50);
@@ -320,47 +317,16 @@ fn of_problem(problem: Problem) -> Verdict {
         Code::Unavailable | Code::Overloaded | Code::RateLimited | Code::TooSlow => {
             Verdict::Again { why: why(), after }
         }
-        Code::Unknown | Code::Internal => Verdict::InDoubt { why: why(), after },
         Code::RequestForgotten => {
             let request_id = problem.request_id.clone().unwrap_or_default();
             Verdict::Over(Error::Unknown { why: why(), request_id })
         }
-        // Refused before nodes look for an earlier attempt with this request id.
-        Code::RejectedByPolicy
-        | Code::Forbidden
-        | Code::Unauthenticated
-        | Code::MethodNotAllowed
-        | Code::UnsupportedMediaType
-        | Code::TooLarge
-        | Code::PositionTooOld
-        | Code::ChangeRefused => Verdict::TurnedAway(Error::Refused(Box::new(problem))),
-        Code::Invalid
-        | Code::NotFound
-        | Code::TerminalItem
-        | Code::NotReady
-        | Code::Blocked
-        | Code::Reserved
-        | Code::QueuePaused
-        | Code::HeldByYourOtherSession
-        | Code::AlreadyClaimed
-        | Code::QueueFull
-        | Code::TooManyLeases
-        | Code::LineTooLong
-        | Code::WaitTimeout
-        | Code::LeaseLost
-        | Code::NotHolder
-        | Code::StaleToken
-        | Code::LeaseRequired
-        | Code::StaleWrite
-        | Code::AlreadyExists
-        | Code::WrongState
-        | Code::AllOrNone
-        | Code::WorkerDraining
-        | Code::SpaceFull
-        | Code::TooManyDependents
-        | Code::RequestIdReused
-        | Code::NotActivated
-        | Code::RestoreRefused => Verdict::Over(Error::Refused(Box::new(problem))),
+        code if code.took_effect() != TookEffect::No => Verdict::InDoubt { why: why(), after },
+        // Nodes check these, and everything that is not a refusal of the rules, before they look for an earlier attempt
+        // with this request id.
+        Code::Forbidden | Code::RejectedByPolicy => Verdict::TurnedAway(Error::Refused(Box::new(problem))),
+        code if code.core().is_none() => Verdict::TurnedAway(Error::Refused(Box::new(problem))),
+        _ => Verdict::Over(Error::Refused(Box::new(problem))),
     }
 }
 
@@ -396,8 +362,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn refusals_that_nodes_check_before_they_look_for_an_earlier_attempt_end_no_doubt() {
+        let is_turned_away = |code: &&Code| matches!(of_problem(Problem::new(**code)), Verdict::TurnedAway(_));
+        let codes: Vec<_> = Code::ALL.iter().filter(is_turned_away).map(|code| code.name()).collect();
+        assert_eq!(
+            codes.join(" "),
+            "forbidden rejected_by_policy unauthenticated method_not_allowed unsupported_media_type too_large \
+             position_too_old change_refused"
+        );
+    }
+
     use crate::fake::{Fake, Says, item};
-    use api::TookEffect;
     use api::hold::Release;
     use serde_json::json;
 

@@ -3,12 +3,14 @@
 mod frame;
 
 use crate::call::Call;
-use crate::events::EventsQuery;
 use crate::path::Path;
 use crate::retry::{Opened, backoff};
 use crate::{Client, Error};
 use api::event::Event;
+use api::limits::HEARTBEAT;
 use api::names::Number;
+use api::query::StreamQuery;
+use api::stream::{END, End};
 use api::{Code, Problem};
 use frame::{Frame, Frames};
 use futures_util::{Stream, stream};
@@ -17,8 +19,8 @@ use hyper::body::Incoming;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// A node sends something every 15 s: if two are missing, the connection is dead.
-const SILENCE: Duration = Duration::from_secs(35);
+/// If two heartbeats of the node are missing, the connection is dead.
+const SILENCE: Duration = HEARTBEAT.saturating_mul(2).saturating_add(Duration::from_secs(5));
 
 /// Why a stream ended. Returned at most once; nothing follows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +54,8 @@ fn too_old(kept_after: Option<Number>) -> String {
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
-    query: EventsQuery,
+    /// Without its position.
+    query: StreamQuery,
     /// All events up to here were returned, or do not match the query.
     position: Option<Number>,
     open: Option<(Incoming, Frames)>,
@@ -65,10 +68,10 @@ impl Client {
     ///
     /// # Errors
     /// If no node starts the stream in time, or it is refused.
-    pub async fn watch(&self, query: &EventsQuery) -> Result<Watch, Error> {
+    pub async fn watch(&self, query: &StreamQuery) -> Result<Watch, Error> {
         let mut watch = Watch {
             client: self.clone(),
-            query: query.clone(),
+            query: StreamQuery { after: None, ..query.clone() },
             position: query.after,
             open: None,
             failed: 0,
@@ -130,7 +133,7 @@ impl Watch {
 
     fn take(&mut self, frame: Frame) -> Result<Option<Event>, Ended> {
         let position = frame.id.as_deref().and_then(|id| id.parse::<Number>().ok());
-        if frame.event.as_deref() == Some("end") {
+        if frame.event.as_deref() == Some(END) {
             self.position = self.position.max(position);
             return self.ended(&frame.data).map(|()| None);
         }
@@ -149,16 +152,11 @@ impl Watch {
 
     /// Handles a node's reason for ending the stream: continues on another node, or ends.
     fn ended(&mut self, data: &str) -> Result<(), Ended> {
-        let told: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
-        let reason = told["reason"].as_str().unwrap_or_default();
-        match reason {
-            "position_too_old" => {
-                let kept_after = told["kept_after"].as_str().and_then(|number| number.parse().ok());
-                Err(Ended::PositionTooOld { kept_after })
-            }
-            "unauthenticated" => Err(Ended::Unauthenticated),
-            _ => {
-                self.lose(reason);
+        match serde_json::from_str(data) {
+            Ok(End::PositionTooOld(problem)) => Err(Ended::PositionTooOld { kept_after: problem.kept_after }),
+            Ok(End::Unauthenticated { .. }) => Err(Ended::Unauthenticated),
+            Ok(End::SlowReader { .. } | End::Stopping { .. } | End::Internal(_)) | Err(_) => {
+                self.lose(data);
                 Ok(())
             }
         }
@@ -193,7 +191,7 @@ impl Watch {
     }
 
     async fn connect(&mut self) -> Result<(), Error> {
-        let path = Path::new("/v1/events/stream").with(self.query.said());
+        let path = Path::new("/v1/events/stream").with(&self.query);
         let call = Call::<()>::get(&self.client, path).set(|spec| spec.resume_after = self.position);
         let Opened { body, .. } = call.opened().await?;
         self.open = Some((body, Frames::default()));
@@ -219,12 +217,13 @@ mod tests {
     }
 
     fn end(reason: &str) -> (Duration, String) {
-        soon(format!("event: end\nid: 0.9\ndata: {{\"reason\":\"{reason}\",\"kept_after\":\"0.8\"}}\n\n"))
+        let data = json!({ "reason": reason, "detail": "over" });
+        soon(format!("event: end\nid: 0.9\ndata: {data}\n\n"))
     }
 
     async fn seen(fake: &Fake, after: Option<Number>) -> (Vec<u64>, Option<Ended>) {
         let client = fake.client(&["a", "b"]);
-        let mut watch = client.watch(&EventsQuery { after, ..EventsQuery::default() }).await.unwrap();
+        let mut watch = client.watch(&StreamQuery { after, ..StreamQuery::default() }).await.unwrap();
         let mut numbers = Vec::new();
         while let Some(next) = watch.next().await {
             match next {
@@ -261,9 +260,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stream_without_a_heartbeat_is_dead() {
         let silence = (Duration::from_secs(600), event(9));
+        let problem = Problem { kept_after: after(8), ..Problem::new(Code::PositionTooOld) };
+        let too_old = serde_json::to_string(&End::from(Box::new(problem))).unwrap();
         let fake = Fake::new([
             Says::Streams(vec![soon(event(2)), silence]),
-            Says::Streams(vec![soon(event(3)), end("position_too_old")]),
+            Says::Streams(vec![soon(event(3)), soon(format!("event: end\ndata: {too_old}\n\n"))]),
         ]);
         let ended = Ended::PositionTooOld { kept_after: after(8) };
         assert_eq!(seen(&fake, after(1)).await, (vec![2, 3], Some(ended)));
@@ -282,7 +283,7 @@ mod tests {
         let fake = Fake::new([Says::Streams(vec![soon(event(2))]), Says::Problem(Code::PositionTooOld)]);
         assert_eq!(seen(&fake, after(1)).await.1, Some(Ended::PositionTooOld { kept_after: None }));
         let fake = Fake::new([Says::Problem(Code::Forbidden)]);
-        let error = fake.client(&["a"]).watch(&EventsQuery::default()).await.unwrap_err();
+        let error = fake.client(&["a"]).watch(&StreamQuery::default()).await.unwrap_err();
         assert_eq!(error.code(), Some(Code::Forbidden));
     }
 }

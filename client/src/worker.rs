@@ -14,8 +14,9 @@ use crate::config::Session;
 use crate::retry::{REPEAT_WITHIN, backoff};
 use crate::{Client, Error, Moment, Reply};
 use api::Code;
-use api::claim::{COUNT_MAX, Dispatched, Next};
+use api::claim::{Dispatched, Next};
 use api::hold::Release;
+use api::limits::{COUNT_MAX, POLL_MAX};
 use api::names::Cursor;
 use api::words::{EmptyReason, Order, RunsIn};
 use api::worker::Register;
@@ -322,7 +323,7 @@ impl Worker {
             count: Some(free.clamp(1, COUNT_MAX)),
             capabilities: Some(self.register.capabilities.clone()),
             cursor,
-            wait_ms: Some(millis(crate::items::POLL_MAX)),
+            wait_ms: Some(millis(POLL_MAX)),
             ..self.next.clone()
         }
     }

@@ -3,13 +3,13 @@
 use crate::Client;
 use crate::call::Call;
 use crate::path::Path;
-use crate::queues::PageQuery;
+use api::query::PageQuery;
 use api::worker::{Draining, Register, Registered, Removed, WorkerName, WorkerPage};
 use hyper::Method;
 
 impl Client {
     pub fn workers(&self, query: &PageQuery) -> Call<WorkerPage> {
-        Call::get(self, Path::new("/v1/workers").with(query.said()))
+        Call::get(self, Path::new("/v1/workers").with(query))
     }
 
     /// Registers the caller as a worker, or replaces its registration.

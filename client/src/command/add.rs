@@ -6,8 +6,8 @@ use super::out::{Progress, bytes, clean, grouped, say, word};
 use super::parse;
 use super::span::Span;
 use super::write::Parts;
-use api::claim::CreatedOf;
 use api::dates::Date;
+use api::item::CreatedOf;
 use api::item::{NewItem, NewItems};
 use api::words::RunsIn;
 use clap::Args;
@@ -63,7 +63,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "DURATION", requires = "id")]
     delay: Option<Span>,
     /// Where the work runs; local: only on your own workers [default: any]
-    #[arg(long, value_name = "MODE", requires = "id", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    #[arg(long, value_name = "MODE", requires = "id", value_parser = parse::words(RunsIn::ALL))]
     mode: Option<RunsIn>,
     /// Phase of the item
     #[arg(long, value_name = "PHASE", requires = "id", value_parser = parse::phase)]

@@ -6,6 +6,7 @@ use super::global::{Context, interrupted};
 use super::out::{Progress, bytes, say};
 use bytes::Bytes;
 use clap::Args;
+use client::RestoreQuery;
 use futures_util::stream;
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
@@ -148,8 +149,8 @@ impl Restore {
         let size = file.metadata().map_err(failed)?.len();
         let unread: Arc<Mutex<Option<io::Error>>> = Arc::default();
         let upload = upload(file, size, unread.clone());
-        let how = client::RestoreOptions { token_floor: self.token_floor, accept_clock: self.accept_clock };
-        let restored = node.restore(upload, how).await;
+        let query = RestoreQuery { token_floor: self.token_floor, accept_clock: self.accept_clock };
+        let restored = node.restore(upload, &query).await;
         // If the file could not be read, report that and not the request that failed because of it.
         if let Some(error) = unread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(failed(error));

@@ -4,7 +4,7 @@ use super::out::{Out, clean, say, wants_colour};
 use super::span::{Span, wall_now, when};
 use api::dates::Date;
 use api::words::Need;
-use api::{Code, Problem};
+use api::{Code, Problem, TookEffect};
 use client::Error;
 use serde::Serialize;
 use std::io::{self, IsTerminal as _};
@@ -154,40 +154,17 @@ fn of_error(error: &Error) -> u8 {
 
 pub(crate) fn of_code(code: Code) -> u8 {
     match code {
-        Code::Invalid => USAGE,
-        Code::NotFound | Code::PositionTooOld => NOTHING,
-        Code::LeaseLost | Code::StaleToken => LOST,
-        Code::Unavailable | Code::Overloaded | Code::RateLimited | Code::TooSlow | Code::NotActivated => UNAVAILABLE,
-        Code::Unknown | Code::Internal | Code::RequestForgotten => UNKNOWN,
-        Code::Forbidden
-        | Code::RejectedByPolicy
-        | Code::Unauthenticated
-        | Code::MethodNotAllowed
-        | Code::UnsupportedMediaType
-        | Code::TooLarge
-        | Code::RequestIdReused => ERROR,
-        Code::TerminalItem
-        | Code::NotReady
-        | Code::Blocked
-        | Code::Reserved
-        | Code::QueuePaused
-        | Code::HeldByYourOtherSession
-        | Code::AlreadyClaimed
-        | Code::QueueFull
-        | Code::TooManyLeases
-        | Code::LineTooLong
-        | Code::WaitTimeout
-        | Code::NotHolder
-        | Code::LeaseRequired
-        | Code::StaleWrite
-        | Code::AlreadyExists
-        | Code::WrongState
-        | Code::AllOrNone
-        | Code::WorkerDraining
-        | Code::SpaceFull
-        | Code::TooManyDependents
-        | Code::ChangeRefused
-        | Code::RestoreRefused => REFUSED,
+        Code::LeaseLost | Code::StaleToken => return LOST,
+        _ if code.took_effect() == TookEffect::Unknown => return UNKNOWN,
+        _ => {}
+    }
+    match code.status() {
+        400 => USAGE,
+        404 | 410 => NOTHING,
+        // The credential, or the form of the request.
+        401 | 403 | 405 | 413 | 415 | 422 => ERROR,
+        408 | 429 | 503 => UNAVAILABLE,
+        _ => REFUSED,
     }
 }
 
@@ -369,10 +346,28 @@ mod tests {
     use crate::command::Cli;
 
     #[test]
+    fn codes_with_one_meaning_have_one_exit_code() {
+        let codes = |exit: u8| {
+            let found = Code::ALL.iter().filter(|code| of_code(**code) == exit);
+            found.map(|code| code.name()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(codes(USAGE), "invalid");
+        assert_eq!(codes(NOTHING), "not_found position_too_old");
+        assert_eq!(codes(LOST), "lease_lost stale_token");
+        assert_eq!(codes(UNAVAILABLE), "not_activated rate_limited too_slow overloaded unavailable");
+        assert_eq!(codes(UNKNOWN), "request_forgotten unknown internal");
+        assert_eq!(
+            codes(ERROR),
+            "forbidden rejected_by_policy request_id_reused unauthenticated method_not_allowed unsupported_media_type \
+             too_large"
+        );
+    }
+
+    #[test]
     fn unknown_results_have_their_own_exit_code() {
         for code in Code::ALL {
             let is_unknown = of_code(*code) == UNKNOWN;
-            assert_eq!(is_unknown, code.took_effect() == api::TookEffect::Unknown, "{}", code.name());
+            assert_eq!(is_unknown, code.took_effect() == TookEffect::Unknown, "{}", code.name());
         }
     }
 

@@ -171,7 +171,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "QUEUE", value_parser = parse::queue)]
     queue: Option<QueueName>,
     /// Only items in this state [default: all states except complete, error and cancelled]
-    #[arg(long, value_name = "STATE", value_parser = parse::words::<ItemState>(parse::STATES))]
+    #[arg(long, value_name = "STATE", value_parser = parse::words(ItemState::ALL))]
     state: Option<ItemState>,
     /// Only items with this label; repeat to require several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
@@ -180,7 +180,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "ITEM", value_parser = parse::item)]
     parent: Option<ItemId>,
     /// Only items with this claim status
-    #[arg(long, value_name = "STATUS", value_parser = parse::words::<ClaimStatus>(parse::CLAIM_STATUS))]
+    #[arg(long, value_name = "STATUS", value_parser = parse::words(ClaimStatus::ALL))]
     claim: Option<ClaimStatus>,
     /// Only items with this text in their id or title
     #[arg(long, value_name = "TEXT")]

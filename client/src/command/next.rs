@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Filter {
     /// Order of the items [default: the highest priority, then the oldest]
-    #[arg(long, value_name = "ORDER", value_parser = parse::words::<Order>(parse::ORDERS))]
+    #[arg(long, value_name = "ORDER", value_parser = parse::words(Order::ALL))]
     order: Option<Order>,
     /// Only items with this label; repeat to require several
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
@@ -31,7 +31,7 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
     phase: Option<Phase>,
     /// Where the work runs
-    #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    #[arg(long, value_name = "MODE", value_parser = parse::words(RunsIn::ALL))]
     mode: Option<RunsIn>,
     /// Only children of this item
     #[arg(long, value_name = "ITEM", value_parser = parse::item)]

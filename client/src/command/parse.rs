@@ -1,10 +1,11 @@
 //! Parsers for command-line values.
 
 use super::failure::Failure;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use super::out::word;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use client::Token;
 use client::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId, SpaceName};
-use serde::de::DeserializeOwned;
+use serde::Serialize;
 use std::io::Read as _;
 
 macro_rules! names {
@@ -32,31 +33,15 @@ pub(crate) fn token(text: &str) -> Result<Token, String> {
     }
 }
 
-/// Parses the JSON name of an enum value.
-pub(crate) fn words<T>(all: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+/// Parses the JSON name of one of these values.
+pub(crate) fn words<T>(all: &'static [T]) -> impl TypedValueParser<Value = T>
 where
-    T: DeserializeOwned + Clone + Send + Sync + 'static,
+    T: Serialize + Copy + Send + Sync + 'static,
 {
-    PossibleValuesParser::new(all).try_map(|text| serde_json::from_value::<T>(serde_json::Value::String(text)))
+    PossibleValuesParser::new(all.iter().map(|value| PossibleValue::new(word(*value)))).try_map(move |text| {
+        all.iter().copied().find(|value| word(*value) == text).ok_or("is not one of the possible values")
+    })
 }
-
-pub(crate) const STATES: &[&str] = &[
-    "pending",
-    "queued",
-    "active",
-    "awaiting_input",
-    "stale",
-    "reserved",
-    "blocked",
-    "complete",
-    "error",
-    "cancelled",
-];
-pub(crate) const CLAIM_STATUS: &[&str] = &["claimed", "unclaimed", "expired"];
-pub(crate) const ORDERS: &[&str] = &["priority", "oldest", "newest"];
-pub(crate) const MODES: &[&str] = &["any", "cloud", "local"];
-pub(crate) const ACTIVITIES: &[&str] =
-    &["progress", "plan_updated", "external_url_updated", "awaiting_input", "completed", "failed", "policy_decision"];
 
 /// Returns the text itself, or the content of a file for `@file`, or standard input for `@-`.
 pub(crate) fn text(said: String) -> Result<String, Failure> {

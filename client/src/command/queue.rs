@@ -116,16 +116,16 @@ pub(crate) struct SetPolicy {
     #[arg(long, value_name = "N")]
     max_leases: Option<u32>,
     /// What happens to a claim above --max-leases
-    #[arg(long, value_name = "WHAT", value_parser = parse::words::<AtMaxLeases>(&["reject", "release_oldest"]))]
+    #[arg(long, value_name = "WHAT", value_parser = parse::words(AtMaxLeases::ALL))]
     at_max_leases: Option<AtMaxLeases>,
     /// When an update requires a lease
-    #[arg(long, value_name = "WHEN", value_parser = parse::words::<RequireLease>(&["if_held", "always"]))]
+    #[arg(long, value_name = "WHEN", value_parser = parse::words(RequireLease::ALL))]
     require_lease: Option<RequireLease>,
     /// Who may see the holder of an item
-    #[arg(long, value_name = "TO", value_parser = parse::words::<Disclosure>(&["open", "fleet", "cross_org"]))]
+    #[arg(long, value_name = "TO", value_parser = parse::words(Disclosure::ALL))]
     disclosure: Option<Disclosure>,
     /// What happens to an item whose dependency can no longer complete
-    #[arg(long, value_name = "WHAT", value_parser = parse::words::<OnDependencyFailed>(&["block", "ignore"]))]
+    #[arg(long, value_name = "WHAT", value_parser = parse::words(OnDependencyFailed::ALL))]
     on_dependency_failed: Option<OnDependencyFailed>,
     /// Maximum leases in this queue; 0: unlimited
     #[arg(long, value_name = "N")]

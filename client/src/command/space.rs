@@ -7,8 +7,6 @@ use super::parse;
 use api::words::IdentityPolicy;
 use clap::{Args, Subcommand};
 
-const IDENTITIES: &[&str] = &["accept_self_reported", "accept_cached", "require_checked"];
-
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
     /// Show the counts and the policy of the space
@@ -27,7 +25,7 @@ pub(crate) struct Policy {
     #[arg(long, value_name = "BYTES")]
     body_bytes_max: Option<u64>,
     /// Identities whose commands are accepted
-    #[arg(long, value_name = "WHOSE", value_parser = parse::words::<IdentityPolicy>(IDENTITIES))]
+    #[arg(long, value_name = "WHOSE", value_parser = parse::words(IdentityPolicy::ALL))]
     identity: Option<IdentityPolicy>,
 }
 

@@ -6,10 +6,11 @@ use super::out::{Out, Paint, clean, say, word};
 use super::parse;
 use super::span::day;
 use api::event::Event;
+use api::limits::PAGE_MAX;
 use api::names::Number;
 use clap::Args;
 use client::names::{ActorId, ItemId, QueueName};
-use client::{Ended, EventsQuery};
+use client::{Ended, EventsQuery, StreamQuery};
 use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ impl Watch {
             From::After(number) => Some(number),
             From::Start | From::Now => None,
         };
-        let mut query = EventsQuery { after, queue: self.queue, item: self.item, actor: self.of };
+        let mut query = StreamQuery { after, queue: self.queue, item: self.item, actor: self.of };
         let past = self.no_follow || matches!(self.from, From::Start);
         tokio::select! {
             shown = async {
@@ -72,20 +73,25 @@ impl Watch {
 }
 
 /// Shows the events so far, page by page.
-async fn pages(context: &Context, query: &mut EventsQuery) -> Result<(), Failure> {
+async fn pages(context: &Context, query: &mut StreamQuery) -> Result<(), Failure> {
+    let StreamQuery { queue, item, actor, .. } = query.clone();
+    let mut page_query = EventsQuery { after: query.after, queue, item, actor, limit: Some(PAGE_MAX) };
     loop {
-        let page = context.client.events(query, Some(1_000)).await?;
+        let page = context.client.events(&page_query).await?;
         for event in &page.events {
             show(&context.out, event)?;
         }
         match page.next_after {
-            Some(next) if Some(next) != query.after => query.after = Some(next),
-            _ => return Ok(()),
+            Some(next) if Some(next) != page_query.after => page_query.after = Some(next),
+            _ => {
+                query.after = page_query.after;
+                return Ok(());
+            }
         }
     }
 }
 
-async fn follow(context: &Context, query: &EventsQuery) -> Result<(), Failure> {
+async fn follow(context: &Context, query: &StreamQuery) -> Result<(), Failure> {
     let mut watch = context.client.watch(query).await?;
     while let Some(next) = watch.next().await {
         match next {

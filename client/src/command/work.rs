@@ -41,10 +41,10 @@ pub(crate) struct Work {
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
     phase: Option<Phase>,
     /// Where the work runs
-    #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    #[arg(long, value_name = "MODE", value_parser = parse::words(RunsIn::ALL))]
     mode: Option<RunsIn>,
     /// Order of the items [default: the highest priority, then the oldest]
-    #[arg(long, value_name = "ORDER", value_parser = parse::words::<Order>(parse::ORDERS))]
+    #[arg(long, value_name = "ORDER", value_parser = parse::words(Order::ALL))]
     order: Option<Order>,
     /// Time for running commands to finish when the worker stops; then they are killed and their items released
     #[arg(long, value_name = "DURATION", default_value = "30s")]

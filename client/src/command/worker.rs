@@ -32,7 +32,7 @@ pub(crate) struct Word {
     #[arg(long, value_name = "LABEL", value_parser = parse::label)]
     label: Vec<Label>,
     /// Where this worker runs
-    #[arg(long, value_name = "MODE", default_value = "any", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    #[arg(long, value_name = "MODE", default_value = "any", value_parser = parse::words(RunsIn::ALL))]
     mode: RunsIn,
     /// Report this worker as quiet after this long without a heartbeat
     #[arg(long, value_name = "DURATION", default_value = "60s")]

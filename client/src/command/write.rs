@@ -85,7 +85,7 @@ pub(crate) struct Update {
     #[arg(long, value_name = "DATE")]
     not_before: Option<String>,
     /// Where the work runs
-    #[arg(long, value_name = "MODE", value_parser = parse::words::<RunsIn>(parse::MODES))]
+    #[arg(long, value_name = "MODE", value_parser = parse::words(RunsIn::ALL))]
     mode: Option<RunsIn>,
     /// Phase of the item
     #[arg(long, value_name = "PHASE", value_parser = parse::phase)]
@@ -219,7 +219,7 @@ pub(crate) struct Activity {
     #[command(flatten)]
     lease: LeaseArgs,
     /// Kind of activity
-    #[arg(long, value_name = "KIND", default_value = "progress", value_parser = parse::words::<ActivityKind>(parse::ACTIVITIES))]
+    #[arg(long, value_name = "KIND", default_value = "progress", value_parser = parse::words(ActivityKind::ALL))]
     kind: ActivityKind,
     /// Note: TEXT, @file or @-; for plan_updated and external_url_updated the new plan or URL
     #[arg(long, value_name = "TEXT", default_value = "")]

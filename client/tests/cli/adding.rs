@@ -1,8 +1,8 @@
 //! Adding items: one by its options, or many as JSON lines.
 
 use crate::world::World;
-use api::claim::CreatedOf;
 use api::item::Created;
+use api::item::CreatedOf;
 use client::api;
 use expect_test::expect;
 use std::fmt::Write as _;

@@ -3,7 +3,8 @@
 use crate::world::{Said, World};
 use api::claim::{Claimed, Dispatched};
 use api::hold::{Extended, Released, Renewed, RenewedAll, Reserved, Revoked, Withdrawn};
-use api::item::{ItemPage, Line};
+use api::item::ItemPage;
+use api::line::Line;
 use client::api;
 use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};

@@ -162,7 +162,8 @@ async fn every_item_of_a_worker_that_was_killed_at_any_step_is_done_once() {
     stage.world.tenure(["next", "ops"]).said().ends_with(4);
 
     let names = ["waiting", "granted", "running", "orphaned", "renewing", "telling", "told"];
-    let events = stage.operator.events(&EventsQuery::default(), Some(1_000)).await.unwrap().events;
+    let events =
+        stage.operator.events(&EventsQuery { limit: Some(1_000), ..EventsQuery::default() }).await.unwrap().events;
     let ends = stage.resource.ends();
     for name in names {
         assert_eq!(ends.get(name), Some(&1), "{name}: {:?}", stage.resource.writes());

@@ -9,7 +9,7 @@ use client::api::words::{ActivityKind, Flow, ItemState};
 use client::api::worker::WorkerName;
 use client::api::write::{Cancel, Update};
 use client::names::ActorId;
-use client::{Consistency, EventsQuery, IfClaimed, ItemsQuery, PageQuery, PeekQuery};
+use client::{Consistency, EventsQuery, IfClaimed, ItemsQuery, PageQuery, PeekQuery, StreamQuery};
 use std::time::Duration;
 use test_support::daemon::{Daemon, create, item, queue};
 use test_support::until;
@@ -18,7 +18,7 @@ use test_support::until;
 async fn every_reply_is_decoded() {
     let daemon = Daemon::start().await;
     let client = daemon.client("ada");
-    let mut watch = client.watch(&EventsQuery::default()).await.unwrap();
+    let mut watch = client.watch(&StreamQuery::default()).await.unwrap();
     let disk = create(&client, "disk/1 ä").await;
     assert_eq!(watch.next().await.unwrap().unwrap().item, Some(disk.clone()));
     assert!(client.create_many(&NewItems { items: Vec::new() }).await.is_err());
@@ -52,7 +52,7 @@ async fn every_reply_is_decoded() {
     assert_eq!(client.carrying(None).await.unwrap().leased.len(), 1);
     let reserved = client.reserve(&disk, &Reserve { token, for_ms: Some(60_000) }).await.unwrap();
     assert_eq!(reserved.state, ItemState::Reserved);
-    let now = client.events(&EventsQuery::default(), None).await.unwrap().events.last().unwrap().at_ms;
+    let now = client.events(&EventsQuery::default()).await.unwrap().events.last().unwrap().at_ms;
     assert!(!client.held_at(&disk, now).await.unwrap().held);
 
     let lease = client.claim(&disk).lease_for(Duration::from_secs(30)).try_claim().await.unwrap();
@@ -132,7 +132,7 @@ async fn an_event_stream_survives_a_killed_node() {
     let mut daemon = Daemon::start().await;
     let client = daemon.client("ada");
     create(&client, "item-0").await;
-    let from_the_first = EventsQuery { after: "0.0".parse().ok(), ..EventsQuery::default() };
+    let from_the_first = StreamQuery { after: "0.0".parse().ok(), ..StreamQuery::default() };
     let mut watch = client.watch(&from_the_first).await.unwrap();
     let reading = tokio::spawn(async move {
         let mut created = Vec::new();

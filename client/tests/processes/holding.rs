@@ -97,7 +97,7 @@ async fn a_command_whose_answer_is_lost_has_one_effect() {
     let lease = client.claim(&disk).try_claim().await.unwrap();
     lease.complete(Some("once".into())).await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 4);
-    let events = daemon.client("operator").events(&client::EventsQuery::default(), None).await.unwrap().events;
+    let events = daemon.client("operator").events(&client::EventsQuery::default()).await.unwrap().events;
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == "granted").count(), 1, "{kinds:?}");
     assert_eq!(kinds.iter().filter(|kind| **kind == "completed").count(), 1, "{kinds:?}");

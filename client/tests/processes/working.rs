@@ -57,7 +57,7 @@ async fn is_complete(client: &Client, name: &str) {
 
 /// Checks that each item was granted and completed once, although the node was killed.
 async fn was_done_once(client: &Client, names: &[&str]) {
-    let events = client.events(&EventsQuery::default(), Some(1_000)).await.unwrap().events;
+    let events = client.events(&EventsQuery { limit: Some(1_000), ..EventsQuery::default() }).await.unwrap().events;
     for name in names {
         for kind in ["granted", "completed"] {
             let of_item = |event: &&Event| event.item.as_ref().is_some_and(|id| id.as_str() == *name);

@@ -311,8 +311,8 @@ impl Caller {
     /// The waiters of an item, as `actor/session` where it is shown.
     pub async fn line(&mut self, item: &str) -> Result<Vec<String>, No> {
         let id = item_id(item);
-        let read = |answer: client::Reply<api::item::Line>, answered: &mut Answered| {
-            let who = |place: &api::item::Place| {
+        let read = |answer: client::Reply<api::line::Line>, answered: &mut Answered| {
+            let who = |place: &api::line::Place| {
                 let actor = place.actor.as_ref().map_or("?", |actor| actor.as_str());
                 let session = place.session.as_ref().map_or("", |session| session.as_str());
                 format!("{actor}/{session}")

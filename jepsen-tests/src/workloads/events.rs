@@ -9,7 +9,7 @@ use crate::world::{OPERATOR, World};
 use api::names::Number;
 use api::queue::PolicyChange;
 use client::names::QueueName;
-use client::{Client, EventsQuery};
+use client::{Client, EventsQuery, StreamQuery};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -127,14 +127,11 @@ impl Watcher {
         }
     }
 
-    fn query(&self) -> EventsQuery {
-        EventsQuery { after: self.position, queue: self.queue.clone(), ..EventsQuery::default() }
-    }
-
     /// Returns false if no more events are kept.
     async fn watch(&mut self, until: Instant) -> bool {
         let client = &self.clients[self.node];
-        let begun = timeout_at(Instant::now() + ATTEMPT, client.watch(&self.query())).await;
+        let query = StreamQuery { after: self.position, queue: self.queue.clone(), ..StreamQuery::default() };
+        let begun = timeout_at(Instant::now() + ATTEMPT, client.watch(&query)).await;
         let Ok(Ok(mut watch)) = begun else {
             sleep(LULL).await;
             return true;
@@ -169,7 +166,13 @@ impl Watcher {
 
     /// Returns whether it was the end. `None`: there was no answer.
     async fn page(&mut self) -> Option<bool> {
-        let call = self.clients[self.node].events(&self.query(), Some(PAGE));
+        let query = EventsQuery {
+            after: self.position,
+            queue: self.queue.clone(),
+            limit: Some(PAGE),
+            ..EventsQuery::default()
+        };
+        let call = self.clients[self.node].events(&query);
         let page = call.within(ATTEMPT).attempt_within(ATTEMPT).await.ok()?;
         let now = self.world.clock.now();
         for event in page.events {

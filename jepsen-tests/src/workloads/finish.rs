@@ -11,7 +11,7 @@ use api::cluster::{ClusterStatus, MemberStatus};
 use api::hold::RenewAll;
 use api::words::ItemState;
 use client::names::{ItemId, QueueName};
-use client::{Client, EventsQuery, ItemsQuery, PageQuery};
+use client::{Client, ItemsQuery, PageQuery, StreamQuery};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ async fn served(world: &Arc<World>, seed: u64) -> Result<Micros, String> {
     let mut caller = operator(world, seed, "served")?;
     let client = world.operator()?;
     let queue = QueueName::new(PROBE).map_err(|bad| bad.to_string())?;
-    let query = EventsQuery { queue: Some(queue), ..EventsQuery::default() };
+    let query = StreamQuery { queue: Some(queue), ..StreamQuery::default() };
     let mut nth = 0;
     loop {
         let item = format!("{PROBE}-{}", world.value());

@@ -2,6 +2,7 @@
 
 use crate::edge::request_name::RequestName;
 use crate::observe::trace::{self, TraceContext};
+use api::headers::{AGE_MS, APPLIED_INDEX, REQUEST_ID};
 use api::{Code, Problem};
 use axum::Json;
 use axum::body::Body;
@@ -11,10 +12,6 @@ use serde::Serialize;
 use std::time::Duration;
 
 const TRACE: HeaderName = HeaderName::from_static(trace::HEADER);
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("tenure-request-id");
-/// Headers of a local read: the applied log index and the age of the state that it read.
-const APPLIED: HeaderName = HeaderName::from_static("tenure-applied-index");
-const AGE: HeaderName = HeaderName::from_static("tenure-age-ms");
 
 /// A call that failed. Boxed, because failures are rare and results are everywhere.
 #[derive(Debug)]
@@ -82,8 +79,8 @@ impl<T: Serialize> IntoResponse for Viewed<T> {
             set(header::ETAG, format!("\"{revision}\""));
         }
         if let Some(age) = self.age {
-            set(APPLIED, age.applied.to_string());
-            set(AGE, age.in_step_within.map_or_else(|| "unknown".into(), |age| age.as_millis().to_string()));
+            set(APPLIED_INDEX, age.applied.to_string());
+            set(AGE_MS, age.in_step_within.map_or_else(|| "unknown".into(), |age| age.as_millis().to_string()));
         }
         (headers, Json(self.value)).into_response()
     }

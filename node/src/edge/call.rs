@@ -1,7 +1,7 @@
 //! One call: its caller, its time limits and its outcome. Every API goes through here.
 
 use crate::edge::Edge;
-use crate::edge::answer::{Age, Failure, Viewed};
+use crate::edge::answer::{Age, Failure, Reply, Viewed};
 use crate::edge::extract::RequestHead;
 use crate::edge::gate::{Admitted, Class, Cost, Entry, Parked, Parking, Shed};
 use crate::edge::identity::{ClusterRight, Identity, check_cluster_right};
@@ -10,9 +10,12 @@ use crate::edge::stopping::Stopping;
 use crate::replica::disk_space::RETRY_AFTER;
 use crate::replica::hub::{Waiter, Woken};
 use crate::replica::no_outcome::NoOutcome;
+use api::answer::{Answer, Context};
 use api::item::Body;
 use api::names::Number;
+use api::query::Consistency;
 use api::{Calendar, Code, Problem};
+use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lease::caller::{Caller, QueueScope, Right, Role};
@@ -21,19 +24,15 @@ use lease::disclose::ContentView;
 use lease::item::Content;
 use lease::names::{ActorId, ItemId};
 use lease::numbers::{ItemNo, Revision};
-use lease::outcome::{Grant as CoreGrant, ItemSnapshot};
+use lease::outcome::{Grant, ItemSnapshot};
 use lease::views::IfClaimed;
 use lease::{Archive, Attempt, Command, Outcome, Refusal, Request, State};
 use raft_store::types::OnTokio;
-use serde::Deserialize;
 use std::fmt;
 use std::time::{Duration, Instant};
-use utoipa::ToSchema;
 
 /// Time limit of a call, without its long poll.
 pub(super) const CALL_WITHIN: Duration = Duration::from_secs(10);
-/// Longest long poll of a call.
-pub const POLL_MAX: Duration = Duration::from_secs(20);
 /// Time limit for a last look at a claim's place in line.
 const PLACE_WITHIN: Duration = Duration::from_millis(500);
 /// A repeat that no leader accepted after this long is submitted again with its new age: it must not be on its way
@@ -41,29 +40,6 @@ const PLACE_WITHIN: Duration = Duration::from_millis(500);
 pub(super) const REPEAT_TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// Pause between two attempts to learn the outcome of a command.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
-
-/// How fresh a read must be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Consistency {
-    /// The response includes everything that was acknowledged before the call.
-    #[default]
-    Linearizable,
-    /// The response is read from this node's state; its headers say how old that state is.
-    Local,
-}
-
-/// What a read does when somebody holds the item.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenClaimed {
-    #[default]
-    Return,
-    /// Wait until it is free, `wait_ms` at most.
-    Wait,
-    /// Return `already_claimed`.
-    Fail,
-}
 
 /// Bytes of body that were read, which may differ from what the request head said.
 #[derive(Clone, Copy, Debug)]
@@ -181,6 +157,15 @@ impl Call {
             attempt: self.head.repeat.map_or(Attempt::First, Repeat::attempt),
             command,
         }
+    }
+
+    /// Runs a command and returns its answer.
+    ///
+    /// # Errors
+    /// The same as for [`Call::run`].
+    pub async fn reply<T: Answer>(&self, command: Command) -> Reply<T> {
+        let outcome = self.run(command).await?;
+        self.answer(outcome).await.map(Json)
     }
 
     /// Runs a command and returns its outcome.
@@ -392,26 +377,33 @@ impl Call {
         self.edge.node.store().read(look).map_err(failed_disk)
     }
 
-    /// Leases as their holder sees them, with the bodies of their items. Includes a lease whose body cannot be read
-    /// now: the caller holds it, and can read the body later.
-    pub async fn grants(&self, grants: Vec<CoreGrant>) -> Vec<api::claim::Grant> {
+    /// The answer to a command that had this outcome. Leases are shown with the bodies of their items. A lease whose body
+    /// cannot be read now is shown without it: the caller holds it, and can read the body later.
+    ///
+    /// # Errors
+    /// When the outcome belongs to another command.
+    pub async fn answer<T: Answer>(&self, outcome: Outcome) -> Result<T, Failure> {
+        for refusal in refused_entries(&outcome) {
+            self.edge.metrics.entry_refused(refusal.code());
+        }
         // The leader has applied its answer. This node may not have yet, and would not know the bodies and links.
-        let is_simple = |grant: &CoreGrant| {
+        let is_simple = |grant: &Grant| {
             grant.snapshot.as_ref().is_none_or(|snapshot| {
                 let content = &snapshot.content;
                 content.parts.iter().next().is_none() && content.links.is_none() && self.content(snapshot).is_some()
             })
         };
-        if !self.edge.node.raft().is_leader() && !grants.iter().all(is_simple) {
+        if !self.edge.node.raft().is_leader() && !outcome.grants().into_iter().all(is_simple) {
             let _ = self.edge.node.read(CALL_WITHIN, |_, _| ()).await;
         }
-        let calendar = self.calendar();
         let mut show = |snapshot: &ItemSnapshot| {
             let content = self.content(snapshot)?;
             let body = self.body(snapshot.no, &content).ok().flatten();
             Some((content, body))
         };
-        grants.into_iter().map(|grant| api::claim::Grant::new(grant, calendar, &mut show)).collect()
+        let request_id = self.head.request_id.as_str();
+        let mut with = Context { calendar: self.calendar(), request_id, show: &mut show };
+        T::new(outcome, &mut with).map_err(|other| unfitting(&other))
     }
 
     /// What a grant shows of its item. None: this node does not know the item's queue yet, or the disk fails.
@@ -421,15 +413,6 @@ impl Call {
             state.view_content(archive, &self.caller, &self.head.space, queue, content)
         };
         self.edge.node.store().read(look).ok().flatten()
-    }
-
-    /// Like [`Call::grants`], for one lease.
-    ///
-    /// # Errors
-    /// Never: `grants` returns as many leases as it gets.
-    pub async fn grant(&self, grant: CoreGrant) -> Result<api::claim::Grant, Failure> {
-        let grant = self.grants(vec![grant]).await.pop();
-        grant.ok_or_else(|| Code::Internal.into())
     }
 
     #[must_use]
@@ -490,9 +473,18 @@ fn class_of(command: &Command) -> Class {
     }
 }
 
+/// The refusals of single entries of a batch.
+fn refused_entries(outcome: &Outcome) -> impl Iterator<Item = &Refusal> {
+    let (first, second): (&[Outcome], &[Outcome]) = match outcome {
+        Outcome::CreatedMany(items) => (items, &[]),
+        Outcome::ClaimedMany { claims, releases } => (claims, releases),
+        _ => (&[], &[]),
+    };
+    first.iter().chain(second).filter_map(Outcome::refusal)
+}
+
 /// The failure for an outcome that does not belong to its command.
-#[must_use]
-pub fn unfitting(outcome: &Outcome) -> Failure {
+fn unfitting(outcome: &Outcome) -> Failure {
     tracing::error!(?outcome, "outcome does not match its command");
     Code::Internal.into()
 }

@@ -1,15 +1,19 @@
 //! The document of the calls: what the handlers describe plus what all calls have in common, as OpenAPI and as a
 //! self-contained page for people.
 
-use crate::edge::call::{Consistency, WhenClaimed};
+use api::headers::{IDEMPOTENCY_KEY, RETRY, SESSION, SPACE, title};
+use api::query::{Consistency, IfClaimed};
+use api::stream::End;
 use api::words::ClaimStatus;
 use api::{Code, Problem, refusals};
+use axum::http::HeaderName;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{Discriminator, ObjectBuilder, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
     Components, Content, ContentBuilder, InfoBuilder, OpenApi, PathItem, Ref, RefOr, Required, ResponseBuilder, Schema,
 };
@@ -21,23 +25,40 @@ const ABOUT: &str = "Replicated leases with fencing tokens, fair wait lines and 
     Durations are in milliseconds. A time whose name ends in `_at_ms` or `_ms` is a time on the cluster clock, not a \
     date; a field next to it has the date.";
 
+/// The groups of the calls.
+const TAGS: [(&str, &str); 10] = [
+    ("claiming", "Getting a lease on one item, on several, or on the next items of a queue; and the wait line."),
+    ("cluster", "Members, leader, backup and rules of the cluster. Most of these calls are for admins."),
+    ("events", "What happened in the space, as pages and as a stream."),
+    ("holding", "Keeping, extending and ending a lease."),
+    ("items", "Creating, finding, showing and cancelling items, and their assignment to an actor."),
+    ("operating", "Calls for operators."),
+    ("queues", "Queues, their policies and their counts."),
+    ("space", "The caller's space."),
+    ("workers", "The registry of workers."),
+    ("writing", "Changing an item, and reporting, completing or failing the work on it."),
+];
+
 /// Adds what no handler describes by itself.
 #[must_use]
 pub fn complete(mut document: OpenApi) -> OpenApi {
     document.info =
         InfoBuilder::new().title("Tenure").version(env!("CARGO_PKG_VERSION")).description(Some(ABOUT)).build();
     let components = document.components.get_or_insert_with(Components::new);
-    // Schemas that only problems and parameters refer to.
+    // Schemas that only problems, parameters and event streams refer to.
     let mut schemas = vec![
         (String::from("Problem"), Problem::schema()),
         (String::from("ClaimStatus"), ClaimStatus::schema()),
         (String::from("Consistency"), Consistency::schema()),
-        (String::from("WhenClaimed"), WhenClaimed::schema()),
+        (String::from("IfClaimed"), IfClaimed::schema()),
+        (String::from("End"), End::schema()),
     ];
     Problem::schemas(&mut schemas);
     for (name, schema) in schemas {
         components.schemas.entry(name).or_insert(schema);
     }
+    let tag = |(name, about): (&str, &str)| TagBuilder::new().name(name).description(Some(about)).build();
+    document.tags = Some(TAGS.map(tag).to_vec());
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("api_key", SecurityScheme::Http(bearer));
     name_variants(&mut components.schemas);
@@ -198,31 +219,38 @@ fn complete_operation(path: &str, method: &str, operation: &mut Operation) {
 }
 
 fn headers(method: &str) -> Vec<Parameter> {
-    let header = |name: &str, max: usize, about: &str| {
-        let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(max));
-        // Visible ASCII without white space at its ends.
-        let schema = schema.pattern(Some("^[!-~]([ -~]*[!-~])?$"));
+    let header = |name: &HeaderName, schema: ObjectBuilder, about: &str| {
         ParameterBuilder::new()
-            .name(name)
+            .name(title(name))
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
             .description(Some(about))
             .schema(Some(schema))
             .build()
     };
+    let text = |max: usize| {
+        let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(max));
+        // Visible ASCII without white space at its ends.
+        schema.pattern(Some("^[!-~]([ -~]*[!-~])?$"))
+    };
     let mut headers = vec![
-        header("Tenure-Space", 64, "The space. [default: the only space of the API key, otherwise `default`]"),
+        header(&SPACE, text(64), "The space. [default: the only space of the API key, otherwise `default`]"),
         header(
-            "Tenure-Session",
-            256,
+            &SESSION,
+            text(256),
             "The session: one run of the actor. Requests without the header share one session.",
         ),
     ];
     if method != "get" {
         headers.push(header(
-            "Idempotency-Key",
-            64,
+            &IDEMPOTENCY_KEY,
+            text(64),
             "The request id. A command that is repeated with the same id has no second effect. [default: a new id]",
+        ));
+        headers.push(header(
+            &RETRY,
+            ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)),
+            "Marks a repeat of a request that got no answer: the milliseconds since its first attempt.",
         ));
     }
     headers
@@ -241,7 +269,8 @@ pub fn page(document: &OpenApi) -> String {
         }
     }
     for (tag, operations) in by_tag {
-        let _ = write!(calls, "<h2>{}</h2>", escape(tag));
+        let about = TAGS.iter().find(|(name, _)| *name == tag).map_or("", |(_, about)| about);
+        let _ = write!(calls, "<h2>{}</h2><p>{}</p>", escape(tag), escape(about));
         let _ = write!(index, "<b>{}</b>", escape(tag));
         for (path, method, operation) in operations {
             let id = operation.operation_id.as_deref().unwrap_or_default();

@@ -6,9 +6,11 @@ use crate::edge::answer::Failure;
 use crate::edge::identity::{ApiKeyHash, Authenticator, Identity};
 use crate::edge::remote::Remote;
 use crate::edge::repeat::Repeat;
-use crate::edge::request_name::{IDEMPOTENCY_KEY, RequestName};
+use crate::edge::request_name::RequestName;
 use crate::net::slots::SlotHandle;
+use api::headers::{ACTOR, ACTOR_KIND, ACTOR_PARENT, IDEMPOTENCY_KEY, RETRY, SESSION, SPACE, title};
 use api::names::Number;
+use api::words;
 use api::{Code, Problem};
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
@@ -17,17 +19,10 @@ use axum::http::{Extensions, HeaderMap, HeaderName, header};
 use lease::caller::ActorKind;
 use lease::names::{ActorId, BadName, ItemId, QueueName, RequestId, SessionId, SpaceName};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 use std::sync::Arc;
 use std::time::Duration;
-
-pub const SPACE: HeaderName = HeaderName::from_static("tenure-space");
-pub const SESSION: HeaderName = HeaderName::from_static("tenure-session");
-pub const RETRY: HeaderName = HeaderName::from_static("tenure-retry");
-/// A development node reads these headers. Every other node identifies its callers by their API keys.
-pub const ACTOR: HeaderName = HeaderName::from_static("tenure-actor");
-pub const ACTOR_KIND: HeaderName = HeaderName::from_static("tenure-actor-kind");
-pub const ACTOR_PARENT: HeaderName = HeaderName::from_static("tenure-actor-parent");
 
 /// A header that may appear at most once.
 fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Failure> {
@@ -37,15 +32,6 @@ fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
         return Err(Problem::invalid(title(name), "header appears more than once").into());
     }
     first.to_str().map(Some).map_err(|_| Problem::invalid(title(name), "must be visible ASCII").into())
-}
-
-/// A header name with its usual capitals.
-fn title(name: &HeaderName) -> String {
-    let word = |word: &str| {
-        let (first, rest) = word.split_at(word.len().min(1));
-        first.to_ascii_uppercase() + rest
-    };
-    name.as_str().split('-').map(word).collect::<Vec<_>>().join("-")
 }
 
 fn named<T>(
@@ -153,10 +139,12 @@ fn identified(
             let actor = named(headers, &ACTOR, ActorId::new)?;
             let actor = actor.ok_or_else(|| unauthenticated("send the header `Tenure-Actor` with your actor name"))?;
             let kind = match header(headers, &ACTOR_KIND)? {
-                None | Some("agent") => ActorKind::Agent,
-                Some("user") => ActorKind::User,
-                Some("system") => ActorKind::System,
-                Some(_) => return Err(Problem::invalid(title(&ACTOR_KIND), "must be user, agent or system").into()),
+                None => ActorKind::Agent,
+                Some(text) => {
+                    let wrong = || Problem::invalid(title(&ACTOR_KIND), "must be user, agent or system");
+                    let word: StrDeserializer<'_, ValueError> = text.into_deserializer();
+                    words::ActorKind::deserialize(word).map_err(|_| wrong())?.into()
+                }
             };
             let parent = named(headers, &ACTOR_PARENT, ActorId::new)?;
             Ok((Arc::new(Identity::self_reported(actor, kind, parent)), None))
@@ -336,11 +324,5 @@ mod tests {
         assert!(serde_json::to_string(&said).unwrap().len() < 2_000, "the response does not repeat a long field name");
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(field_of::<Claim>(&deep), "body");
-    }
-
-    #[test]
-    fn headers_are_named_with_their_usual_capitals() {
-        assert_eq!(title(&IDEMPOTENCY_KEY), "Idempotency-Key");
-        assert_eq!(title(&SPACE), "Tenure-Space");
     }
 }

@@ -4,7 +4,7 @@
 //! There are two methods: a file of API keys, stored as hashes and reloaded when it changes; and, on a development node
 //! and from the same machine only, the name that the caller states.
 
-use api::words::Need;
+use api::words::{self, Need};
 use api::{Code, Problem};
 use lease::bounds::RIGHTS;
 use lease::caller::{ActorKind, Caller, QueueScope, Right, Role, Verified};
@@ -34,7 +34,8 @@ pub struct Identity {
 }
 
 /// A right for the whole cluster. It gives no right to items: roles do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ClusterRight {
     /// Includes the other rights, and: members, leadership, snapshots, draining, rules, restore, activation.
     Admin,
@@ -167,10 +168,10 @@ struct File {
 struct ApiKeyEntry {
     sha256: String,
     actor: ActorId,
-    kind: KindWord,
+    kind: words::ActorKind,
     parent: Option<ActorId>,
     #[serde(default)]
-    cluster: Vec<ClusterWord>,
+    cluster: Vec<ClusterRight>,
     #[serde(default)]
     rights: Vec<RightsEntry>,
 }
@@ -180,72 +181,29 @@ struct ApiKeyEntry {
 struct RightsEntry {
     /// `*`: every space.
     space: String,
-    roles: Vec<RoleWord>,
+    roles: Vec<Need>,
     /// Queue names, and prefixes followed by `*`. By default: every queue.
     queues: Option<Vec<String>>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ClusterWord {
-    Admin,
-    Backup,
-    Metrics,
-}
-
-impl From<ClusterWord> for ClusterRight {
-    fn from(word: ClusterWord) -> Self {
-        match word {
-            ClusterWord::Admin => Self::Admin,
-            ClusterWord::Backup => Self::Backup,
-            ClusterWord::Metrics => Self::Metrics,
-        }
+/// The role in a space that a word names.
+fn role(word: Need) -> Result<Role, String> {
+    match word {
+        Need::Reader => Ok(Role::Reader),
+        Need::Worker => Ok(Role::Worker),
+        Need::Dispatcher => Ok(Role::Dispatcher),
+        Need::Operator => Ok(Role::Operator),
+        Need::Admin => Err(not_a_role("admin")),
+        Need::Backup => Err(not_a_role("backup")),
+        Need::Metrics => Err(not_a_role("metrics")),
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum KindWord {
-    User,
-    Agent,
-    System,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RoleWord {
-    Reader,
-    Worker,
-    Dispatcher,
-    Operator,
-    /// Parsed only so that its error can say what to write instead.
-    Admin,
-}
-
-impl From<KindWord> for ActorKind {
-    fn from(word: KindWord) -> Self {
-        match word {
-            KindWord::User => Self::User,
-            KindWord::Agent => Self::Agent,
-            KindWord::System => Self::System,
-        }
-    }
-}
-
-impl RoleWord {
-    fn role(self) -> Result<Role, String> {
-        match self {
-            Self::Reader => Ok(Role::Reader),
-            Self::Worker => Ok(Role::Worker),
-            Self::Dispatcher => Ok(Role::Dispatcher),
-            Self::Operator => Ok(Role::Operator),
-            Self::Admin => Err(
-                "admin is a right for the whole cluster, not a role in a space or a queue: remove it from `roles`, and write \
-                 cluster = [\"admin\"] above [[api_key.rights]]"
-                    .into(),
-            ),
-        }
-    }
+fn not_a_role(right: &str) -> String {
+    format!(
+        "{right} is a right for the whole cluster, not a role in a space or a queue: remove it from `roles`, and write \
+         cluster = [\"{right}\"] above [[api_key.rights]]"
+    )
 }
 
 /// Parses an entry of `queues`.
@@ -379,7 +337,7 @@ fn parse(text: &str) -> Result<ByHash, String> {
                 }
             };
             let roles: Vec<Role> =
-                rights.roles.iter().map(|role| role.role()).collect::<Result<_, _>>().map_err(&wrong)?;
+                rights.roles.iter().map(|word| role(*word)).collect::<Result<_, _>>().map_err(&wrong)?;
             let in_each = |role: Role| scopes.iter().map(move |queues| Right { role, queues: queues.clone() });
             spaces.push(SpaceRights { space, rights: roles.into_iter().flat_map(in_each).collect() });
         }
@@ -387,9 +345,14 @@ fn parse(text: &str) -> Result<ByHash, String> {
             return Err(wrong(format!("more than {RIGHTS} roles times queues: use fewer, shorter prefixes")));
         }
         let kind = entry.kind.into();
-        let cluster = entry.cluster.into_iter().map(ClusterRight::from).collect();
-        let identity =
-            Identity { actor: entry.actor, kind, parent: entry.parent, verified: Verified::Checked, spaces, cluster };
+        let identity = Identity {
+            actor: entry.actor,
+            kind,
+            parent: entry.parent,
+            verified: Verified::Checked,
+            spaces,
+            cluster: entry.cluster,
+        };
         if by_hash.insert(hash, Arc::new(identity)).is_some() {
             return Err(format!("the API key with sha256 {hash} appears more than once"));
         }

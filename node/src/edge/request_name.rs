@@ -1,11 +1,10 @@
 //! The id under which a request is answered and remembered.
 
 use crate::observe::trace::TraceContext;
-use axum::http::{HeaderMap, HeaderName};
+use api::headers::IDEMPOTENCY_KEY;
+use axum::http::HeaderMap;
 use lease::names::RequestId;
 use std::sync::Arc;
-
-pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The id of a request: the caller's `Idempotency-Key`, or an id that this node made.
 #[derive(Clone, Debug)]

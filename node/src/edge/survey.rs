@@ -3,9 +3,10 @@
 //! however many such reads there are.
 
 use super::answer::{Age, Failure, Viewed};
-use super::call::{CALL_WITHIN, Call, Consistency, failed_disk, unread};
+use super::call::{CALL_WITHIN, Call, failed_disk, unread};
 use super::gate::{Class, Gate};
 use crate::peers::tokio_node::TokioNode;
+use api::query::Consistency;
 use api::{Calendar, Code, Problem};
 use lease::State;
 use lease::archive::Archive;

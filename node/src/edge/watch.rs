@@ -11,7 +11,9 @@ use crate::observe::metrics::Open;
 use crate::peers::tokio_node::TokioNode;
 use crate::replica::followers::{Delivery, Follower, Interest};
 use api::event::Event;
+use api::limits::HEARTBEAT;
 use api::names::Number;
+use api::stream::{END, End};
 use api::{Code, Problem};
 use axum::body::{Body, Bytes};
 use axum::http::header;
@@ -27,8 +29,6 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Often enough to keep connections through proxies open and to tell the reader its position.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The stream of a reader that reads nothing for this long ends with `slow_reader`. Shorter than the time after which
 /// the server closes a connection whose caller reads nothing: then the reader could not get the reason.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -232,11 +232,13 @@ impl Watch {
         }
         // This is called again as soon as the previous text is on its way.
         if self.sent_at.elapsed() > self.call.edge.patience {
-            return Some(self.end("slow_reader", "the reader read nothing for too long: reconnect with the last id"));
+            let detail = "the reader read nothing for too long: reconnect with the last id".into();
+            return Some(self.end(&End::SlowReader { detail }));
         }
         loop {
             if self.call.stopping.as_ref().is_some_and(Stopping::has_begun) {
-                return Some(self.end("stopping", "this node is stopping: reconnect to another node"));
+                let detail = "this node is stopping: reconnect to another node".into();
+                return Some(self.end(&End::Stopping { detail }));
             }
             if let Err(Failure(problem)) = self.call.check_reading() {
                 match self.wait_for_room(&problem).await {
@@ -246,7 +248,7 @@ impl Watch {
             }
             if self.is_behind {
                 if !self.is_still_known() {
-                    return Some(self.end("unauthenticated", "the API key is no longer valid"));
+                    return Some(self.unauthenticated());
                 }
                 let (events, last) = match page(&self.call, &self.wanted, self.position, PAGE).await {
                     Ok(page) => page,
@@ -254,7 +256,7 @@ impl Watch {
                         Some(heartbeat) => return Some(heartbeat),
                         None => continue,
                     },
-                    Err(Failure(problem)) => return Some(self.end_with(&problem)),
+                    Err(Failure(problem)) => return Some(self.end(&problem.into())),
                 };
                 let Some(last) = last else {
                     self.is_behind = false;
@@ -276,7 +278,7 @@ impl Watch {
                 Err(_) => {
                     self.heartbeat_at = Instant::now() + HEARTBEAT;
                     if !self.is_still_known() {
-                        return Some(self.end("unauthenticated", "the API key is no longer valid"));
+                        return Some(self.unauthenticated());
                     }
                     let heard = self.told.has_heard_all_up_to(&self.call.head.space);
                     self.position = self.position.max(heard.unwrap_or_default());
@@ -288,7 +290,7 @@ impl Watch {
                 Ok(Ok(Delivery::Events(events))) => {
                     let shown = match self.take(&events) {
                         Ok(shown) => shown,
-                        Err(Failure(problem)) => return Some(self.end_with(&problem)),
+                        Err(Failure(problem)) => return Some(self.end(&problem.into())),
                     };
                     if !shown.is_empty() {
                         return Some(self.write(&shown));
@@ -335,17 +337,22 @@ impl Watch {
         text
     }
 
-    fn end(&mut self, reason: &str, why: &str) -> String {
+    /// The last text of the stream.
+    fn end(&mut self, why: &End) -> String {
         self.is_over = true;
-        let data = serde_json::json!({ "reason": reason, "detail": why });
-        format!("event: end\nid: {}\ndata: {data}\n\n", self.position)
+        let data = serde_json::to_string(why).unwrap_or_default();
+        let id = match why {
+            End::SlowReader { .. } | End::Stopping { .. } | End::Unauthenticated { .. } => {
+                format!("id: {}\n", self.position)
+            }
+            // After a failure the events up to the position may not have been sent.
+            End::PositionTooOld(_) | End::Internal(_) => String::new(),
+        };
+        format!("event: {END}\n{id}data: {data}\n\n")
     }
 
-    fn end_with(&mut self, problem: &Problem) -> String {
-        self.is_over = true;
-        let mut data = serde_json::to_value(problem).unwrap_or_default();
-        data["reason"] = problem.code.name().into();
-        format!("event: end\ndata: {data}\n\n")
+    fn unauthenticated(&mut self) -> String {
+        self.end(&End::Unauthenticated { detail: "the API key is no longer valid".into() })
     }
 
     fn is_still_known(&self) -> bool {

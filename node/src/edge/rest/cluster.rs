@@ -3,7 +3,7 @@
 use crate::admin::backup::{self, BackupError};
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::body::let_go;
-use crate::edge::call::{Call, failed_disk, unfitting};
+use crate::edge::call::{Call, failed_disk};
 use crate::edge::extract::{Body, NodePath, Nothing, Query};
 use crate::edge::identity::ClusterRight;
 use crate::peers::admission::{SECRET_FOR, SECRET_FOR_MAX};
@@ -13,6 +13,7 @@ use api::cluster::{
     Activated, ClusterStatus, Done, JoinSecret, NewJoinSecret, NewMember, NodeDraining, RaiseRules, Restored,
     RulesRaised, Snapshotted, Transfer,
 };
+use api::query::RestoreQuery;
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::Request;
@@ -21,9 +22,7 @@ use axum::response::{IntoResponse, Response};
 use lease::Command;
 use lease::outcome::Outcome;
 use raft_store::types::Member;
-use serde::Deserialize;
 use std::time::Duration;
-use utoipa::IntoParams;
 
 /// Time limit for a backup to learn which log position it must include.
 const BACKUP_WITHIN: Duration = Duration::from_secs(10);
@@ -162,20 +161,6 @@ pub async fn backup(call: Call) -> Result<Response, Failure> {
     Ok(response)
 }
 
-/// Options of a restore.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct RestoreQuery {
-    /// Grant only fencing tokens above this one. Needed when another cluster has granted tokens since the backup, or
-    /// when the clock of the backup's cluster was ahead.
-    pub(crate) token_floor: Option<u64>,
-    /// Restore although this machine's clock is not later than the newest time in the backup. Check first that this
-    /// clock is right: otherwise fencing tokens that the old cluster granted after the backup may be granted again.
-    #[serde(default)]
-    pub(crate) accept_clock: bool,
-}
-
 /// Restore a backup
 ///
 /// Send it to a node that was started with `--await-restore` and an empty directory; it serves nothing else until then.
@@ -198,10 +183,7 @@ pub async fn restore(call: Call, Query(_): Query<RestoreQuery>, request: Request
     responses((status = 200, body = Activated, description = "The cluster is activated")))]
 pub async fn activate(call: Call, _: Body<Nothing>) -> Reply<Activated> {
     let call = call.as_admin_to("activate the cluster")?;
-    match call.run(Command::Activate).await? {
-        Outcome::Activated => Ok(Json(Activated { activated: true })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(Command::Activate).await
 }
 
 /// Raise the rules version
@@ -214,9 +196,8 @@ pub async fn raise_rules(call: Call, Body(raise): Body<RaiseRules>) -> Reply<Rul
     let call = call.as_admin_to(format_args!("raise the rules to version {}", raise.version))?;
     let raised = call.edge.admin.raise_rules(raise.version, call.caller.clone(), call.head.request_id.clone());
     match raised.await.map_err(not_changed)? {
-        Outcome::RulesRaised { version } => Ok(Json(RulesRaised { version })),
         Outcome::Refused(refusal) => Err(call.refused(refusal)),
-        other => Err(unfitting(&other)),
+        outcome => call.answer(outcome).await.map(Json),
     }
 }
 

@@ -1,15 +1,13 @@
 //! Holding: renewing, extending and releasing leases; and what operators do to the leases of others.
 
 use crate::edge::answer::Reply;
-use crate::edge::call::{Call, unfitting};
+use crate::edge::call::Call;
 use crate::edge::extract::{Body, ItemPath, Nothing};
 use api::hold::{
     Assign, Assigned, Extend, Extended, Release, Released, Renew, RenewAll, Renewed, RenewedAll, Reorder, Reordered,
     Reserve, Reserved, Revoke, Revoked, Unassigned, Withdrawn,
 };
-use axum::Json;
 use lease::Command;
-use lease::outcome::Outcome;
 
 /// Renew a lease
 ///
@@ -18,10 +16,7 @@ use lease::outcome::Outcome;
     params(("item" = api::names::ItemId, Path)), request_body = Renew,
     responses((status = 200, body = Renewed, description = "The renewed lease")))]
 pub async fn renew(call: Call, ItemPath(id): ItemPath, Body(renew): Body<Renew>) -> Reply<Renewed> {
-    match call.run(renew.into_command(id)).await? {
-        Outcome::Renewed(renewal) => Ok(Json(Renewed::new(renewal, call.calendar()))),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(renew.into_command(id)).await
 }
 
 /// Renew every lease of the caller's session
@@ -30,10 +25,7 @@ pub async fn renew(call: Call, ItemPath(id): ItemPath, Body(renew): Body<Renew>)
 #[utoipa::path(post, path = "/v1/renewals", operation_id = "renew_all", tag = "holding",
     request_body = RenewAll, responses((status = 200, body = RenewedAll, description = "The renewed leases")))]
 pub async fn renew_all(call: Call, Body(all): Body<RenewAll>) -> Reply<RenewedAll> {
-    match call.run(all.into_command()).await? {
-        Outcome::RenewedAll(all) => Ok(Json(all.into())),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(all.into_command()).await
 }
 
 /// Extend a lease
@@ -44,19 +36,7 @@ pub async fn renew_all(call: Call, Body(all): Body<RenewAll>) -> Reply<RenewedAl
     params(("item" = api::names::ItemId, Path)), request_body = Extend,
     responses((status = 200, body = Extended, description = "The extended lease")))]
 pub async fn extend(call: Call, ItemPath(id): ItemPath, Body(extend): Body<Extend>) -> Reply<Extended> {
-    match call.run(extend.into_command(id)).await? {
-        Outcome::Extended { item, token, expires_at, expires_in, capped_to, cancel_requested } => Ok(Json(Extended {
-            item,
-            token,
-            expires_in_ms: expires_in.0,
-            expires_at_ms: expires_at.0,
-            expires_at: call.calendar().after(expires_in),
-            capped: capped_to.is_some(),
-            lease_max_ms: capped_to.map(|span| span.0),
-            cancel_requested,
-        })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(extend.into_command(id)).await
 }
 
 /// Release a lease
@@ -66,8 +46,7 @@ pub async fn extend(call: Call, ItemPath(id): ItemPath, Body(extend): Body<Exten
     params(("item" = api::names::ItemId, Path)), request_body = Release,
     responses((status = 200, body = Released, description = "The caller does not hold the item")))]
 pub async fn release(call: Call, ItemPath(id): ItemPath, Body(release): Body<Release>) -> Reply<Released> {
-    let outcome = call.run(Command::Release(release.into_core(id))).await?;
-    Released::new(outcome.clone()).map(Json).ok_or_else(|| unfitting(&outcome))
+    call.reply(release.into_command(id)).await
 }
 
 /// Turn a lease into a reservation
@@ -77,16 +56,7 @@ pub async fn release(call: Call, ItemPath(id): ItemPath, Body(release): Body<Rel
     params(("item" = api::names::ItemId, Path)), request_body = Reserve,
     responses((status = 200, body = Reserved, description = "The reservation")))]
 pub async fn reserve(call: Call, ItemPath(id): ItemPath, Body(reserve): Body<Reserve>) -> Reply<Reserved> {
-    match call.run(reserve.into_command(id)).await? {
-        Outcome::Reserved { item, until, span, state } => Ok(Json(Reserved {
-            item,
-            until_ms: until.0,
-            until: call.calendar().date(until),
-            for_ms: span.0,
-            state: state.into(),
-        })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(reserve.into_command(id)).await
 }
 
 /// Leave the wait line
@@ -94,10 +64,7 @@ pub async fn reserve(call: Call, ItemPath(id): ItemPath, Body(reserve): Body<Res
     params(("item" = api::names::ItemId, Path)),
     responses((status = 200, body = Withdrawn, description = "The caller is not in the wait line")))]
 pub async fn withdraw(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Withdrawn> {
-    match call.run(Command::Withdraw { item }).await? {
-        Outcome::Withdrawn { item, withdrawn } => Ok(Json(Withdrawn { item, withdrawn })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(Command::Withdraw { item }).await
 }
 
 /// Reorder the wait line
@@ -107,10 +74,7 @@ pub async fn withdraw(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) ->
     params(("item" = api::names::ItemId, Path)), request_body = Reorder,
     responses((status = 200, body = Reordered, description = "The length of the wait line")))]
 pub async fn reorder(call: Call, ItemPath(item): ItemPath, Body(reorder): Body<Reorder>) -> Reply<Reordered> {
-    match call.run(Command::Reorder { item, actors: reorder.actors }).await? {
-        Outcome::Reordered { item, line_length } => Ok(Json(Reordered { item, line_length })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(reorder.into_command(item)).await
 }
 
 /// Revoke a lease
@@ -121,10 +85,7 @@ pub async fn reorder(call: Call, ItemPath(item): ItemPath, Body(reorder): Body<R
     params(("item" = api::names::ItemId, Path)), request_body = Revoke,
     responses((status = 200, body = Revoked, description = "Whether a lease was ended, and the state of the item")))]
 pub async fn revoke(call: Call, ItemPath(id): ItemPath, Body(revoke): Body<Revoke>) -> Reply<Revoked> {
-    match call.run(revoke.into_command(id)).await? {
-        Outcome::Revoked { item, revoked, state } => Ok(Json(Revoked { item, revoked, state: state.into() })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(revoke.into_command(id)).await
 }
 
 /// Assign an item
@@ -134,10 +95,7 @@ pub async fn revoke(call: Call, ItemPath(id): ItemPath, Body(revoke): Body<Revok
     params(("item" = api::names::ItemId, Path)), request_body = Assign,
     responses((status = 200, body = Assigned, description = "The assignment")))]
 pub async fn assign(call: Call, ItemPath(item): ItemPath, Body(assign): Body<Assign>) -> Reply<Assigned> {
-    match call.run(Command::Assign { item, actor: assign.actor }).await? {
-        Outcome::Assigned { item, actor } => Ok(Json(Assigned { item, actor })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(assign.into_command(item)).await
 }
 
 /// Remove an assignment
@@ -145,8 +103,5 @@ pub async fn assign(call: Call, ItemPath(item): ItemPath, Body(assign): Body<Ass
     params(("item" = api::names::ItemId, Path)), request_body = Assign,
     responses((status = 200, body = Unassigned, description = "The item is not assigned to that actor")))]
 pub async fn unassign(call: Call, ItemPath(item): ItemPath, Body(assign): Body<Assign>) -> Reply<Unassigned> {
-    match call.run(Command::Unassign { item, actor: assign.actor }).await? {
-        Outcome::Unassigned { item, unassigned } => Ok(Json(Unassigned { item, unassigned })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(assign.into_unassign(item)).await
 }

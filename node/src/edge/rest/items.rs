@@ -1,7 +1,7 @@
 //! Items: creating, listing, showing and changing them.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
-use crate::edge::call::{CALL_WITHIN, Call, Consistency, POLL_MAX, WhenClaimed, failed_disk, unfitting};
+use crate::edge::call::{CALL_WITHIN, Call, failed_disk};
 use crate::edge::cursor::Position;
 use crate::edge::extract::{Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
@@ -9,29 +9,23 @@ use crate::edge::rest::past_holder;
 use crate::edge::survey::HEAVY;
 use crate::peers::tokio_node::TokioNode;
 use crate::replica::hub::Topic;
-use api::claim::ItemsCreated;
 use api::event::Details;
 use api::item::{
-    Activities, Activity, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, Line, NewItem, NewItems,
+    Activities, Activity, Carrying, ClaimSummary, Created, HeldAt, Item, ItemPage, ItemsCreated, NewItem, NewItems,
 };
-use api::names::Number;
-use api::words::{ClaimStatus, ItemState};
+use api::limits::{PAGE, PAGE_MAX, POLL_MAX};
+use api::line::Line;
+use api::query::{CarryingQuery, Consistency, ConsistencyQuery, HeldAtQuery, IfClaimed, ItemQuery, ItemsQuery};
+use api::words::ItemState;
 use api::write::{Update, Updated};
 use api::{Code, Problem};
 use axum::Json;
-use lease::names::{ItemId, Label, QueueName};
+use lease::names::ItemId;
 use lease::numbers::Time;
-use lease::outcome::Outcome;
 use lease::past_holder::PastHolder;
-use lease::views::{self, IfClaimed};
-use serde::Deserialize;
+use lease::views::{self, IfClaimed as CoreIfClaimed};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use utoipa::IntoParams;
-
-/// Default number of entries on a page.
-const PAGE: usize = 100;
-const PAGE_MAX: usize = 1_000;
 
 /// Create an item
 ///
@@ -40,8 +34,7 @@ const PAGE_MAX: usize = 1_000;
 #[utoipa::path(post, path = "/v1/items", operation_id = "create", tag = "items",
     request_body = NewItem, responses((status = 200, body = Created, description = "The item exists")))]
 pub async fn create(call: Call, Body(item): Body<NewItem>) -> Reply<Created> {
-    let outcome = call.run(item.into_command(call.actor())).await?;
-    Created::new(outcome.clone()).map(Json).ok_or_else(|| unfitting(&outcome))
+    call.reply(item.into_command(call.actor())).await
 }
 
 /// Create many items
@@ -51,41 +44,7 @@ pub async fn create(call: Call, Body(item): Body<NewItem>) -> Reply<Created> {
     request_body = NewItems,
     responses((status = 200, body = ItemsCreated, description = "One outcome per item, in order")))]
 pub async fn create_many(call: Call, Body(items): Body<NewItems>) -> Reply<ItemsCreated> {
-    match call.run(items.into_command(call.actor())).await? {
-        Outcome::CreatedMany(outcomes) => {
-            for refusal in outcomes.iter().filter_map(Outcome::refusal) {
-                call.edge.metrics.entry_refused(refusal.code());
-            }
-            Ok(Json(ItemsCreated::new(outcomes, call.calendar())))
-        }
-        other => Err(unfitting(&other)),
-    }
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListQuery {
-    #[param(value_type = Option<api::names::QueueName>)]
-    queue: Option<QueueName>,
-    state: Option<ItemState>,
-    /// Only items with all of these labels.
-    #[serde(default)]
-    #[param(value_type = Vec<api::names::Label>)]
-    label: Vec<Label>,
-    #[param(value_type = Option<api::names::ItemId>)]
-    parent: Option<ItemId>,
-    claim: Option<ClaimStatus>,
-    /// Only items whose id or title contains this text, ignoring ASCII case.
-    text: Option<String>,
-    /// `next_cursor` of the previous page.
-    #[param(min_length = 1)]
-    cursor: Option<String>,
-    /// Maximum number of items. [default: 100]
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-    #[serde(default)]
-    consistency: Consistency,
+    call.reply(items.into_command(call.actor())).await
 }
 
 /// List and search items
@@ -93,13 +52,13 @@ pub struct ListQuery {
 /// Lists live items in order of creation; with a terminal `state`, lists the kept items of that state in order of id. A
 /// page may have fewer items than `limit`, even none, and still have a `next_cursor`.
 #[utoipa::path(get, path = "/v1/items", operation_id = "list_items", tag = "items",
-    params(ListQuery), responses((status = 200, body = ItemPage, description = "A page of items")))]
-pub async fn list(call: Call, Query(query): Query<ListQuery>) -> Result<Viewed<ItemPage>, Failure> {
+    params(ItemsQuery), responses((status = 200, body = ItemPage, description = "A page of items")))]
+pub async fn list(call: Call, Query(query): Query<ItemsQuery>) -> Result<Viewed<ItemPage>, Failure> {
     let limit = limit(query.limit)?;
     let wanted = views::Query {
         queue: query.queue,
         state: query.state.map(Into::into),
-        labels: query.label,
+        labels: query.labels,
         parent: query.parent,
         claim: query.claim.map(Into::into),
         text: query.text,
@@ -209,33 +168,18 @@ pub(super) fn no_cursor() -> Failure {
     Problem::invalid("cursor", "is not a cursor from an earlier response").into()
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ShowQuery {
-    #[serde(default)]
-    if_claimed: WhenClaimed,
-    /// How long to wait in milliseconds; valid only with `if_claimed=wait`. [default: 20000]
-    #[param(maximum = 20000)]
-    wait_ms: Option<u64>,
-    /// Whether the response includes the item's body. [default: true]
-    body: Option<bool>,
-    #[serde(default)]
-    consistency: Consistency,
-}
-
 /// Show an item
 ///
 /// A read never waits for the holder, except with `if_claimed=wait`.
 #[utoipa::path(get, path = "/v1/items/{item}", operation_id = "show_item", tag = "items",
-    params(("item" = api::names::ItemId, Path), ShowQuery),
+    params(("item" = api::names::ItemId, Path), ItemQuery),
     responses((status = 200, body = Item, description = "The item")))]
-pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQuery>) -> Result<Viewed<Item>, Failure> {
+pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ItemQuery>) -> Result<Viewed<Item>, Failure> {
     let wait = poll("wait_ms", query.wait_ms)?;
-    if query.wait_ms.is_some() && query.if_claimed != WhenClaimed::Wait {
+    if query.wait_ms.is_some() && query.if_claimed != IfClaimed::Wait {
         return Err(Problem::invalid("wait_ms", "is valid only with if_claimed=wait").into());
     }
-    let if_claimed = if query.if_claimed == WhenClaimed::Return { IfClaimed::Return } else { IfClaimed::Fail };
+    let if_claimed = if query.if_claimed == IfClaimed::Return { CoreIfClaimed::Return } else { CoreIfClaimed::Fail };
     let by = Instant::now() + wait;
     loop {
         let waiter = call.edge.node.hub().wait_for(Topic::Item(call.head.space.clone(), id.clone()));
@@ -256,7 +200,7 @@ pub async fn show(call: Call, ItemPath(id): ItemPath, Query(query): Query<ShowQu
             }
             Err(Failure(problem))
                 if problem.code == Code::AlreadyClaimed
-                    && query.if_claimed == WhenClaimed::Wait
+                    && query.if_claimed == IfClaimed::Wait
                     && !left.is_zero()
                     && !call.is_stopping() =>
             {
@@ -288,24 +232,7 @@ pub(super) fn poll(field: &str, asked: Option<u64>) -> Result<Duration, Failure>
     request_body = Update, responses((status = 200, body = Updated, description = "The new revision of the item")))]
 pub async fn update(call: Call, ItemPath(id): ItemPath, Body(mut update): Body<Update>) -> Reply<Updated> {
     update.read_at = call.read_at(update.read_at)?;
-    match call.run(update.into_command(id, call.actor())?).await? {
-        Outcome::Updated { item, revision, grant } => {
-            let grant = match grant {
-                Some(grant) => Some(call.grant(*grant).await?),
-                None => None,
-            };
-            Ok(Json(Updated { item, revision: Number(revision), grant }))
-        }
-        other => Err(unfitting(&other)),
-    }
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ConsistencyQuery {
-    #[serde(default)]
-    pub consistency: Consistency,
+    call.reply(update.into_command(id, call.actor())?).await
 }
 
 /// Show the wait line of an item
@@ -347,23 +274,12 @@ pub async fn claim_summary(
     .await
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct LimitQuery {
-    /// Maximum number of items of each kind. [default: 100]
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-    #[serde(default)]
-    consistency: Consistency,
-}
-
 /// List the caller's own items
 ///
 /// Items that are assigned to it, leased by it or reserved for it.
 #[utoipa::path(get, path = "/v1/carrying", operation_id = "carrying", tag = "items",
-    params(LimitQuery), responses((status = 200, body = Carrying, description = "The caller's items")))]
-pub async fn carrying(call: Call, Query(query): Query<LimitQuery>) -> Result<Viewed<Carrying>, Failure> {
+    params(CarryingQuery), responses((status = 200, body = Carrying, description = "The caller's items")))]
+pub async fn carrying(call: Call, Query(query): Query<CarryingQuery>) -> Result<Viewed<Carrying>, Failure> {
     let limit = limit(query.limit)?;
     let (caller, space) = (call.caller.clone(), call.head.space.clone());
     call.survey(query.consistency, 1, move |state, archive, calendar| {
@@ -385,7 +301,7 @@ pub async fn activities(
 ) -> Result<Viewed<Activities>, Failure> {
     let seen = call.view(query.consistency, |state, archive, _| {
         let space = &call.head.space;
-        let view = state.view_item(archive, &call.caller, space, &id, IfClaimed::Return)?;
+        let view = state.view_item(archive, &call.caller, space, &id, CoreIfClaimed::Return)?;
         Ok((view.no, state.sees_all_of(&call.caller, space, &view.queue)))
     });
     let Viewed { value: (no, sees_all), age, .. } = seen.await?;
@@ -395,14 +311,6 @@ pub async fn activities(
     };
     let activities = call.edge.node.store().activities(no).map_err(failed_disk)?.into_iter().map(show).collect();
     Ok(Viewed { value: Activities { activities }, age, revision: None })
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct HeldAtQuery {
-    /// A time on the cluster clock, as in the `at_ms` of an event.
-    at_ms: u64,
 }
 
 /// Show who held an item at a given time
@@ -415,7 +323,7 @@ pub struct HeldAtQuery {
 pub async fn held_at(call: Call, ItemPath(id): ItemPath, Query(query): Query<HeldAtQuery>) -> Reply<HeldAt> {
     let space_name = &call.head.space;
     let seen = call.view(Consistency::Linearizable, |state, archive, _| {
-        state.view_item(archive, &call.caller, space_name, &id, IfClaimed::Return)?;
+        state.view_item(archive, &call.caller, space_name, &id, CoreIfClaimed::Return)?;
         Ok((state.space_no(space_name), state.last_event(space_name)))
     });
     let Viewed { value: (space, last), .. } = seen.await?;

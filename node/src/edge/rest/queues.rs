@@ -1,31 +1,14 @@
 //! Queues: their counts, their policy, and whether they grant.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
-use crate::edge::call::{Call, Consistency, unfitting};
+use crate::edge::call::Call;
 use crate::edge::extract::{Body, Nothing, Query, QueuePath};
-use crate::edge::rest::items::{ConsistencyQuery, limit, no_cursor};
+use crate::edge::rest::items::{limit, no_cursor};
+use api::query::{ConsistencyQuery, PageQuery};
 use api::queue::{FlowSet, PolicyChange, PolicySet, Queue, QueuePage};
-use axum::Json;
 use lease::names::QueueName;
-use lease::outcome::Outcome;
 use lease::{Command, Refusal};
-use serde::Deserialize;
 use std::ops::ControlFlow;
-use utoipa::IntoParams;
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct PageQuery {
-    /// `next_cursor` of the previous page.
-    #[param(min_length = 1)]
-    pub(super) cursor: Option<String>,
-    /// Maximum number of entries. [default: 100]
-    #[param(minimum = 1, maximum = 1000)]
-    pub(super) limit: Option<usize>,
-    #[serde(default)]
-    pub(super) consistency: Consistency,
-}
 
 /// List queues
 ///
@@ -71,17 +54,7 @@ pub async fn show(
     params(("queue" = api::names::QueueName, Path)), request_body = PolicyChange,
     responses((status = 200, body = PolicySet, description = "The new version of the policy")))]
 pub async fn set_policy(call: Call, QueuePath(queue): QueuePath, Body(change): Body<PolicyChange>) -> Reply<PolicySet> {
-    match call.run(change.into_command(queue)).await? {
-        Outcome::PolicySet { queue, version } => Ok(Json(PolicySet { queue, version })),
-        other => Err(unfitting(&other)),
-    }
-}
-
-async fn set_flow(call: &Call, command: Command) -> Reply<FlowSet> {
-    match call.run(command).await? {
-        Outcome::FlowSet { queue, flow } => Ok(Json(FlowSet { queue, flow: flow.into() })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(change.into_command(queue)).await
 }
 
 /// Pause a queue
@@ -91,7 +64,7 @@ async fn set_flow(call: &Call, command: Command) -> Reply<FlowSet> {
     params(("queue" = api::names::QueueName, Path)),
     responses((status = 200, body = FlowSet, description = "The queue is paused")))]
 pub async fn pause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
-    set_flow(&call, Command::Pause { queue }).await
+    call.reply(Command::Pause { queue }).await
 }
 
 /// Unpause a queue
@@ -101,7 +74,7 @@ pub async fn pause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) ->
     params(("queue" = api::names::QueueName, Path)),
     responses((status = 200, body = FlowSet, description = "The queue grants")))]
 pub async fn unpause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
-    set_flow(&call, Command::Unpause { queue }).await
+    call.reply(Command::Unpause { queue }).await
 }
 
 /// Drain a queue
@@ -112,5 +85,5 @@ pub async fn unpause(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) 
     params(("queue" = api::names::QueueName, Path)),
     responses((status = 200, body = FlowSet, description = "The queue is draining")))]
 pub async fn drain(call: Call, QueuePath(queue): QueuePath, _: Body<Nothing>) -> Reply<FlowSet> {
-    set_flow(&call, Command::Drain { queue }).await
+    call.reply(Command::Drain { queue }).await
 }

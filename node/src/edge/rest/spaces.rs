@@ -1,12 +1,10 @@
 //! The caller's space: its counts and its policy.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
-use crate::edge::call::{Call, unfitting};
+use crate::edge::call::Call;
 use crate::edge::extract::{Body, Query};
-use crate::edge::rest::items::ConsistencyQuery;
+use api::query::ConsistencyQuery;
 use api::space::{Space, SpacePolicy, SpacePolicySet};
-use axum::Json;
-use lease::outcome::Outcome;
 
 /// Show the space
 ///
@@ -29,8 +27,5 @@ pub async fn show(call: Call, Query(query): Query<ConsistencyQuery>) -> Result<V
     request_body = SpacePolicy,
     responses((status = 200, body = SpacePolicySet, description = "The new version of the policy")))]
 pub async fn set_policy(call: Call, Body(policy): Body<SpacePolicy>) -> Reply<SpacePolicySet> {
-    match call.run(policy.into_command()).await? {
-        Outcome::SpacePolicySet { version } => Ok(Json(SpacePolicySet { version })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(policy.into_command()).await
 }

@@ -1,16 +1,14 @@
 //! The registry of workers.
 
 use crate::edge::answer::{Failure, Reply, Viewed};
-use crate::edge::call::{Call, unfitting};
+use crate::edge::call::Call;
 use crate::edge::extract::{Body, Query};
 use crate::edge::rest::items::{limit, no_cursor};
-use crate::edge::rest::queues::PageQuery;
+use api::query::PageQuery;
 use api::worker::{Draining, Register, Registered, Removed, Worker, WorkerName, WorkerPage};
-use axum::Json;
 use lease::Command;
 use lease::caller::Holder;
 use lease::names::{ActorId, SessionId};
-use lease::outcome::Outcome;
 use std::ops::ControlFlow;
 
 /// List workers
@@ -68,12 +66,7 @@ fn position(cursor: &str) -> Result<Holder, Failure> {
 #[utoipa::path(put, path = "/v1/workers/self", operation_id = "register_worker", tag = "workers",
     request_body = Register, responses((status = 200, body = Registered, description = "The caller is registered")))]
 pub async fn register(call: Call, Body(register): Body<Register>) -> Reply<Registered> {
-    match call.run(register.into_command()).await? {
-        Outcome::WorkerRegistered { alive_for, draining } => {
-            Ok(Json(Registered { alive_for_ms: alive_for.0, draining }))
-        }
-        other => Err(unfitting(&other)),
-    }
+    call.reply(register.into_command()).await
 }
 
 /// Drain a worker
@@ -83,10 +76,7 @@ pub async fn register(call: Call, Body(register): Body<Register>) -> Reply<Regis
     request_body = WorkerName,
     responses((status = 200, body = Draining, description = "The worker is draining, if it is known")))]
 pub async fn drain(call: Call, Body(worker): Body<WorkerName>) -> Reply<Draining> {
-    match call.run(Command::DrainWorker { worker: worker.into() }).await? {
-        Outcome::WorkerDraining { known } => Ok(Json(Draining { known })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(Command::DrainWorker { worker: worker.into() }).await
 }
 
 /// Remove a worker from the registry
@@ -95,10 +85,7 @@ pub async fn drain(call: Call, Body(worker): Body<WorkerName>) -> Reply<Draining
 #[utoipa::path(post, path = "/v1/workers/remove", operation_id = "remove_worker", tag = "workers",
     request_body = WorkerName, responses((status = 200, body = Removed, description = "The worker is not registered")))]
 pub async fn remove(call: Call, Body(worker): Body<WorkerName>) -> Reply<Removed> {
-    match call.run(Command::RemoveWorker { worker: worker.into() }).await? {
-        Outcome::WorkerRemoved { removed } => Ok(Json(Removed { removed })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(Command::RemoveWorker { worker: worker.into() }).await
 }
 
 #[cfg(test)]

@@ -1,22 +1,10 @@
 //! Writing under a lease, and ending the work on an item.
 
 use crate::edge::answer::Reply;
-use crate::edge::call::{Call, unfitting};
+use crate::edge::call::Call;
 use crate::edge::extract::{Body, ItemPath, Nothing};
-use api::names::Number;
 use api::write::{Activity, AwaitInput, Cancel, Cancelled, Complete, Fail, HandOn, Moved, Resume};
-use axum::Json;
 use lease::Command;
-use lease::outcome::Outcome;
-
-async fn moved(call: &Call, command: Command) -> Reply<Moved> {
-    match call.run(command).await? {
-        Outcome::Moved { item, state, revision } => {
-            Ok(Json(Moved { item, state: state.into(), revision: Number(revision) }))
-        }
-        other => Err(unfitting(&other)),
-    }
-}
 
 macro_rules! writes {
     ($($(#[doc = $doc:literal])+ $name:ident $path:literal $body:ident;)+) => {
@@ -30,7 +18,7 @@ macro_rules! writes {
                 responses((status = 200, body = Moved, description = "The state and revision of the item")))]
             pub async fn $name(call: Call, ItemPath(id): ItemPath, Body(mut body): Body<$body>) -> Reply<Moved> {
                 body.read_at = call.read_at(body.read_at)?;
-                moved(&call, body.into_command(id)).await
+                call.reply(body.into_command(id)).await
             }
         )+
     };
@@ -68,15 +56,7 @@ writes! {
     params(("item" = api::names::ItemId, Path)), request_body = Cancel,
     responses((status = 200, body = Cancelled, description = "The state of the item, and when it ends at the latest")))]
 pub async fn cancel(call: Call, ItemPath(id): ItemPath, Body(cancel): Body<Cancel>) -> Reply<Cancelled> {
-    match call.run(cancel.into_command(id)).await? {
-        Outcome::Cancelled { item, state, ends_by } => Ok(Json(Cancelled {
-            item,
-            state: state.into(),
-            ends_by_ms: ends_by.map(|time| time.0),
-            ends_by: ends_by.map(|time| call.calendar().date(time)),
-        })),
-        other => Err(unfitting(&other)),
-    }
+    call.reply(cancel.into_command(id)).await
 }
 
 /// Reopen a terminal item
@@ -84,7 +64,7 @@ pub async fn cancel(call: Call, ItemPath(id): ItemPath, Body(cancel): Body<Cance
     params(("item" = api::names::ItemId, Path)),
     responses((status = 200, body = Moved, description = "The state and revision of the item")))]
 pub async fn reopen(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Moved> {
-    moved(&call, Command::Reopen { item }).await
+    call.reply(Command::Reopen { item }).await
 }
 
 /// Retry a blocked or failed item
@@ -94,5 +74,5 @@ pub async fn reopen(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> R
     params(("item" = api::names::ItemId, Path)),
     responses((status = 200, body = Moved, description = "The state and revision of the item")))]
 pub async fn retry(call: Call, ItemPath(item): ItemPath, _: Body<Nothing>) -> Reply<Moved> {
-    moved(&call, Command::Retry { item }).await
+    call.reply(Command::Retry { item }).await
 }

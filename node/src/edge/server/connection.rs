@@ -3,13 +3,13 @@
 use super::pulse::{InFlight, Overdue, Pulse};
 use super::socket::{Socket, Stream};
 use super::{Handler, LIVENESS, Server, ServerLimits};
-use crate::edge::extract::ACTOR;
 use crate::edge::remote::Remote;
 use crate::edge::stopping::Stopping;
 use crate::edge::unsent::{Owed, UnsentOfConnection};
 use crate::net::slots::{ConnectionSlot, SlotHandle};
 use crate::net::socket::{self, Liveness};
 use crate::observe::metrics::Metrics;
+use api::headers::ACTOR;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
