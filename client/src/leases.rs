@@ -1,8 +1,9 @@
 //! Calls on leases: renew, extend, release, reserve; and for operators, revoke.
 
 use crate::Client;
-use crate::call::{Call, Effect};
+use crate::call::Call;
 use crate::path::Path;
+use crate::request::Effect;
 use api::hold::{
     Extend, Extended, Release, Released, Renew, RenewAll, Renewed, RenewedAll, Reserve, Reserved, Revoke, Revoked,
 };

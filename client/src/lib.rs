@@ -59,6 +59,7 @@ mod leases;
 mod node;
 mod path;
 mod queues;
+mod request;
 mod retry;
 mod spaces;
 mod transport;

@@ -1,8 +1,9 @@
 //! One node: its health, and operations on this node only. These calls are sent to no other node.
 
-use crate::call::{Call, Effect};
+use crate::call::Call;
 use crate::endpoint::Endpoint;
 use crate::path::Path;
+use crate::request::Effect;
 use crate::{Client, Error, retry};
 use api::cluster::{NodeDraining, Restored, Snapshotted};
 use api::query::RestoreQuery;

@@ -4,10 +4,10 @@
 //! then on attempts are marked as repeats, and only an answer about the first attempt ends the doubt. A call that may
 //! have had an effect is never reported as failed.
 
-use crate::call::{Effect, RequestSpec};
 use crate::client::random_name;
 use crate::clock::Moment;
 use crate::endpoint::Endpoint;
+use crate::request::{Effect, RequestSpec};
 use crate::transport::{NoAnswer, Upload};
 use crate::{Client, Error};
 use api::headers::{IDEMPOTENCY_KEY, LAST_EVENT_ID, RETRY};

@@ -9,6 +9,8 @@
 //! Each record has an envelope with its own checksum, so damage is found before anything after it is read. Writing and
 //! reading need the memory of one chunk, however large the state is.
 
+pub use crate::backup_slots::AT_ONCE;
+use crate::backup_slots::BackupSlot;
 use crate::codec::records::{BackupChunkRecord, BackupHeaderRecord, BackupTrailerRecord, Blob};
 use crate::codec::{self, HEADER_BYTES, Header, Kind};
 use crate::directory::sync_folder;
@@ -21,17 +23,12 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const FORMAT: u16 = 1;
 /// Bytes of a file in one record.
 pub const CHUNK_BYTES: usize = 512 * 1024;
 /// The size of a chunk with its envelope.
 const RECORD_BYTES_MAX: usize = CHUNK_BYTES + 64;
-/// Maximum number of backups at a time. Each keeps files on disk that compaction would have dropped, and keeps the disk
-/// busy.
-pub const AT_ONCE: usize = 2;
 
 /// A backup that is being sent. Its files stay on disk until this is dropped.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ pub struct Backup {
     bytes: u64,
     crc: u32,
     /// Dropped after the folder: the slot becomes free when the files are gone.
-    _place: Place,
+    _slot: BackupSlot,
 }
 
 #[derive(Debug)]
@@ -59,7 +56,7 @@ impl StateStore<RocksDisk> {
     /// # Errors
     /// [`io::ErrorKind::ResourceBusy`] when [`AT_ONCE`] backups are running, or any error of the disk.
     pub fn backup(&self, wall: Wall) -> io::Result<Backup> {
-        let place = self.disk().backup_places().take()?;
+        let slot = self.disk().backup_slots().take()?;
         // Read before the checkpoint, so the checkpoint never holds a state of earlier rules than stated here.
         let rules_version = self.read(|state, _| state.rules_version())?;
         let alone = self.alone();
@@ -77,7 +74,7 @@ impl StateStore<RocksDisk> {
             wall,
             files: folder.files()?.into_iter().filter(|(name, _)| is_of_the_state(name)).collect(),
         };
-        Ok(Backup { header, folder, next: Next::Header, bytes: 0, crc: 0, _place: place })
+        Ok(Backup { header, folder, next: Next::Header, bytes: 0, crc: 0, _slot: slot })
     }
 }
 
@@ -126,35 +123,6 @@ impl Backup {
         self.crc = crc32c::crc32c_append(self.crc, &bytes);
         self.bytes += bytes.len() as u64;
         Ok(Some(bytes))
-    }
-}
-
-/// The number of running backups of one state.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Places(Arc<AtomicUsize>);
-
-/// One running backup.
-#[derive(Debug)]
-pub(crate) struct Place(Places);
-
-impl Places {
-    pub(crate) fn take(&self) -> io::Result<Place> {
-        let taken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < AT_ONCE).then_some(n + 1));
-        match taken {
-            Ok(_) => Ok(Place(self.clone())),
-            Err(_) => Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                format!(
-                    "{AT_ONCE} backups of this node are running: retry when one of them has ended, or ask another node"
-                ),
-            )),
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

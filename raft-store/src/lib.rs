@@ -4,6 +4,7 @@
 //! does.
 
 pub mod backup;
+mod backup_slots;
 pub mod codec;
 pub mod directory;
 pub mod histogram;

@@ -308,7 +308,11 @@ async fn an_actor_over_its_byte_rate_gets_a_retry_after_and_still_renews() {
         taken += 1;
     };
     assert!(taken > 0 && problem["retry_after_ms"].as_u64() > Some(0), "{problem}");
-    assert_eq!((&problem["took_effect"], &problem["detail"]), (&json!("no"), &json!("actor byte rate")), "{problem}");
+    assert_eq!(
+        (&problem["took_effect"], &problem["detail"]),
+        (&json!("no"), &json!("this actor writes more bytes per second than its rate limit")),
+        "{problem}"
+    );
     ada.post("/v1/items/a/renew", json!({"token": token})).ok().await;
     ada.get("/v1/items/a").ok().await;
     root.post("/v1/items", json!({"id": "b", "queue": "q", "body": {"prompt": "x".repeat(60_000)}})).ok().await;
@@ -370,7 +374,9 @@ async fn an_actor_over_its_reading_rate_is_rejected_and_others_still_read() {
     let mut people = usual();
     people.push(person("nosy", "default", &["reader"]));
     let mut edge = Edge::begun(&people, async |world| {
-        world.options.extend(["--actor-reading-ms-per-second", "1"].map(String::from));
+        // A list also counts as commands: their rate must not be reached first.
+        let options = ["--actor-reading-ms-per-second", "1", "--actor-commands-per-second", "1000000"];
+        world.options.extend(options.map(String::from));
         world.start_three().await;
     })
     .await;
@@ -390,7 +396,11 @@ async fn an_actor_over_its_reading_rate_is_rejected_and_others_still_read() {
         }
     }
     assert!(problem["retry_after_ms"].as_u64() > Some(0), "{problem}");
-    assert_eq!((&problem["took_effect"], &problem["detail"]), (&json!("no"), &json!("actor reading")), "{problem}");
+    assert_eq!(
+        (&problem["took_effect"], &problem["detail"]),
+        (&json!("no"), &json!("lists and event pages of this actor have taken more time than its rate limit")),
+        "{problem}"
+    );
     ada.get("/v1/items?text=zzzz").ok().await;
     ada.post("/v1/items/item-0/renew", json!({"token": token})).ok().await;
     // Only its lists are rejected, not all calls.

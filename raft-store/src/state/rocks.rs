@@ -5,7 +5,7 @@
 //! are read only at the start: they are collected unsorted, and sorted when they are flushed. All others are read while
 //! it runs.
 
-use crate::backup::Places;
+use crate::backup_slots::BackupSlots;
 use crate::codec::records::{
     AppliedRecord, EventsGoneRecord, IdentityRecord, RestoredFloorRecord, RestoredRecord, SnapshotMetaRecord,
 };
@@ -65,7 +65,7 @@ pub struct RocksDisk {
     known_rules: u32,
     newest: Mutex<Option<(SnapshotMetaRecord, SnapshotDir)>>,
     before_keeping: OnceLock<BeforeWrite>,
-    backup_places: Places,
+    backup_slots: BackupSlots,
     /// Gives each backup its own folder.
     backups_made: AtomicU64,
 }
@@ -103,7 +103,7 @@ impl RocksDisk {
             known_rules: RULES_VERSION,
             newest: Mutex::new(newest),
             before_keeping: OnceLock::new(),
-            backup_places: Places::default(),
+            backup_slots: BackupSlots::default(),
             backups_made: AtomicU64::new(0),
         })
     }
@@ -119,8 +119,8 @@ impl RocksDisk {
         self.directory.identity()
     }
 
-    pub(crate) fn backup_places(&self) -> &Places {
-        &self.backup_places
+    pub(crate) fn backup_slots(&self) -> &BackupSlots {
+        &self.backup_slots
     }
 
     /// Takes a checkpoint of a moment between the call and the return, with its metadata. Its folder is removed after
