@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! use client::names::QueueName;
-//! use client::{Client, Config, CallerIdentity, Worker};
+//! use client::{CallerIdentity, Client, Config, Worker};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
