@@ -185,7 +185,8 @@ impl Call {
         let request = self.request(command);
         let checked = lease::validate(&request).and_then(|()| lease::check_new_names(&request));
         checked.map_err(|refusal| self.refused(refusal))?;
-        let admitted = self.admit_command(&request).map_err(|failure| self.in_doubt(failure))?;
+        let leaders = self.edge.node.role_changes().leaders();
+        let mut admitted = self.admit_command(&request).map_err(|failure| self.in_doubt(failure))?;
         // A caller that waits in line does no work meanwhile.
         if request.command.waits_for().is_some() {
             let place = admitted.parked(self.actor().as_str(), Parking::Waiter).map_err(|shed| self.sent_away(shed));
@@ -193,6 +194,10 @@ impl Call {
             return self.answered(request, poll).await;
         }
         let answered = self.answered(request, poll).await;
+        // While the leader changes, calls wait on an idle node, too.
+        if self.edge.node.role_changes().leaders() != leaders {
+            admitted.ignore_latency();
+        }
         // The gate measures the node's speed only by calls that ended.
         let has_ended = |code| !matches!(code, Code::Unavailable | Code::Unknown | Code::Overloaded);
         if answered.as_ref().err().is_none_or(|Failure(problem)| has_ended(problem.code)) {

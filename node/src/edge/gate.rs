@@ -596,7 +596,7 @@ impl State {
             self.window.commands += u64::from(commands);
             self.window.took += now.saturating_sub(admitted.began).saturating_mul(commands);
         }
-        if admitted.is_light {
+        if admitted.is_light && admitted.is_done {
             self.pressure.note_answer(now.saturating_sub(admitted.began));
         }
         self.pressure.adapt(now, |key| self.actors.used(key));
@@ -657,6 +657,11 @@ pub struct Admitted {
 }
 
 impl Admitted {
+    /// Its latency says nothing about how busy this node is.
+    pub fn ignore_latency(&mut self) {
+        self.is_light = false;
+    }
+
     /// Marks the work as done, with any outcome. The gate measures the node's speed by such calls, and not by calls
     /// that are dropped because their caller disconnected.
     pub fn done(mut self) {
@@ -670,7 +675,7 @@ impl Admitted {
     /// The same as for [`Gate::park`].
     pub fn parked(mut self, actor: &str, parking: Parking) -> Result<Parked, Shed> {
         let gate = self.gate.clone();
-        self.is_light = false;
+        self.ignore_latency();
         drop(self);
         gate.park(actor, parking)
     }

@@ -40,6 +40,8 @@ const LIGHT_MIN: f64 = 20.0;
 pub(super) struct Pressure {
     /// The part of the ceilings that actors may use.
     share: f64,
+    /// Light callers waited in the last window.
+    was_slow: bool,
     /// The ceiling of an actor, in commands.
     ceiling: Fill,
     waits: Waits,
@@ -73,6 +75,7 @@ impl Pressure {
     pub(super) fn new(ceiling: Fill, now: Duration) -> Self {
         Self {
             share: 1.0,
+            was_slow: false,
             ceiling,
             waits: Waits::new(now),
             window: 1,
@@ -133,7 +136,14 @@ impl Pressure {
         }
         let Some(slowness) = self.waits.judge(now) else { return };
         let floor = SHARE_MIN.max((self.light_max / self.ceiling.rate).min(1.0));
-        let factor = if slowness > 1.0 { (CUT / slowness).max(CUT_MOST) } else { GROWTH };
+        let is_slow = slowness > 1.0;
+        let factor = match (is_slow, self.was_slow) {
+            (false, _) => GROWTH,
+            // It may be a single stall.
+            (true, false) => CUT,
+            (true, true) => (CUT / slowness).max(CUT_MOST),
+        };
+        self.was_slow = is_slow;
         self.share = (self.share * factor).clamp(floor, 1.0);
     }
 

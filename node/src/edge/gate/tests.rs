@@ -414,16 +414,16 @@ const KIB: usize = 1_024;
 fn bytes_that_an_actor_adds_to_the_log_are_rate_limited() {
     let limits = GateLimits { actor_byte_rate: 1_000 * KIB as u64, ..GateLimits::default() };
     let world = world(limits);
-    // A bucket holds the bytes of four seconds, of which the bulk class gets seven tenths.
+    // A bucket holds the bytes of one second, of which the bulk class gets seven tenths.
     let (writes, shed) = write_on(&world, "ada", "default", Class::Bulk, 100 * KIB);
-    assert_eq!((writes, shed.reason, shed.is_actors_own), (28, "actor_byte_rate", true));
+    assert_eq!((writes, shed.reason, shed.is_actors_own), (7, "actor_byte_rate", true));
     assert_eq!(shed.retry_after, Duration::from_millis(100));
     write(&world, "ada", "default", Class::Finish, 100 * KIB).unwrap();
     write(&world, "ada", "default", Class::Renewal, 100 * KIB).unwrap();
     write(&world, "bob", "default", Class::Bulk, 100 * KIB).unwrap();
     assert!(world.admit("ada", Class::Bulk).is_ok(), "a read adds nothing");
     world.pass(Duration::from_secs(2));
-    assert_eq!(write_on(&world, "ada", "default", Class::Bulk, 100 * KIB).0, 18);
+    assert_eq!(write_on(&world, "ada", "default", Class::Bulk, 100 * KIB).0, 7);
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn an_entry_larger_than_a_byte_bucket_is_admitted_when_it_is_full() {
     let world = world(GateLimits { actor_byte_rate: 1_000, ..GateLimits::default() });
     write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap();
     let shed = write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap_err();
-    assert_eq!((shed.reason, shed.retry_after), ("actor_byte_rate", Duration::from_millis(2_800)));
+    assert_eq!((shed.reason, shed.retry_after), ("actor_byte_rate", Duration::from_millis(700)));
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn a_space_over_its_byte_rate_still_admits_small_renewals_and_ends() {
         GateLimits { space_byte_rate: 1_000 * KIB as u64, actor_in_flight_max: 10_000, ..GateLimits::default() };
     let world = world(limits);
     let (writes, shed) = write_on(&world, "ada", "one", Class::Work, 100 * KIB);
-    assert_eq!((writes, shed.reason, shed.is_actors_own), (34, "space_byte_rate", false));
+    assert_eq!((writes, shed.reason, shed.is_actors_own), (8, "space_byte_rate", false));
     assert_eq!(write(&world, "bob", "one", Class::Work, 100 * KIB).unwrap_err().reason, "space_byte_rate");
     write(&world, "ada", "another", Class::Work, 100 * KIB).unwrap();
     // Also when large renewals have used the rest.
@@ -500,6 +500,32 @@ fn an_actor_that_delays_light_callers_is_throttled_and_they_are_not() {
     world.gate.check_share("light 1", Class::Bulk).unwrap();
     world.gate.check_share("heavy", Class::Finish).unwrap();
     command(&world, "heavy", Class::Renewal).unwrap().done();
+}
+
+#[test]
+fn one_stall_halves_the_share_and_a_change_of_leader_leaves_it() {
+    let world = world(GateLimits::default());
+    beside(&world, 10, 0, overloaded);
+    let stalled = |is_ignored: bool| {
+        let light: Vec<_> = (0..6).map(|n| command(&world, &format!("light {n}"), Class::Work).unwrap()).collect();
+        world.pass(Duration::from_secs(2));
+        for mut admitted in light {
+            if is_ignored {
+                admitted.ignore_latency();
+            }
+            admitted.done();
+        }
+        world.gate.status().share
+    };
+    assert_eq!(stalled(true), 1_000);
+    // A call that was given up says nothing, either.
+    let given_up: Vec<_> = (0..6).map(|n| command(&world, &format!("light {n}"), Class::Work).unwrap()).collect();
+    world.pass(Duration::from_secs(2));
+    drop(given_up);
+    assert_eq!(world.gate.status().share, 1_000);
+    assert_eq!(stalled(false), 500);
+    beside(&world, 1, 0, overloaded);
+    assert!(world.gate.status().share > 500, "the next window grows again");
 }
 
 #[test]
