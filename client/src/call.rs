@@ -1,7 +1,6 @@
 //! One call: the request, its id and its time limits. Awaiting it sends the request.
 
 use crate::clock::Moment;
-use crate::endpoint::Endpoint;
 use crate::path::Path;
 use crate::request::{Effect, RequestSpec};
 use crate::retry::{self, RawReply};
