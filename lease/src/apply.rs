@@ -48,7 +48,8 @@ use crate::remembered::RequestKey;
 use crate::rights::Need;
 use crate::standing::ItemState;
 use crate::state::State;
-use crate::state::items::{Item, ItemKey, Touched};
+use crate::state::item_key::ItemKey;
+use crate::state::items::{Item, Touched};
 use crate::state::openings::Opening;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,7 +11,8 @@ use crate::numbers::{ItemNo, QueueNo, SpaceNo};
 use crate::standing::ItemState;
 use crate::state::State;
 use crate::state::holdings::Holdings;
-use crate::state::items::{Item, ItemKey};
+use crate::state::item_key::ItemKey;
+use crate::state::items::Item;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 

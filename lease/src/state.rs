@@ -5,6 +5,7 @@ pub(crate) mod deadlines;
 pub(crate) mod hash_index;
 pub(crate) mod holdings;
 pub(crate) mod interned;
+pub(crate) mod item_key;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod load;
@@ -28,7 +29,8 @@ use crate::worker::Worker;
 use deadlines::Deadlines;
 use holdings::AllHoldings;
 use interned::Interner;
-use items::{Item, ItemKey, Items};
+use item_key::ItemKey;
+use items::{Item, Items};
 use makers::Makers;
 use openings::Openings;
 use ordered_set::OrderedSet;
@@ -209,8 +211,8 @@ impl State {
         self
     }
 
-    /// Whether this state follows later rules than this build's. There are none yet. For tests with a newer build next to
-    /// this one, later rules are the same rules with a mark in the state's hash.
+    /// Whether this state follows later rules than this build's. Only tests with a newer build next to this one have such
+    /// rules: the same rules, with a mark in the state's hash.
     pub(crate) fn goes_by_later_rules(&self) -> bool {
         let raised = if is_broken(Broken::Rules) { self.known_rules } else { self.meta.rules_version };
         sabotage::IS_ENABLED && raised > RULES_VERSION

@@ -29,7 +29,7 @@ use crate::numbers::SpaceNo;
 use crate::queue::Queue;
 use crate::rights::Whereabouts;
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 impl State {
     /// Whether the viewer may know of an item that something else refers to: it exists and the viewer may see it. An

@@ -15,7 +15,7 @@ use crate::record::Key;
 use crate::refusal::{Code, Refusal};
 use crate::remembered::{Bytes, Remembered, RememberedAnswer, RequestKey};
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use crate::state::request_memory::RequestMemory;
 use sabotage::{Broken, is_broken};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::event::What;
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::standing::{self, ItemState, StateKind};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 impl Step<'_> {
     pub(super) fn cancel(&mut self, sender: Sender<'_>, cancel: &Cancel) -> Result<Outcome, Refusal> {

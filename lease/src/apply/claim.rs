@@ -13,7 +13,7 @@ use crate::refusal::{NotReady, Refusal};
 use crate::share::Bound;
 use crate::standing::{ItemState, Waits};
 use crate::state::holdings::Holdings;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of a claim, decided before anything changes.

@@ -6,7 +6,8 @@ use crate::command::{ClaimMany, OnConflict, Release};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::rights::Need;
-use crate::state::items::{Item, ItemKey};
+use crate::state::item_key::ItemKey;
+use crate::state::items::Item;
 
 impl Decision {
     pub(super) fn key(self) -> ItemKey {

@@ -7,7 +7,7 @@ use crate::numbers::Time;
 use crate::refusal::Refusal;
 use crate::standing::ItemState;
 use crate::state::deadlines::Due;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use sabotage::{Broken, is_broken};
 
 impl Step<'_> {

@@ -5,7 +5,7 @@ use crate::event::{Event, What};
 use crate::item::Field;
 use crate::names::{ActorId, ItemId, QueueName};
 use crate::numbers::{EventNumber, QueueNo, SpaceNo};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 impl Step<'_> {
     /// Emits an event of a space, or of one of its queues or workers.

@@ -14,7 +14,8 @@ use crate::record::{Archived, Key, Retained};
 use crate::refusal::Refusal;
 use crate::standing::{BlockedBy, ItemState, Past, Waits};
 use crate::state::Wake;
-use crate::state::items::{Item, ItemKey};
+use crate::state::item_key::ItemKey;
+use crate::state::items::Item;
 
 impl Step<'_> {
     pub(super) fn complete(&mut self, sender: Sender<'_>, complete: &Complete) -> Result<Outcome, Refusal> {

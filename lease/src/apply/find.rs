@@ -7,7 +7,7 @@ use crate::numbers::{QueueNo, SpaceNo};
 use crate::record::Archived;
 use crate::refusal::Refusal;
 use crate::rights::{Need, Whereabouts};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 /// An item that a command names.
 pub(super) enum Found {

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::remembered::RequestKey;
 use crate::standing::{Assignment, Doing, ItemState, Lease, Pickup, Standing};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 /// The terms of a new lease.
 pub(super) struct Terms {

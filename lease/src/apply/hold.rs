@@ -10,7 +10,7 @@ use crate::numbers::{SpaceNo, Span, Token};
 use crate::outcome::{Outcome, Renewal, RenewalOfAll};
 use crate::refusal::Refusal;
 use crate::standing::{ItemState, Reservation};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 impl Step<'_> {
     /// The item whose lease has this token, if the caller is the holder.

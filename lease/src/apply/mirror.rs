@@ -5,7 +5,7 @@ use super::Step;
 use super::find::Found;
 use crate::event::What;
 use crate::item::{Edit, Field, MirrorSkip, Mirrors, Transition};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 impl Step<'_> {
     pub(super) fn mirror(&mut self, key: ItemKey, transition: Transition, allowed: Mirrors) {

@@ -15,7 +15,7 @@ use crate::policy::AtMaxLeases;
 use crate::refusal::Refusal;
 use crate::standing::Doing;
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use crate::state::ready::Kind;
 
 /// The result of a search.

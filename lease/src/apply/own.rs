@@ -8,7 +8,7 @@ use crate::numbers::Span;
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::standing::{Assignment, ItemState};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 
 impl Step<'_> {
     pub(super) fn assign(&mut self, sender: Sender<'_>, id: &ItemId, actor: &ActorId) -> Result<Outcome, Refusal> {

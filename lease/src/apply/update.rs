@@ -16,7 +16,7 @@ use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::rights::check_role;
 use crate::standing::ItemState;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::sync::Arc;
 
 impl Step<'_> {

@@ -16,7 +16,7 @@ use crate::policy::AtMaxLeases;
 use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::standing::Doing;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::num::NonZeroU64;
 
 impl Step<'_> {

@@ -9,7 +9,7 @@ use crate::queue::Flow;
 use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::standing::{BlockedBy, ItemState};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::ops::Bound;
 
 impl Step<'_> {

@@ -12,7 +12,7 @@ use crate::policy::RequireLease;
 use crate::record::Key;
 use crate::refusal::Refusal;
 use crate::standing::{ItemState, StateKind};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use sabotage::{Broken, is_broken};
 
 /// Why a write is accepted.

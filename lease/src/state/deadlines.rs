@@ -7,7 +7,7 @@
 use crate::caller::Holder;
 use crate::line::PlaceNo;
 use crate::numbers::{QueueNo, SpaceNo, Time, Wall};
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use crate::state::ordered_set::OrderedSet;
 use std::collections::BTreeSet;
 

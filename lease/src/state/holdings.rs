@@ -5,7 +5,7 @@ use crate::hash::Salt;
 use crate::names::{ActorId, SessionId};
 use crate::numbers::{QueueNo, SpaceNo, Token};
 use crate::state::hash_index::HashIndex;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

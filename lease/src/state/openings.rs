@@ -4,7 +4,8 @@
 use crate::names::{ItemId, QueueName, SpaceName};
 use crate::numbers::{QueueNo, SpaceNo};
 use crate::state::State;
-use crate::state::items::{Item, ItemKey};
+use crate::state::item_key::ItemKey;
+use crate::state::items::Item;
 use crate::state::keys::Keys;
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use crate::command::{Cursor, Order};
 use crate::item::{Content, Mode};
 use crate::names::{Label, Phase};
 use crate::numbers::ItemNo;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound::{Excluded, Included, Unbounded};

@@ -6,7 +6,7 @@ use crate::caller::Caller;
 use crate::names::SpaceName;
 use crate::standing::ItemState;
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::cell::Cell;
 
 /// How many links to other items a view checks if it is not made in parts.

@@ -8,7 +8,7 @@ use crate::numbers::SpaceNo;
 use crate::refusal::Refusal;
 use crate::standing::ItemState;
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::ops::Bound;
 
 /// A walk through a live item and its live descendants. The walk is made in parts, between which items may change: each

@@ -12,7 +12,7 @@ use crate::record::Archived;
 use crate::refusal::{HolderView, Refusal};
 use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::sync::Arc;
 
 /// An item as a viewer may see it. What the viewer may not see is omitted.

@@ -9,7 +9,7 @@ use crate::names::{ItemId, Label, QueueName, SpaceName};
 use crate::numbers::{ItemNo, QueueNo, SpaceNo};
 use crate::standing::StateKind;
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Bound;

@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::rights::Need;
 use crate::standing::StateKind;
 use crate::state::State;
-use crate::state::items::ItemKey;
+use crate::state::item_key::ItemKey;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
