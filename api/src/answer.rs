@@ -1,7 +1,7 @@
 //! From an outcome of the rules to the answer that its caller gets.
 
+use crate::body::Body;
 use crate::dates::Calendar;
-use crate::item::Body;
 use lease::disclose::ContentView;
 use lease::outcome::{ItemSnapshot, Outcome};
 use std::fmt;

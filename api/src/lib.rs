@@ -5,6 +5,7 @@
 //! their names end in `_ms`. Names of moments of cluster time end in `_at_ms`, next to a field with the date for people.
 
 pub mod answer;
+pub mod body;
 pub mod claim;
 pub mod cluster;
 pub mod code;

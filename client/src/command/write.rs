@@ -38,15 +38,15 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn read(self) -> Result<Option<api::item::Body>, Failure> {
-        let body = api::item::Body {
+    pub(crate) fn read(self) -> Result<Option<api::body::Body>, Failure> {
+        let body = api::body::Body {
             prompt: parse::text_if(self.prompt)?,
             instructions: parse::text_if(self.instructions)?,
             context: parse::text_if(self.context)?,
             data: parse::text_if(self.data)?,
-            ..api::item::Body::default()
+            ..api::body::Body::default()
         };
-        Ok(Some(body).filter(|body| *body != api::item::Body::default()))
+        Ok(Some(body).filter(|body| *body != api::body::Body::default()))
     }
 }
 

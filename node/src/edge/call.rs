@@ -11,7 +11,7 @@ use crate::replica::disk_space::RETRY_AFTER;
 use crate::replica::hub::{Waiter, Woken};
 use crate::replica::no_outcome::NoOutcome;
 use api::answer::{Answer, Context};
-use api::item::Body;
+use api::body::Body;
 use api::names::Number;
 use api::query::Consistency;
 use api::{Calendar, Code, Problem};
