@@ -597,7 +597,7 @@ impl State {
             self.window.took += now.saturating_sub(admitted.began).saturating_mul(commands);
         }
         if admitted.is_light && admitted.is_done {
-            self.pressure.note_answer(now.saturating_sub(admitted.began));
+            self.pressure.note_answer(admitted.began, now);
         }
         self.pressure.adapt(now, |key| self.actors.used(key));
         let passed = now.saturating_sub(self.window.began);

@@ -7,6 +7,7 @@
 
 use super::bucket::{Bucket, Fill};
 use super::{Shed, shed};
+use std::mem::replace;
 use std::time::Duration;
 
 /// The latency of light callers is judged after `WINDOW` if at least `WINDOW_CALLS_MIN` were answered, otherwise after
@@ -40,6 +41,8 @@ const LIGHT_MIN: f64 = 20.0;
 pub(super) struct Pressure {
     /// The part of the ceilings that actors may use.
     share: f64,
+    /// When the share was last cut. Calls that began before wait for the load of before.
+    cut_at: Option<Duration>,
     /// Light callers waited in the last window.
     was_slow: bool,
     /// The ceiling of an actor, in commands.
@@ -75,6 +78,7 @@ impl Pressure {
     pub(super) fn new(ceiling: Fill, now: Duration) -> Self {
         Self {
             share: 1.0,
+            cut_at: None,
             was_slow: false,
             ceiling,
             waits: Waits::new(now),
@@ -125,8 +129,10 @@ impl Pressure {
     }
 
     /// Notes the latency of a light caller.
-    pub(super) fn note_answer(&mut self, took: Duration) {
-        self.waits.note(took);
+    pub(super) fn note_answer(&mut self, began: Duration, now: Duration) {
+        if self.cut_at.is_none_or(|cut_at| began >= cut_at) {
+            self.waits.note(now.saturating_sub(began));
+        }
     }
 
     /// Adjusts the share. `used` returns the use of an actor, if it is still tracked.
@@ -134,16 +140,20 @@ impl Pressure {
         if now.saturating_sub(self.window_began) >= USE_WINDOW {
             self.look_at_use(now, used);
         }
-        let Some(slowness) = self.waits.judge(now) else { return };
+        let Some(verdict) = self.waits.judge(now) else { return };
         let floor = SHARE_MIN.max((self.light_max / self.ceiling.rate).min(1.0));
-        let is_slow = slowness > 1.0;
-        let factor = match (is_slow, self.was_slow) {
-            (false, _) => GROWTH,
-            // It may be a single stall.
-            (true, false) => CUT,
-            (true, true) => (CUT / slowness).max(CUT_MOST),
+        let factor = match verdict {
+            Verdict::NoAnswers => GROWTH,
+            Verdict::Fine => {
+                self.was_slow = false;
+                GROWTH
+            }
+            Verdict::Slow(times) => {
+                self.cut_at = Some(now);
+                // The first one may be a single stall.
+                if replace(&mut self.was_slow, true) { (CUT / times).max(CUT_MOST) } else { CUT }
+            }
         };
-        self.was_slow = is_slow;
         self.share = (self.share * factor).clamp(floor, 1.0);
     }
 
@@ -158,6 +168,14 @@ impl Pressure {
         self.window += 1;
         self.window_began = now;
     }
+}
+
+/// How light callers were answered in a window.
+enum Verdict {
+    NoAnswers,
+    Fine,
+    /// They waited this many times as long as acceptable.
+    Slow(f64),
 }
 
 /// The latency of light callers, now and at best.
@@ -179,16 +197,15 @@ impl Waits {
         self.took = self.took.saturating_add(took);
     }
 
-    /// At the end of a window: the mean latency of light callers as a multiple of what is acceptable. A window without
-    /// answers counts as without waiting.
-    fn judge(&mut self, now: Duration) -> Option<f64> {
+    /// At the end of a window: whether light callers waited.
+    fn judge(&mut self, now: Duration) -> Option<Verdict> {
         let passed = now.saturating_sub(self.began);
         if passed < WINDOW || (self.calls < WINDOW_CALLS_MIN && passed < WINDOW_LONG) {
             return None;
         }
         let mean = (self.calls > 0).then(|| self.took / self.calls);
         (self.began, self.calls, self.took) = (now, 0, Duration::ZERO);
-        let Some(mean) = mean else { return Some(0.0) };
+        let Some(mean) = mean else { return Some(Verdict::NoAnswers) };
         if now.saturating_sub(self.epoch_began) >= EPOCH {
             self.best = [self.best[1], Duration::MAX];
             self.epoch_began = now;
@@ -196,6 +213,9 @@ impl Waits {
         let best = self.best[0].min(self.best[1]);
         self.best[1] = self.best[1].min(mean);
         let acceptable = SLOW_MIN.max(best.saturating_mul(SLOW_TIMES));
-        Some(mean.as_secs_f64() / acceptable.as_secs_f64())
+        if mean <= acceptable {
+            return Some(Verdict::Fine);
+        }
+        Some(Verdict::Slow(mean.as_secs_f64() / acceptable.as_secs_f64()))
     }
 }
