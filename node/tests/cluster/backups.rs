@@ -246,7 +246,7 @@ async fn an_interrupted_stream_restores_nothing() {
     let half = backup[..backup.len() / 2].to_vec();
     let broken = arriving(&half).chain(futures_util::stream::iter([Err(io::Error::other("the line is dead"))]));
     let refused = node::admin::restore::from_stream(broken, target.clone()).await.unwrap_err().to_string();
-    assert!(refused.contains("stopped coming: the line is dead"), "{refused}");
+    assert!(refused.contains("transfer of the backup failed: the line is dead"), "{refused}");
     let refused = node::admin::restore::from_stream(arriving(&half), target.clone()).await.unwrap_err().to_string();
     assert!(refused.contains("cut off"), "{refused}");
     // The sender disappears in the middle.

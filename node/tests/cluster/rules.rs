@@ -26,7 +26,7 @@ async fn rules_are_raised_only_after_the_last_old_build_is_gone() {
     world.ask(4, "ada", create("before")).await;
 
     let refused = raise(&world, asked, 2, "r1").await.unwrap_err();
-    assert!(matches!(&refused, ChangeError::Refused(why) if why.contains("node 4 knows up to 1")), "{refused}");
+    assert!(matches!(&refused, ChangeError::Refused(why) if why.contains("node 4 knows rules up to 1")), "{refused}");
     world.agree().await;
     assert_eq!(rules(&world), [1; 4]);
 
@@ -83,7 +83,7 @@ async fn a_build_that_does_not_know_the_rules_is_refused_and_logs_it() {
 async fn unknown_and_older_rules_are_refused_and_the_current_ones_may_be_raised_again() {
     let world = World::knowing(3, 2).await;
     let refused = raise(&world, 1, 3, "r1").await.unwrap_err();
-    for name in ["node 1 knows up to 2", "node 2 knows up to 2", "node 3 knows up to 2"] {
+    for name in ["node 1 knows rules up to 2", "node 2 knows rules up to 2", "node 3 knows rules up to 2"] {
         assert!(refused.to_string().contains(name), "{refused}");
     }
     for id in ["r2", "r3"] {

@@ -151,7 +151,7 @@ fn frames() -> Vec<(String, Vec<u8>)> {
         let members = members.clone();
         let status = StatusReply { role, term: 7, leader: Some(3), applied: Some(at(9)), rules_version: 1, members };
         let (_, bytes) = told(NodeReply::Status(status));
-        frames.push((format!("Answered.Node.Status.{role:?}"), bytes));
+        frames.push((format!("ReplyFrame.Node.Status.{role:?}"), bytes));
     }
     let changes = [
         ("Add", Change::Add { node: 2, member: member.clone() }),
@@ -162,7 +162,7 @@ fn frames() -> Vec<(String, Vec<u8>)> {
     ];
     for (name, change) in changes {
         let (_, bytes) = asked(NodeQuestion::Change(change));
-        frames.push((format!("Call.Node.Change.{name}"), bytes));
+        frames.push((format!("CallFrame.Node.Change.{name}"), bytes));
     }
     frames.extend([
         told(NodeReply::Changed { leader: 3 }),
