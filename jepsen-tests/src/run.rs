@@ -157,7 +157,7 @@ impl Asked {
     }
 }
 
-/// Every fault, without those that need a newer daemon if there is none.
+/// Every fault, without those that need a newer daemon if the run does not have one.
 fn every_fault(has_newer: bool) -> Vec<String> {
     let kinds = nemesis::ALL.iter().filter(|kind| has_newer || !kind.needs_newer);
     kinds.map(|kind| kind.name.to_owned()).collect()

@@ -1,4 +1,4 @@
-//! What the listeners of a node share, whoever connects to them: places for connections, certificates, and log lines
+//! What the listeners of a node share, for peers and for callers: places for connections, certificates, and log lines
 //! about connections.
 
 pub mod certificates;

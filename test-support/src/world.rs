@@ -216,7 +216,7 @@ impl World {
         self.processes[&node].signal("CONT");
     }
 
-    /// Waits until a process has ended, by itself or because it was told to.
+    /// Waits until a process has ended, by itself or by a signal.
     pub async fn ended(&mut self, node: NodeId) -> ExitStatus {
         let mut process = self.processes.remove(&node).unwrap();
         let mut status = None;
@@ -293,8 +293,8 @@ impl World {
         applied.unwrap().index
     }
 
-    /// The hashes that nodes have at the same indexes are the same; says how many all of them had, beside that of
-    /// the first entry.
+    /// Checks that nodes have the same hash at the same index. Returns the number of hashes that all of them have, without
+    /// that of the first entry.
     pub async fn compare_marks(&self) -> usize {
         let client = self.client();
         let mut marks: BTreeMap<u64, Vec<_>> = BTreeMap::new();

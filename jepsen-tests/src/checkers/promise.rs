@@ -53,7 +53,7 @@ impl Promises {
         Self { drifting: Spans::new(drifting), without_quorum: Spans::new(without_quorum) }
     }
 
-    /// Until when nobody else may have an item, if its holder was told at `sent` that its lease lasts until `until`.
+    /// Until when nobody else may have an item, if the answer that its holder asked for at `sent` promises `until`.
     #[must_use]
     pub fn end(&self, sent: Micros, until: Micros) -> Micros {
         let mut end = until;

@@ -183,7 +183,7 @@ impl Inner {
         }
     }
 
-    /// A call of a documented path. `operation` is None when the path does not have this method.
+    /// A call of a documented path. Without `operation` if the path does not have this method.
     async fn call(&self, operation: Option<&Operation>, request: Request) -> Result<Response, Failure> {
         // Before the body is read, so that an unknown caller need not send it.
         let (mut parts, mut body) = request.into_parts();
