@@ -3,6 +3,7 @@
 //! The only crate that uses RocksDB. It has no network code and no rules: [`lease::State::apply`] defines what an entry
 //! does.
 
+mod background;
 pub mod backup;
 mod backup_slots;
 pub mod codec;

@@ -12,6 +12,7 @@
 //! No read scans from the beginning: a purged log begins with tombstones, so every read seeks to an index.
 
 use super::wal;
+use crate::background;
 use crate::codec::records::{EntryRecord, LogIdRecord, VoteRecord};
 use crate::codec::{CodecError, Kind, decode, encode_into};
 use crate::types::{Group, LogEntry, LogId, Vote};
@@ -107,7 +108,9 @@ impl fmt::Debug for Syncs {
 impl Disk {
     pub(super) fn open(path: &Path, group: Group) -> Result<(Self, Found), OpenError> {
         wal::check(path)?;
-        let options = Arc::new(options());
+        let mut options = options();
+        background::lower_priority(&mut options).map_err(|error| OpenError::rocksdb(path, error))?;
+        let options = Arc::new(options);
         let db = DB::open(&options, path).map_err(|error| OpenError::rocksdb(path, error))?;
         let disk = Self { db, options, keys: Keys(group) };
         let found = disk.find(path)?;

@@ -5,6 +5,7 @@
 //! are read only at the start: they are collected unsorted, and sorted when they are flushed. All others are read while
 //! it runs.
 
+use crate::background;
 use crate::backup_slots::BackupSlots;
 use crate::codec::records::{
     AppliedRecord, EventsGoneRecord, IdentityRecord, RestoredFloorRecord, RestoredRecord, SnapshotMetaRecord,
@@ -507,7 +508,8 @@ fn options_of_family(table: &mut BlockBasedOptions) -> Options {
 }
 
 fn open(folder: &Path, make: bool) -> io::Result<DB> {
-    let options = options(make);
+    let mut options = options(make);
+    background::lower_priority(&mut options).map_err(failed)?;
     let stored = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
     let live = ColumnFamilyDescriptor::new(LIVE, options_of_live());
     DB::open_cf_descriptors(&options, folder, [stored, live]).map_err(failed)
