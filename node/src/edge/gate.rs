@@ -522,7 +522,7 @@ impl State {
             match (of_actor, written) {
                 (Some(wait), _) => Some(shed("actor_rate", true, wait)),
                 (None, None) => {
-                    actor.bucket.take(limits.fill_of_actor(), class, wanted);
+                    actor.bucket.take(limits.fill_of_actor(), wanted);
                     None
                 }
                 (None, Some((bytes, of_space))) => {
@@ -532,9 +532,9 @@ impl State {
                         (Some(wait), _) if !is_small => Some(shed("actor_byte_rate", true, wait)),
                         (_, Some(wait)) if !is_small => Some(shed("space_byte_rate", false, wait)),
                         _ => {
-                            actor.bucket.take(limits.fill_of_actor(), class, wanted);
-                            actor.written.take(own, class, bytes);
-                            of_space.take(all, class, bytes);
+                            actor.bucket.take(limits.fill_of_actor(), wanted);
+                            actor.written.take(own, bytes);
+                            of_space.take(all, bytes);
                             None
                         }
                     }

@@ -3,8 +3,8 @@
 use super::Class;
 use std::time::Duration;
 
-/// A byte bucket holds the bytes of this many seconds: four of the largest batches at the default rate.
-const BYTES_BURST_SECS: f64 = 1.0;
+/// A byte bucket holds the bytes of this many seconds: one of the largest batches at the default rate.
+const BYTES_BURST_SECS: f64 = 0.25;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
@@ -55,9 +55,9 @@ impl Bucket {
         (missing > 0.0).then(|| Duration::try_from_secs_f64(missing / fill.rate).unwrap_or(Duration::MAX))
     }
 
-    /// Takes an amount, also more than the level: a level may go down to minus the bucket's size.
-    pub(super) fn take(&mut self, fill: Fill, class: Class, wanted: f64) {
-        self.level = (self.level - fill.cut(class, wanted)).max(-fill.burst);
+    /// Takes an amount, also more than the level: a level may go down to minus what flows in during a second.
+    pub(super) fn take(&mut self, fill: Fill, wanted: f64) {
+        self.level = (self.level - wanted).max(-fill.rate.max(fill.burst));
     }
 
     /// How long until the level is no longer negative. None: it is not negative.

@@ -414,16 +414,16 @@ const KIB: usize = 1_024;
 fn bytes_that_an_actor_adds_to_the_log_are_rate_limited() {
     let limits = GateLimits { actor_byte_rate: 1_000 * KIB as u64, ..GateLimits::default() };
     let world = world(limits);
-    // A bucket holds the bytes of one second, of which the bulk class gets seven tenths.
-    let (writes, shed) = write_on(&world, "ada", "default", Class::Bulk, 100 * KIB);
-    assert_eq!((writes, shed.reason, shed.is_actors_own), (7, "actor_byte_rate", true));
-    assert_eq!(shed.retry_after, Duration::from_millis(100));
-    write(&world, "ada", "default", Class::Finish, 100 * KIB).unwrap();
-    write(&world, "ada", "default", Class::Renewal, 100 * KIB).unwrap();
-    write(&world, "bob", "default", Class::Bulk, 100 * KIB).unwrap();
+    // A bucket holds the bytes of a quarter of a second, of which the bulk class gets seven tenths.
+    let (writes, shed) = write_on(&world, "ada", "default", Class::Bulk, 10 * KIB);
+    assert_eq!((writes, shed.reason, shed.is_actors_own), (17, "actor_byte_rate", true));
+    assert_eq!(shed.retry_after, Duration::from_millis(5));
+    write(&world, "ada", "default", Class::Finish, 10 * KIB).unwrap();
+    write(&world, "ada", "default", Class::Renewal, 10 * KIB).unwrap();
+    write(&world, "bob", "default", Class::Bulk, 10 * KIB).unwrap();
     assert!(world.admit("ada", Class::Bulk).is_ok(), "a read adds nothing");
     world.pass(Duration::from_secs(2));
-    assert_eq!(write_on(&world, "ada", "default", Class::Bulk, 100 * KIB).0, 7);
+    assert_eq!(write_on(&world, "ada", "default", Class::Bulk, 10 * KIB).0, 17);
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn an_entry_larger_than_a_byte_bucket_is_admitted_when_it_is_full() {
     let world = world(GateLimits { actor_byte_rate: 1_000, ..GateLimits::default() });
     write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap();
     let shed = write(&world, "ada", "default", Class::Bulk, 8 << 20).unwrap_err();
-    assert_eq!((shed.reason, shed.retry_after), ("actor_byte_rate", Duration::from_millis(700)));
+    assert_eq!((shed.reason, shed.retry_after), ("actor_byte_rate", Duration::from_millis(1_250)));
 }
 
 #[test]
@@ -439,10 +439,10 @@ fn a_space_over_its_byte_rate_still_admits_small_renewals_and_ends() {
     let limits =
         GateLimits { space_byte_rate: 1_000 * KIB as u64, actor_in_flight_max: 10_000, ..GateLimits::default() };
     let world = world(limits);
-    let (writes, shed) = write_on(&world, "ada", "one", Class::Work, 100 * KIB);
-    assert_eq!((writes, shed.reason, shed.is_actors_own), (8, "space_byte_rate", false));
-    assert_eq!(write(&world, "bob", "one", Class::Work, 100 * KIB).unwrap_err().reason, "space_byte_rate");
-    write(&world, "ada", "another", Class::Work, 100 * KIB).unwrap();
+    let (writes, shed) = write_on(&world, "ada", "one", Class::Work, 20 * KIB);
+    assert_eq!((writes, shed.reason, shed.is_actors_own), (10, "space_byte_rate", false));
+    assert_eq!(write(&world, "bob", "one", Class::Work, 20 * KIB).unwrap_err().reason, "space_byte_rate");
+    write(&world, "ada", "another", Class::Work, 20 * KIB).unwrap();
     // Also when large renewals have used the rest.
     write_on(&world, "ada", "one", Class::Renewal, 100 * KIB);
     for class in [Class::Renewal, Class::Finish] {
