@@ -53,7 +53,7 @@ const KEEPS_OR_ENDS: [&str; 10] =
 /// Smaller bodies are not charged: their calls are charged by commands.
 const UNCOUNTED: usize = 1_024;
 /// How long refusals are delayed at most while the node throttles heavy callers, and how many at a time.
-const HELD_FOR: Duration = Duration::from_millis(500);
+const HELD_FOR: Duration = Duration::from_secs(2);
 const HELD_MAX: usize = 2_000;
 /// Each is delayed by this many of `HELD_PARTS` more than the one before, so that any few of them are far apart.
 const HELD_STEP: u32 = 61;

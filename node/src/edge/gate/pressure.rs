@@ -27,8 +27,10 @@ const EPOCH: Duration = Duration::from_secs(300);
 const CUT: f64 = 0.5;
 const CUT_MOST: f64 = 1.0 / 16.0;
 const GROWTH: f64 = 1.015;
+/// The growth near the share at which light callers last began to wait: from a quarter of it to twice as much.
+const GROWTH_NEAR: f64 = 1.002;
 /// Minimum of the share.
-const SHARE_MIN: f64 = 1.0 / 64.0;
+const SHARE_MIN: f64 = 1.0 / 256.0;
 /// How often the use of actors is evaluated.
 const USE_WINDOW: Duration = Duration::from_secs(1);
 /// Maximum number of actors that are evaluated.
@@ -45,6 +47,8 @@ pub(super) struct Pressure {
     cut_at: Option<Duration>,
     /// Light callers waited in the last window.
     was_slow: bool,
+    /// The share at which light callers last began to wait.
+    too_much: f64,
     /// The ceiling of an actor, in commands.
     ceiling: Fill,
     waits: Waits,
@@ -80,6 +84,7 @@ impl Pressure {
             share: 1.0,
             cut_at: None,
             was_slow: false,
+            too_much: f64::INFINITY,
             ceiling,
             waits: Waits::new(now),
             window: 1,
@@ -143,18 +148,28 @@ impl Pressure {
         let Some(verdict) = self.waits.judge(now) else { return };
         let floor = SHARE_MIN.max((self.light_max / self.ceiling.rate).min(1.0));
         let factor = match verdict {
-            Verdict::NoAnswers => GROWTH,
+            Verdict::NoAnswers => self.growth(),
             Verdict::Fine => {
                 self.was_slow = false;
-                GROWTH
+                self.growth()
             }
             Verdict::Slow(times) => {
                 self.cut_at = Some(now);
-                // The first one may be a single stall.
-                if replace(&mut self.was_slow, true) { (CUT / times).max(CUT_MOST) } else { CUT }
+                if replace(&mut self.was_slow, true) {
+                    (CUT / times).max(CUT_MOST)
+                } else {
+                    // It may be a single stall.
+                    self.too_much = self.share;
+                    CUT
+                }
             }
         };
         self.share = (self.share * factor).clamp(floor, 1.0);
+    }
+
+    fn growth(&self) -> f64 {
+        let is_near = self.share > self.too_much / 4.0 && self.share < self.too_much * 2.0;
+        if is_near { GROWTH_NEAR } else { GROWTH }
     }
 
     fn look_at_use(&mut self, now: Duration, used: impl Fn(u64) -> Option<Used>) {
