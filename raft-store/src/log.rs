@@ -9,6 +9,7 @@
 //! and would report success), an entry that is reported durable too early, and a gap that a reader skips.
 
 mod disk;
+mod open_error;
 mod sizes;
 mod stats;
 mod view;
@@ -32,7 +33,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use view::View;
 use writer::{Op, Work, Writer};
 
-pub use disk::OpenError;
+pub use open_error::OpenError;
 pub use stats::{LogHistograms, LogStats};
 
 /// Maximum number of operations that wait for the disk. Raft appends whole batches, so this is far more than ever

@@ -12,7 +12,8 @@ use crate::codec::records::{
 };
 use crate::directory::{Directory, DirectoryError, Found, make_folder, sync_folder};
 use crate::log::{LogOptions, LogStore};
-use crate::state::chunk::{Chunk, FirstRetained, Lookups};
+use crate::state::chunk::Chunk;
+use crate::state::lookups::{FirstRetained, Lookups};
 use crate::state::rocks::RocksDisk;
 use crate::state::unreadable;
 use crate::types::{Group, Member, NodeId, OnTokio};

@@ -9,6 +9,7 @@ pub mod history;
 pub mod memory;
 pub mod rocks;
 
+pub(crate) mod lookups;
 mod machine;
 mod marks;
 
@@ -17,12 +18,12 @@ pub use marks::HASH_MARK_EVERY;
 
 use crate::codec::records::{AppliedRecord, HashMark};
 use crate::types::{LogId, NodeId, StoredMembership};
-use chunk::{FirstRetained, Lookups};
 use disk::StateDisk;
 use lease::event::Event;
 use lease::numbers::{ItemNo, Time};
 use lease::record::{self, Key};
 use lease::{Archive, NextDeadlines, Opening, Salt, State, StateHash};
+use lookups::{FirstRetained, Lookups};
 use sabotage::{Broken, is_broken};
 use std::fmt;
 use std::io;
@@ -220,10 +221,10 @@ pub(crate) fn unreadable(disk: &impl StateDisk) -> io::Result<Vec<String>> {
         disk.scan(&[kind], &[kind], &mut |key, value| {
             let is_whole = Key::decode(key).is_ok()
                 && match kind {
-                    record::ACTIVITY => chunk::read::<lease::item::Activity>(value).is_ok(),
-                    record::ARCHIVED => chunk::read::<record::Archived>(value).is_ok(),
-                    record::RETENTION => chunk::read::<record::Retained>(value).is_ok(),
-                    record::EVENT => chunk::read::<Event>(value).is_ok(),
+                    record::ACTIVITY => lookups::read::<lease::item::Activity>(value).is_ok(),
+                    record::ARCHIVED => lookups::read::<record::Archived>(value).is_ok(),
+                    record::RETENTION => lookups::read::<record::Retained>(value).is_ok(),
+                    record::EVENT => lookups::read::<Event>(value).is_ok(),
                     // The value as its writer gave it.
                     _ => true,
                 };

@@ -11,6 +11,7 @@
 //!
 //! No read scans from the beginning: a purged log begins with tombstones, so every read seeks to an index.
 
+use super::open_error::OpenError;
 use super::wal;
 use crate::background;
 use crate::codec::records::{EntryRecord, LogIdRecord, VoteRecord};
@@ -21,7 +22,7 @@ use rocksdb::{BottommostLevelCompaction, CompactOptions, WriteBatch, WriteOption
 use rocksdb::{DB, DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, LogLevel, Options, ReadOptions};
 use sabotage::{Broken, is_broken};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, io};
@@ -330,45 +331,6 @@ impl Batch {
     pub(super) fn delete_entries(&mut self, range: Range<u64>) {
         if !range.is_empty() {
             self.writes.delete_range(self.keys.entry(range.start), self.keys.entry(range.end));
-        }
-    }
-}
-
-/// The reason why a log cannot be opened, and what to do about it.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The log lost something that may have been acknowledged.
-    #[error(
-        "the Raft log in {path} is damaged: {why}. This node may have forgotten what it promised, so it must not vote \
-         again: remove it from the cluster and let it join under a new id with an empty directory. If no majority is \
-         left, restore the cluster from a backup. Do not delete single files"
-    )]
-    Damaged { path: PathBuf, why: String },
-    /// The directory cannot be read, written or locked.
-    #[error(
-        "the Raft log in {path} cannot be opened: {error}. Check that no other process uses it, that this one may write \
-         to it, and that the disk is not full, then start again"
-    )]
-    Disk {
-        path: PathBuf,
-        #[source]
-        error: io::Error,
-    },
-}
-
-impl OpenError {
-    pub(super) fn damaged(path: &Path, why: impl Into<String>) -> Self {
-        Self::Damaged { path: path.to_owned(), why: why.into() }
-    }
-
-    pub(super) fn disk(path: &Path, error: io::Error) -> Self {
-        Self::Disk { path: path.to_owned(), error }
-    }
-
-    fn rocksdb(path: &Path, error: rocksdb::Error) -> Self {
-        match error.kind() {
-            rocksdb::ErrorKind::Corruption => Self::damaged(path, error.into_string()),
-            _ => Self::disk(path, io::Error::other(error)),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! A file is a sequence of blocks, and a block is a sequence of records, each `crc32c u32, length u16, type u8,
 //! payload`. A record that does not fit into its block is split. The checksum covers type and payload, and is masked.
 
-use super::disk::OpenError;
+use super::open_error::OpenError;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@
 //! that a reader that resumes at an old position does not miss the gap.
 
 use super::StateStore;
-use super::chunk::read;
 use super::disk::StateDisk;
+use super::lookups::read;
 use lease::event::Event;
 use lease::item::Activity;
 use lease::names::ItemId;

@@ -1,7 +1,8 @@
 //! The state machine as Raft requires it: applies committed entries, returns answers, takes and installs snapshots.
 
-use super::chunk::{Chunk, FirstRetained, Lookups};
+use super::chunk::Chunk;
 use super::disk::StateDisk;
+use super::lookups::{FirstRetained, Lookups};
 use super::{AppliedChunk, Live, Observer, StateStore, is_poisoned};
 use crate::codec::records::{SnapshotMetaRecord, StoredMembershipRecord};
 use crate::types::{Answer, LogEntry, LogId, Payload, SnapshotMeta, StoredMembership, Types};
