@@ -1,6 +1,7 @@
 //! The command line: one file for each noun or group of verbs. It makes no decisions about leases.
 
 mod add;
+mod at;
 mod backup;
 mod bench;
 mod child;
@@ -13,12 +14,15 @@ mod hold;
 mod item;
 mod next;
 mod out;
+mod output;
 mod parse;
 mod profile;
+mod profiles;
 mod queue;
 mod shell;
 mod space;
 mod span;
+mod text;
 mod top;
 mod watch;
 mod work;
@@ -111,14 +115,14 @@ pub(crate) fn main() -> ExitCode {
     let out = Out::new(cli.global.json);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::other(format!("cannot start the async runtime: {error}")).report(&out),
+        Err(error) => return Failure::other(format!("cannot start the async runtime: {error}")).report(out.is_json),
     };
     let ended = runtime.block_on(run(cli, &matches));
     // A thread that still reads standard input must not keep the process alive.
     runtime.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(&out),
+        Err(failure) => failure.report(out.is_json),
     }
 }
 
@@ -127,7 +131,7 @@ fn logs() {
     use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::try_from_env("TENURE_LOG");
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let is_coloured = out::wants_colour() && std::io::stderr().is_terminal();
+    let is_coloured = text::wants_colour() && std::io::stderr().is_terminal();
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_coloured);
     logs.with_target(false).init();
 }
@@ -175,7 +179,7 @@ async fn run(cli: Cli, matches: &ArgMatches) -> Result<(), Failure> {
         Verb::Bench(bench) => bench.run(&runs()?).await,
         Verb::Completions(completions) => completions.run(&Out::new(false)),
         Verb::Man(man) => man.run(&Out::new(global.json)),
-        Verb::ExitCodes => failure::exit_codes(&Out::new(global.json)),
+        Verb::ExitCodes => shell::exit_codes(&Out::new(global.json)),
     }
 }
 

@@ -3,6 +3,7 @@
 //! One heartbeat renews all of its leases. The worker uses its own session, so that the heartbeat renews only this
 //! worker's leases.
 
+mod carry_out;
 mod desk;
 mod heartbeat;
 mod job;
@@ -269,7 +270,7 @@ impl Worker {
                         let job = desk.take(grant, sent_at);
                         let (desk, work) = (desk.clone(), work.clone());
                         jobs.spawn(async move {
-                            job::carry_out(&desk, job, &*work).await;
+                            carry_out::carry_out(&desk, job, &*work).await;
                             drop(place);
                         });
                     }

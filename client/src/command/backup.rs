@@ -1,6 +1,6 @@
 //! `cluster backup` and `cluster restore`.
 
-use super::cluster::At;
+use super::at::At;
 use super::failure::Failure;
 use super::global::{Context, interrupted};
 use super::out::{Progress, bytes, say};

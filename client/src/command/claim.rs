@@ -39,6 +39,10 @@ pub(crate) struct ClaimArgs {
 }
 
 impl ClaimArgs {
+    pub(crate) fn item(&self) -> &ItemId {
+        &self.item
+    }
+
     pub(crate) fn waits(&self) -> bool {
         self.wait.is_some()
     }

@@ -1,5 +1,6 @@
 //! The cluster: its members, its leader, its backup. For admins.
 
+use super::at::At;
 use super::backup::{Backup, Restore};
 use super::failure::Failure;
 use super::global::Context;
@@ -7,7 +8,6 @@ use super::out::{Out, Paint, Table, grouped, say};
 use super::span::Span;
 use api::cluster::{ClusterStatus, Done, NewJoinSecret, NewMember, NodeDraining};
 use clap::{Args, Subcommand};
-use client::{Endpoint, Node};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
@@ -82,24 +82,6 @@ pub(crate) struct Rules {
     /// New rules version
     #[arg(value_name = "VERSION")]
     raise_to: u32,
-}
-
-/// Selects one node.
-#[derive(Args, Debug)]
-pub(crate) struct At {
-    /// Address of the node [default: the endpoint, if only one is configured]
-    #[arg(long, value_name = "URL")]
-    at: Option<Endpoint>,
-}
-
-impl At {
-    pub(crate) fn node(self, context: &Context) -> Result<Node, Failure> {
-        match (self.at, context.client.endpoints()) {
-            (Some(endpoint), _) => Ok(context.client.node(endpoint)),
-            (None, [only]) => Ok(context.client.node(only.clone())),
-            (None, _) => Err(Failure::Usage("several endpoints are configured: choose a node with --at".into())),
-        }
-    }
 }
 
 impl Verb {

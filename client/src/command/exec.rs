@@ -25,7 +25,7 @@ const NOT_FOLLOWED: u8 = 125;
 /// (the fencing token), TENURE_VALID_UNTIL, TENURE_SESSION and more in its environment; with --pass-credential,
 /// `tenure` inside it acts as the same holder. It runs in its own process group, without the terminal's input. If the
 /// lease is lost or cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease ends. The command's
-/// exit code is passed on.
+/// exit code is passed on. A lease that you have claimed by hand, without a session, is taken over.
 #[derive(Args, Debug)]
 #[command(mut_arg("lease_for", |arg| {
     arg.help("Lease duration; renewed while the command runs [default: the queue's policy]")
@@ -89,8 +89,25 @@ impl Exec {
     }
 
     async fn leased(&self, context: &Context) -> Result<Lease, Failure> {
-        let request = self.claim.request(&context.client);
-        let leasing = async { if self.claim.waits() { request.claim().await } else { request.try_claim().await } };
+        let claim = async |takes_over: bool| {
+            let request = self.claim.request(&context.client);
+            let request = if takes_over { request.takeover() } else { request };
+            if self.claim.waits() { request.claim().await } else { request.try_claim().await }
+        };
+        let leasing = async {
+            match claim(false).await {
+                Err(error) if error.code() == Some(Code::HeldByYourOtherSession) => {
+                    // `exec` and `work` use sessions, so nothing runs under a lease without one.
+                    let holder = context.client.item(self.claim.item()).await?.holder;
+                    if holder.is_none_or(|holder| holder.session.is_some()) {
+                        return Err(error);
+                    }
+                    say("taking over the lease that you claimed by hand");
+                    claim(true).await
+                }
+                claimed => claimed,
+            }
+        };
         tokio::select! {
             lease = leasing => return Ok(lease?),
             () = interrupted() => {}

@@ -1,13 +1,12 @@
 //! Why a command failed: the exit code for scripts, the message for people, and a hint what to do next.
 
-use super::out::{Out, clean, say, wants_colour};
 use super::span::{Span, wall_now, when};
+use super::text::{clean, say, wants_colour};
 use api::dates::Date;
 use api::words::Need;
 use api::{Code, Problem, TookEffect};
 use client::Error;
-use serde::Serialize;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -60,25 +59,6 @@ could not be started, and 127 if the command was not found.
 With --json, a refusal, or a request without an answer, is printed on standard output as a problem, as nodes return it. All
 other errors are printed on standard error, as text.";
 
-#[derive(Serialize)]
-struct Meaning<'t> {
-    code: u8,
-    means: &'t str,
-}
-
-/// Prints the meaning of the exit codes: one per line as JSON, or the whole text for people.
-pub(crate) fn exit_codes(out: &Out) -> Result<(), Failure> {
-    if !out.is_json {
-        return out.line(EXIT_CODES);
-    }
-    let lines = EXIT_CODES.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(' '));
-    for (code, means) in lines {
-        let code = code.parse::<u8>().map_err(|error| Failure::other(format!("{code}: {error}")))?;
-        out.json(&Meaning { code, means: means.trim_start() })?;
-    }
-    Ok(())
-}
-
 impl Failure {
     pub(crate) fn other(why: impl Into<String>) -> Self {
         Self::Other { why: why.into(), hint: None }
@@ -109,11 +89,13 @@ impl Failure {
     }
 
     /// Prints the failure, and returns the exit code of the process.
-    pub(crate) fn report(&self, out: &Out) -> ExitCode {
-        if out.is_json
+    pub(crate) fn report(&self, is_json: bool) -> ExitCode {
+        if is_json
             && let Self::Client(error) = self
+            && let Ok(text) = serde_json::to_string(&problem(error))
         {
-            let _ = out.json(&problem(error));
+            // The exit code says the same.
+            let _ = writeln!(io::stdout().lock(), "{text}");
         }
         if let Some((why, hint)) = self.words() {
             let is_coloured = wants_colour() && io::stderr().is_terminal();
@@ -194,7 +176,7 @@ pub(crate) fn refused(problem: &Problem) -> String {
     let mut text = format!("{}: {}", problem.code.name(), problem.detail.as_deref().unwrap_or(&problem.title));
     let mut add = |more: String| text += &format!("; {more}");
     if let Some(holder) = &problem.holder {
-        let who = holder.actor.as_ref().map_or_else(|| super::out::word(holder.kind), ToString::to_string);
+        let who = holder.actor.as_ref().map_or_else(|| super::text::word(holder.kind), ToString::to_string);
         let until = holder.expires_at.map(|date| format!(" until {}", when(date)));
         add(format!("held by {who}{}", until.unwrap_or_default()));
         if let Some(action) = &holder.action {
@@ -337,7 +319,7 @@ pub(crate) fn quoted(text: &str) -> String {
 /// The name of a role or a right, for people.
 pub(crate) fn needed(need: Need) -> String {
     let what = if need.is_of_cluster() { "the right for the cluster" } else { "the role" };
-    format!("{what} {}", super::out::word(need))
+    format!("{what} {}", super::text::word(need))
 }
 
 #[cfg(test)]

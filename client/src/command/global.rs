@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::out::{Out, say};
 use super::parse;
-use super::profile::{self, Profile};
+use super::profiles::{self, Profile, refuse_if_others_read};
 use super::span::{Span, wall_now};
 use api::dates::Date;
 use api::words::ActorKind;
@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,7 +88,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(global: &Global, run: Run) -> Result<Self, Failure> {
-        let profile = profile::chosen(global.profile.as_deref())?.unwrap_or_default();
+        let profile = profiles::chosen(global.profile.as_deref())?.unwrap_or_default();
         let endpoints = endpoints(global, &profile);
         let identity = identity(global, &profile)?;
         let actor = match &identity {
@@ -275,17 +274,6 @@ fn read_api_key(path: &Path) -> Result<String, Failure> {
     let mut api_key = String::new();
     file.read_to_string(&mut api_key).map_err(failed)?;
     Ok(api_key)
-}
-
-/// Rejects a file with a secret that other users can read.
-pub(crate) fn refuse_if_others_read(path: &Path, file: &File) -> Result<(), Failure> {
-    let path = path.display();
-    let mode = file.metadata().map_err(|error| Failure::other(format!("{path}: {error}")))?.mode();
-    if mode & 0o077 != 0 {
-        let why = format!("{path} holds an API key, but other users may read it (mode {:o}): not used", mode & 0o777);
-        return Err(Failure::hinted(why, format!("chmod 600 {path}, and consider replacing the API key")));
-    }
-    Ok(())
 }
 
 fn warn_of_plain_text(endpoints: &[String]) {

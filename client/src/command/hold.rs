@@ -5,9 +5,12 @@ use super::global::Context;
 use super::out::say;
 use super::parse;
 use super::span::{Span, when};
+use api::claim::{Claims, ClaimsAnswered, ReleaseOf, ReleasedOf};
+use api::limits::PAGE_MAX;
+use api::{Code, Problem};
 use clap::Args;
-use client::Token;
 use client::names::{ActorId, ItemId};
+use client::{Error, Token};
 
 /// Variables that `tenure exec` sets for its command: the item and the fencing token.
 pub(crate) const ITEM: &str = "TENURE_ITEM";
@@ -19,7 +22,8 @@ pub(crate) struct LeaseArgs {
     /// Item id [default: in `tenure exec`, the item that it holds]
     #[arg(value_name = "ITEM", value_parser = parse::item)]
     item: Option<ItemId>,
-    /// Fencing token of the lease, as returned by the claim [default: in `tenure exec`, the token of its item]
+    /// Fencing token of the lease, as returned by the claim [default: in `tenure exec`, the token of its item; otherwise
+    /// the token of your lease, which is looked up and printed; with --json it is not looked up]
     #[arg(value_name = "FENCING_TOKEN", value_parser = parse::token)]
     fence: Option<Token>,
 }
@@ -45,9 +49,30 @@ impl LeaseArgs {
         }
     }
 
-    fn certain_token(&self) -> Result<Token, Failure> {
-        let why = "pass the fencing token after the item: the claim returned it, and `tenure mine` shows it";
-        self.token()?.ok_or_else(|| Failure::Usage(why.into()))
+    /// The token, or that of the caller's lease on the item. A program passes the token that it got: if its lease has
+    /// ended and it got another one, it must not continue with the token of that one.
+    pub(crate) async fn token_or_look(&self, context: &Context) -> Result<Option<Token>, Failure> {
+        let token = self.token()?;
+        if token.is_some() || context.out.is_json {
+            return Ok(token);
+        }
+        let found = context.client.item(&self.item()?).await?.token;
+        if let Some(token) = found {
+            say(format_args!("using token {token} of your lease"));
+        }
+        Ok(found)
+    }
+
+    async fn certain_token(&self, context: &Context) -> Result<Token, Failure> {
+        if let Some(token) = self.token_or_look(context).await? {
+            return Ok(token);
+        }
+        if context.out.is_json {
+            let why = "pass the fencing token after the item: the claim returned it, and `tenure mine` shows it";
+            return Err(Failure::Usage(why.into()));
+        }
+        let detail = "you have no lease on this item in this session";
+        Err(Error::Refused(Box::new(Problem::new(Code::NotHolder).with_detail(detail))).into())
     }
 }
 
@@ -83,7 +108,7 @@ impl Renew {
                 out.line(count + &left.unwrap_or_default())
             });
         }
-        let renew = api::hold::Renew { token: self.lease.certain_token()?, lease_for_ms };
+        let renew = api::hold::Renew { token: self.lease.certain_token(context).await?, lease_for_ms };
         let renewed = context.ask(context.client.renew(&self.lease.item()?, &renew)).await?;
         context.out.answer(&renewed, |out, renewed| {
             if renewed.cancel_requested {
@@ -100,18 +125,32 @@ impl Renew {
 
 /// Extend a lease for a known idle gap; never shortens it
 #[derive(Args, Debug)]
+#[command(override_usage = "tenure extend [OPTIONS] [[ITEM] [FENCING_TOKEN]] <DURATION>")]
 pub(crate) struct Extend {
-    #[command(flatten)]
-    lease: LeaseArgs,
-    /// Time to add
-    #[arg(long, value_name = "DURATION")]
-    by: Span,
+    /// Item id and fencing token, as in `tenure renew`, then the time from now for which the lease lasts at least
+    #[arg(value_name = "DURATION", num_args = 1..=3, required = true)]
+    words: Vec<String>,
+}
+
+impl Extend {
+    fn parts(&self) -> Result<(LeaseArgs, Span), Failure> {
+        let (item, fence, span) = match self.words.as_slice() {
+            [item, token, span] => (Some(item), Some(token), span),
+            [item, span] => (Some(item), None, span),
+            [span] => (None, None, span),
+            _ => return Err(Failure::Usage("DURATION is required".into())),
+        };
+        let item = item.map(|item| parse::item(item)).transpose().map_err(Failure::Usage)?;
+        let fence = fence.map(|token| parse::token(token)).transpose().map_err(Failure::Usage)?;
+        Ok((LeaseArgs { item, fence }, span.parse().map_err(Failure::Usage)?))
+    }
 }
 
 impl Extend {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let extend = api::hold::Extend { token: self.lease.certain_token()?, by_ms: self.by.ms() };
-        let extended = context.ask(context.client.extend(&self.lease.item()?, &extend)).await?;
+        let (lease, span) = self.parts()?;
+        let extend = api::hold::Extend { token: lease.certain_token(context).await?, for_ms: span.ms() };
+        let extended = context.ask(context.client.extend(&lease.item()?, &extend)).await?;
         context.out.answer(&extended, |out, extended| {
             if let Some(max) = extended.lease_max_ms {
                 say(format_args!("shortened to the longest lease that the queue allows, {}", Span::of_ms(max)));
@@ -130,10 +169,41 @@ pub(crate) struct Release {
     /// Keep the item assigned to you
     #[arg(long)]
     keep_assignment: bool,
+    /// Release every lease of the actor in its session
+    #[arg(long, conflicts_with_all = ["item", "fence"])]
+    all: bool,
 }
 
 impl Release {
+    async fn run_all(self, context: &Context) -> Result<(), Failure> {
+        let mut all = ClaimsAnswered { claims: Vec::new(), releases: Vec::new() };
+        loop {
+            let carrying = context.client.carrying(Some(PAGE_MAX)).await?;
+            // Tokens are shown for the leases of this session only.
+            let own = carrying.leased.into_iter().filter_map(|item| Some((item.id, item.token?)));
+            let release = |(item, token)| ReleaseOf { item, token: Some(token), keep_assignment: self.keep_assignment };
+            let releases: Vec<_> = own.map(release).collect();
+            if releases.is_empty() {
+                break;
+            }
+            let claims = Claims { claims: Vec::new(), releases, all_or_none: false };
+            let answered = context.client.claim_many(&claims).await?;
+            all.releases.extend(answered.releases);
+            if let Some(ReleasedOf::Refused { problem }) = all.releases.iter().find(|one| !is_released(one)) {
+                return Err(Error::Refused(problem.clone()).into());
+            }
+        }
+        context.out.answer(&all, |out, all| match all.releases.len() {
+            0 => out.line("there is no lease to release"),
+            1 => out.line("1 lease is released"),
+            more => out.line(format_args!("{more} leases are released")),
+        })
+    }
+
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        if self.all {
+            return self.run_all(context).await;
+        }
         let release = api::hold::Release { token: self.lease.token()?, keep_assignment: self.keep_assignment };
         let released = context.ask(context.client.release(&self.lease.item()?, &release)).await?;
         context.out.answer(&released, |out, released| match (released.released, released.unassigned) {
@@ -142,6 +212,10 @@ impl Release {
             (false, false) => out.line(format_args!("{} was not held: nothing to release", released.item)),
         })
     }
+}
+
+fn is_released(one: &ReleasedOf) -> bool {
+    matches!(one, ReleasedOf::Released(_))
 }
 
 /// Turn a lease into a reservation: it needs no heartbeat, and only its assignee can get the item
@@ -156,7 +230,8 @@ pub(crate) struct Reserve {
 
 impl Reserve {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let reserve = api::hold::Reserve { token: self.lease.certain_token()?, for_ms: self.span.map(Span::ms) };
+        let reserve =
+            api::hold::Reserve { token: self.lease.certain_token(context).await?, for_ms: self.span.map(Span::ms) };
         let reserved = context.ask(context.client.reserve(&self.lease.item()?, &reserve)).await?;
         context.out.answer(&reserved, |out, reserved| {
             out.line(format_args!("{} is reserved until {}", reserved.item, when(reserved.until)))

@@ -9,7 +9,7 @@ use api::item::Item;
 use api::words::{ClaimStatus, ItemState};
 use api::write::Moved;
 use clap::Args;
-use client::names::{ActorId, ItemId, Label, QueueName};
+use client::names::{ActorId, ItemId, Label, QueueName, SessionId};
 use client::{Consistency, IfClaimed, ItemsQuery};
 
 /// Show an item with its body
@@ -182,6 +182,15 @@ pub(crate) struct List {
     /// Only items with this claim status
     #[arg(long, value_name = "STATUS", value_parser = parse::words(ClaimStatus::ALL))]
     claim: Option<ClaimStatus>,
+    /// Only items that are assigned to this actor, as far as you may see that
+    #[arg(long, value_name = "ACTOR", value_parser = parse::actor)]
+    assignee: Option<ActorId>,
+    /// Only items that this actor holds, as far as you may see that
+    #[arg(long, value_name = "ACTOR", value_parser = parse::actor)]
+    holder: Option<ActorId>,
+    /// Only items that are held in this session, as far as you may see that
+    #[arg(long, value_name = "SESSION", value_parser = parse::session)]
+    holder_session: Option<SessionId>,
     /// Only items with this text in their id or title
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
@@ -207,6 +216,9 @@ impl List {
             labels: self.label,
             parent: self.parent,
             claim: self.claim,
+            assignee: self.assignee,
+            holder: self.holder,
+            session: self.holder_session,
             text: self.text,
             cursor: self.cursor,
             limit: self.limit.or(self.all.then_some(1_000)),
@@ -239,6 +251,9 @@ impl List {
 /// Show your items: leased by you, assigned to you, reserved for you
 #[derive(Args, Debug)]
 pub(crate) struct Mine {
+    /// Show the items of this actor instead, as far as you may see them
+    #[arg(long, value_name = "ACTOR", value_parser = parse::actor)]
+    of: Option<ActorId>,
     /// Items of each kind, at most 1,000 [default: 100]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -246,9 +261,13 @@ pub(crate) struct Mine {
 
 impl Mine {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let carrying = context.ask(context.client.carrying(self.limit)).await?;
+        let carrying = match &self.of {
+            Some(actor) => context.client.carrying_of(actor, self.limit),
+            None => context.client.carrying(self.limit),
+        };
+        let carrying = context.ask(carrying).await?;
         context.out.answer(&carrying, |out, carrying| {
-            let mut table = Table::new(&["ITEM", "QUEUE", "YOURS AS", "TOKEN", "UNTIL", "SESSION", "TITLE"]);
+            let mut table = Table::new(&["ITEM", "QUEUE", "AS", "TOKEN", "UNTIL", "SESSION", "TITLE"]);
             let mut add = |items: &[Item], how: &str, paint: Paint| {
                 for item in items {
                     let holder = item.holder.as_ref();

@@ -1,7 +1,7 @@
 //! Shell completions and manual pages.
 
 use super::Cli;
-use super::failure::Failure;
+use super::failure::{EXIT_CODES, Failure};
 use super::out::{Out, say};
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -48,4 +48,23 @@ impl Man {
             Ok(())
         })
     }
+}
+
+#[derive(Serialize)]
+struct Meaning<'t> {
+    code: u8,
+    means: &'t str,
+}
+
+/// Prints the meaning of the exit codes: one per line as JSON, or the whole text for people.
+pub(crate) fn exit_codes(out: &Out) -> Result<(), Failure> {
+    if !out.is_json {
+        return out.line(EXIT_CODES);
+    }
+    let lines = EXIT_CODES.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(' '));
+    for (code, means) in lines {
+        let code = code.parse::<u8>().map_err(|error| Failure::other(format!("{code}: {error}")))?;
+        out.json(&Meaning { code, means: means.trim_start() })?;
+    }
+    Ok(())
 }

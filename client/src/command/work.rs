@@ -4,6 +4,7 @@ use super::child::{self, Ended, Stopping};
 use super::failure::Failure;
 use super::global::Context;
 use super::out::say;
+use super::output::Output;
 use super::parse;
 use super::span::Span;
 use api::words::{Order, RunsIn};
@@ -52,6 +53,10 @@ pub(crate) struct Work {
     /// Stop a command this long before the end of a lease that cannot be renewed; at most a third of the lease
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     stop_before: Span,
+    /// Store this of the command as the result of a completed item: the end of its output, at most 16 KiB [default:
+    /// nothing]
+    #[arg(long, value_name = "WHAT", value_parser = ["stdout"])]
+    result: Option<String>,
     /// Pass the API key to the command in TENURE_API_KEY, which is removed from its environment otherwise
     #[arg(long)]
     pass_credential: bool,
@@ -81,11 +86,12 @@ impl Work {
             worker = worker.order(order);
         }
         let (command, stop_before, passes) = (Arc::new(self.command), self.stop_before.0, self.pass_credential);
+        let is_result = self.result.is_some();
         let shared = Arc::new(context.clone());
         let stopped = worker
             .run(move |job| {
                 let (context, command) = (shared.clone(), command.clone());
-                async move { carry_out(&context, &job, &command, stop_before, passes).await }
+                async move { carry_out(&context, &job, &command, stop_before, passes, is_result).await }
             })
             .await?;
         context.client.settled().await;
@@ -103,6 +109,7 @@ async fn carry_out(
     words: &[OsString],
     stop_before: Duration,
     pass_credential: bool,
+    output_is_result: bool,
 ) -> Result<Option<String>, client::JobFailure> {
     let mut grant = job.grant().clone();
     if grant.snapshot.is_none() {
@@ -110,11 +117,15 @@ async fn carry_out(
     }
     let mut input = serde_json::to_vec(&grant)?;
     input.push(b'\n');
-    let command = child::command(context, job, words, pass_credential);
+    let mut command = child::command(context, job, words, pass_credential);
+    let output = output_is_result.then(|| Output::of(&mut command)).transpose()?;
     let stopping = Stopping::new(stop_before, Duration::from_millis(grant.lease_for_ms));
     let ended = child::run(command, Some(input), job, context.client.clock(), stopping, None).await;
     match ended.map_err(|error| client::JobFailure::retry(format!("{}: {error}", words[0].to_string_lossy())))? {
-        Ended::ByItself(status) if status.success() => Ok(None),
+        Ended::ByItself(status) if status.success() => match output {
+            Some(output) => Ok(output.text().await),
+            None => Ok(None),
+        },
         Ended::ByItself(status) => Err(client::JobFailure::retry(format!("exit code {}", child::code(status)))),
         Ended::Stopped(why) => Err(client::JobFailure::retry(why)),
     }

@@ -182,7 +182,11 @@ pub(crate) struct Complete {
 impl Complete {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let result = parse::text_if(self.result)?;
-        let complete = api::write::Complete { token: self.lease.token()?, read_at: self.read_at.read_at, result };
+        let complete = api::write::Complete {
+            token: self.lease.token_or_look(context).await?,
+            read_at: self.read_at.read_at,
+            result,
+        };
         let now = context.ask(context.client.complete(&self.lease.item()?, &complete)).await?;
         context.out.answer(&now, moved)
     }
@@ -206,7 +210,7 @@ pub(crate) struct Fail {
 impl Fail {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let error = parse::text_if(self.error)?;
-        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let (token, read_at) = (self.lease.token_or_look(context).await?, self.read_at.read_at);
         let fail = api::write::Fail { token, read_at, error, is_final: self.is_final };
         let now = context.ask(context.client.fail(&self.lease.item()?, &fail)).await?;
         context.out.answer(&now, moved)
@@ -230,7 +234,7 @@ pub(crate) struct Activity {
 
 impl Activity {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let (token, read_at) = (self.lease.token_or_look(context).await?, self.read_at.read_at);
         let activity = api::write::Activity { token, read_at, kind: self.kind, note: parse::text(self.note)? };
         let now = context.ask(context.client.activity(&self.lease.item()?, &activity)).await?;
         context.out.answer(&now, moved)
@@ -251,7 +255,7 @@ pub(crate) struct AwaitInput {
 
 impl AwaitInput {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let (token, read_at) = (self.lease.token_or_look(context).await?, self.read_at.read_at);
         let await_input = api::write::AwaitInput { token, read_at, question: parse::text(self.question)? };
         let now = context.ask(context.client.await_input(&self.lease.item()?, &await_input)).await?;
         context.out.answer(&now, moved)
@@ -269,7 +273,8 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let resume = api::write::Resume { token: self.lease.token()?, read_at: self.read_at.read_at };
+        let resume =
+            api::write::Resume { token: self.lease.token_or_look(context).await?, read_at: self.read_at.read_at };
         let now = context.ask(context.client.resume(&self.lease.item()?, &resume)).await?;
         context.out.answer(&now, moved)
     }
@@ -289,7 +294,7 @@ pub(crate) struct HandOn {
 
 impl HandOn {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let (token, read_at) = (self.lease.token()?, self.read_at.read_at);
+        let (token, read_at) = (self.lease.token_or_look(context).await?, self.read_at.read_at);
         let hand_on = api::write::HandOn { token, read_at, phase: self.phase };
         let now = context.ask(context.client.hand_on(&self.lease.item()?, &hand_on)).await?;
         context.out.answer(&now, moved)
