@@ -2,7 +2,9 @@
 
 use crate::body::Body;
 use crate::dates::Calendar;
+use crate::problem::Holder;
 use lease::disclose::ContentView;
+use lease::names::ItemId;
 use lease::outcome::{ItemSnapshot, Outcome};
 use std::fmt;
 
@@ -16,6 +18,8 @@ pub struct Context<'a> {
     pub request_id: &'a str,
     /// Shows an item to its holder. None: the node cannot show it now.
     pub show: &'a mut dyn FnMut(&ItemSnapshot) -> Option<Shown>,
+    /// The holder of an item, as far as the caller may see it.
+    pub holder: &'a mut dyn FnMut(&ItemId) -> Option<Holder>,
 }
 
 impl fmt::Debug for Context<'_> {

@@ -5,15 +5,17 @@ use crate::dates::Date;
 use crate::hold::{Release, Released};
 use crate::item::Content;
 use crate::names::{self, Cursor, Number};
-use crate::problem::Problem;
+use crate::problem::{Holder, Problem};
 use crate::words::{EmptyReason, ItemState, Order, RunsIn, Transition};
 use lease::Command;
+use lease::bounds::REQUEST_ID_BYTES;
 use lease::command::{Claim as CoreClaim, ClaimMany, Filter, Next as CoreNext, OnConflict as CoreOnConflict};
 use lease::item::Mirrors;
 use lease::names::{ItemId, Label, Phase, QueueName};
 use lease::numbers::{Span, Token};
 use lease::outcome::{Grant as CoreGrant, ItemSnapshot as CoreItemSnapshot, Outcome};
 use serde::{Deserialize, Serialize};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use utoipa::ToSchema;
 
 /// What a claim does when it cannot be granted now.
@@ -359,9 +361,20 @@ pub struct Waiting {
     pub place: u32,
     pub line_length: u32,
     pub poll_within_ms: u64,
-    /// The Idempotency-Key to repeat the request with.
+    /// The Idempotency-Key to repeat the request with. In the answer to a batch: the one to claim this item with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// The holder of the item and its expiry, as far as the caller may see them and the called node knows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Box<Holder>>,
+}
+
+/// The id under which one entry of a batch can be claimed alone: the id of the batch belongs to the whole batch.
+fn id_of_entry(batch: &str, item: &ItemId) -> String {
+    let mut hasher = DefaultHasher::new();
+    (batch, item.as_str()).hash(&mut hasher);
+    let head: String = batch.chars().take_while(char::is_ascii).take(REQUEST_ID_BYTES - 17).collect();
+    format!("{head}-{:016x}", hasher.finish())
 }
 
 /// The result of a claim.
@@ -380,13 +393,12 @@ impl Answer for Claimed {
     fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
         match outcome {
             Outcome::Granted(grant) => Ok(Self::Granted(Box::new(Grant::new(*grant, with)))),
-            Outcome::Waiting { item, place, line_length, poll_within } => Ok(Self::Waiting(Waiting {
-                item,
-                place,
-                line_length,
-                poll_within_ms: poll_within.0,
-                request_id: Some(with.request_id.to_owned()),
-            })),
+            Outcome::Waiting { item, place, line_length, poll_within } => {
+                let holder = (with.holder)(&item).map(Box::new);
+                let request_id = Some(with.request_id.to_owned());
+                let poll_within_ms = poll_within.0;
+                Ok(Self::Waiting(Waiting { item, place, line_length, poll_within_ms, request_id, holder }))
+            }
             Outcome::Refused(refusal) => Ok(Self::Refused { problem: Box::new(Problem::of(refusal, with.calendar)) }),
             other => Err(other),
         }
@@ -417,11 +429,19 @@ pub struct ClaimsAnswered {
     pub releases: Vec<ReleasedOf>,
 }
 
+fn claimed_in_batch(outcome: Outcome, with: &mut Context<'_>) -> Result<Claimed, Outcome> {
+    let mut claimed = Claimed::new(outcome, with)?;
+    if let Claimed::Waiting(waiting) = &mut claimed {
+        waiting.request_id = Some(id_of_entry(with.request_id, &waiting.item));
+    }
+    Ok(claimed)
+}
+
 impl Answer for ClaimsAnswered {
     fn new(outcome: Outcome, with: &mut Context<'_>) -> Result<Self, Outcome> {
         match outcome {
             Outcome::ClaimedMany { claims, releases } => Ok(Self {
-                claims: claims.into_iter().map(|claim| Claimed::new(claim, with)).collect::<Result<_, _>>()?,
+                claims: claims.into_iter().map(|claim| claimed_in_batch(claim, with)).collect::<Result<_, _>>()?,
                 releases: releases
                     .into_iter()
                     .map(|release| ReleasedOf::new(release, with))

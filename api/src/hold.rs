@@ -66,14 +66,15 @@ impl RenewAll {
 pub struct Extend {
     #[schema(value_type = names::Token)]
     pub token: Token,
+    /// The lease lasts at least this long from now.
     #[schema(value_type = names::Millis)]
-    pub by_ms: u64,
+    pub for_ms: u64,
 }
 
 impl Extend {
     #[must_use]
     pub fn into_command(self, item: ItemId) -> Command {
-        Command::Extend(CoreExtend { item, token: self.token, by: Span(self.by_ms) })
+        Command::Extend(CoreExtend { item, token: self.token, by: Span(self.for_ms) })
     }
 }
 

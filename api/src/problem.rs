@@ -240,7 +240,7 @@ impl Problem {
 
 /// The JSON name of a field of the rules: in JSON the names of durations end in their unit.
 fn json_field(field: &str) -> String {
-    const DURATIONS: [&str; 15] = [
+    const DURATIONS: [&str; 14] = [
         "lease_for",
         "lease_max",
         "lease_min",
@@ -251,7 +251,6 @@ fn json_field(field: &str) -> String {
         "reservation_max",
         "alive_for",
         "delay",
-        "by",
         "for",
         "first",
         "max",

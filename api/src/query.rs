@@ -4,7 +4,7 @@ use crate::claim::Next;
 use crate::names::{self, Number};
 use crate::words::{ClaimStatus, ItemState, Order, RunsIn};
 use lease::command::Next as CoreNext;
-use lease::names::{ActorId, ItemId, Label, Phase, QueueName};
+use lease::names::{ActorId, ItemId, Label, Phase, QueueName, SessionId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -80,6 +80,15 @@ query! {
         #[param(value_type = Option<names::ItemId>)]
         parent: Option<ItemId>,
         claim: Option<ClaimStatus>,
+        /// Only items that are assigned to this actor, as far as the caller may see that.
+        #[param(value_type = Option<names::ActorId>)]
+        assignee: Option<ActorId>,
+        /// Only items that this actor holds, as far as the caller may see that.
+        #[param(value_type = Option<names::ActorId>)]
+        holder: Option<ActorId>,
+        /// Only items that are held in this session, as far as the caller may see that.
+        #[param(value_type = Option<names::SessionId>)]
+        session: Option<SessionId>,
         /// Only items whose id or title contains this text, ignoring ASCII case.
         text: Option<String>,
         /// `next_cursor` of the previous page.
@@ -107,7 +116,7 @@ query! {
     }
 }
 query! {
-    /// Selects the caller's own items.
+    /// Selects the items of an actor.
     CarryingQuery {
         /// Maximum number of items of each kind. [default: 100]
         #[param(minimum = 1, maximum = 1000)]

@@ -52,7 +52,7 @@ pub fn of(operation: &str) -> Option<&'static [Code]> {
     Some(match operation {
         "create" => &[Forbidden, AlreadyExists, NotFound, TooManyDependents, SpaceFull, Internal],
         "create_many" => &[Forbidden, SpaceFull, Internal],
-        "list_items" | "carrying" | "list_queues" | "list_workers" => &[],
+        "list_items" | "carrying" | "carrying_of" | "list_queues" | "list_workers" => &[],
         "show_item" => &[NotFound, AlreadyClaimed],
         "line" | "claim_summary" | "activities" | "show_queue" => &[NotFound],
         "held_at" => &[NotFound, PositionTooOld],

@@ -77,6 +77,12 @@ impl Client {
         Call::get(self, Path::new("/v1/carrying").with(&query))
     }
 
+    /// The items of another actor, as far as the caller may see them; at most `limit` of each kind.
+    pub fn carrying_of(&self, actor: &ActorId, limit: Option<usize>) -> Call<Carrying> {
+        let query = CarryingQuery { limit, ..CarryingQuery::default() };
+        Call::get(self, Path::actor(actor).verb("carrying").with(&query))
+    }
+
     /// Assigns an item to an actor, without a lease.
     pub fn assign(&self, id: &ItemId, actor: &ActorId) -> Call<Assigned> {
         Call::post(self, Path::item(id).verb("assign"), &Assign { actor: actor.clone() })

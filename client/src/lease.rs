@@ -183,13 +183,13 @@ impl Lease {
         self.state.revision()
     }
 
-    /// Extends the lease for a known idle gap.
+    /// Extends the lease for a known idle gap: it lasts at least `span` from now.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn extend(&self, by: Duration) -> Result<Extended, Error> {
-        let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-        let extend = Extend { token: self.token(), by_ms };
+    pub async fn extend(&self, span: Duration) -> Result<Extended, Error> {
+        let for_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let extend = Extend { token: self.token(), for_ms };
         let answer = self.client.extend(self.item(), &extend).reply().await?;
         self.state.update(LeaseReply {
             sent_at: answer.sent_at,

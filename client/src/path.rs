@@ -20,6 +20,10 @@ impl Path {
         Self::new("/v1/queues").segment(name.as_str())
     }
 
+    pub(crate) fn actor(name: &lease::names::ActorId) -> Self {
+        Self::new("/v1/actors").segment(name.as_str())
+    }
+
     pub(crate) fn segment(mut self, name: &str) -> Self {
         self.0.push('/');
         self.0.extend(utf8_percent_encode(name, NON_ALPHANUMERIC));

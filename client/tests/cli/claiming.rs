@@ -72,10 +72,10 @@ async fn a_lease_is_renewed_extended_reserved_and_released() {
         disk is yours for 2h, token 1
     "#]]);
     assert_eq!(world.says_json::<Renewed>("renew disk 1").token.0, 1);
-    world.says("extend disk 1 --by 1d").reads(&expect![[r#"
+    world.says("extend disk 1 1d").reads(&expect![[r#"
         disk is yours for 1d, token 1
     "#]]);
-    assert!(!world.says_json::<Extended>("extend disk 1 --by 1m").capped);
+    assert!(!world.says_json::<Extended>("extend disk 1 1m").capped);
     world.says("renew --all").reads(&expect![[r#"
         1 lease is renewed, the first ends in 23h59m
     "#]]);
@@ -97,6 +97,22 @@ async fn a_lease_is_renewed_extended_reserved_and_released() {
 }
 
 #[tokio::test]
+async fn all_leases_of_a_session_are_released() {
+    let world = World::start().await;
+    ["disk", "cable", "rack"].iter().for_each(|item| world.adds(item));
+    world.claims("disk");
+    world.says("claim cable");
+    world.says("--session other claim rack");
+    world.says("release --all").reads(&expect![[r#"
+        2 leases are released
+    "#]]);
+    world.says("release --all").reads(&expect![[r#"
+        there is no lease to release
+    "#]]);
+    assert_eq!((world.state("disk").as_str(), world.state("rack").as_str()), ("queued", "active"));
+}
+
+#[tokio::test]
 async fn a_fencing_token_is_not_accepted_as_an_api_key() {
     let world = World::start().await;
     world.adds("disk");
@@ -105,13 +121,21 @@ async fn a_fencing_token_is_not_accepted_as_an_api_key() {
         tenure: 1 looks like a fencing token; pass it after the item: `tenure renew ITEM 1`. --api-key takes the API key
                 `tenure help` lists the commands
     "#]]);
-    world.tenure(["renew", "disk"]).said().ends_with(2).complains(&expect![[r#"
+    // A person's own token is looked up. A program passes the token that it got.
+    world.tenure(["renew", "disk"]).said().ends_with(0).complains(&expect![[r#"
+        using token 1 of your lease
+    "#]]);
+    world.tenure(["renew", "disk", "--json"]).said().ends_with(2).complains(&expect![[r#"
         tenure: pass the fencing token after the item: the claim returned it, and `tenure mine` shows it
                 `tenure help` lists the commands
     "#]]);
+    world.tenure(["renew", "disk", "--session", "other"]).said().ends_with(3).complains(&expect![[r#"
+        tenure: not_holder: you have no lease on this item in this session
+                `tenure mine` shows what you hold; a lease belongs to an actor and a --session
+    "#]]);
     // In the environment of `exec` the token belongs to its item and to no other.
     world.tenure(["renew"]).env("TENURE_ITEM", "disk").env("TENURE_TOKEN", "1").said().ends_with(0);
-    world.tenure(["renew", "other"]).env("TENURE_ITEM", "disk").env("TENURE_TOKEN", "1").said().ends_with(2);
+    world.tenure(["renew", "other"]).env("TENURE_ITEM", "disk").env("TENURE_TOKEN", "1").said().ends_with(4);
 }
 
 #[tokio::test]

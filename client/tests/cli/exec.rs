@@ -54,6 +54,21 @@ async fn a_command_gets_the_api_key_only_with_pass_credential() {
 }
 
 #[tokio::test]
+async fn a_lease_claimed_by_hand_is_taken_over_and_one_of_a_session_is_not() {
+    let world = World::start().await;
+    world.adds("disk");
+    world.claims("disk");
+    world.tenure(["exec", "disk", "--", "true"]).said().ends_with(0).complains(&expect![[r#"
+        taking over the lease that you claimed by hand
+    "#]]);
+    world.says("--session other claim disk");
+    world.tenure(["exec", "disk", "--", "true"]).said().ends_with(3).complains(&expect![[r#"
+        tenure: held_by_your_other_session: Item is held by another session of the same actor
+                pass --takeover to end that lease, or --session to use its session
+    "#]]);
+}
+
+#[tokio::test]
 async fn the_exit_code_of_a_command_is_passed_on() {
     let world = World::start().await;
     world.adds("disk");

@@ -87,10 +87,20 @@ async fn mine_shows_items_with_their_tokens() {
     world.claims("rack");
     world.says("reserve rack 2 --for 1h");
     world.says("mine").reads(&expect![[r#"
-        ITEM  QUEUE  YOURS AS  TOKEN  UNTIL  SESSION  TITLE
+        ITEM  QUEUE  AS  TOKEN  UNTIL  SESSION  TITLE
         disk   ops    leased    1      DATE, AWAY
         rack   ops    reserved         DATE, AWAY
         cable  ops    assigned
+    "#]]);
+    world.says("--actor bob mine --of ada").reads(&expect![[r#"
+        ITEM  QUEUE  AS  TOKEN  UNTIL  SESSION  TITLE
+        disk   ops    leased    1      DATE, AWAY
+        rack   ops    reserved         DATE, AWAY
+        cable  ops    assigned
+    "#]]);
+    world.says("list --holder ada").reads(&expect![[r#"
+        ITEM  QUEUE  STATE  PRIO  HELD BY  LINE  SINCE  TITLE
+        disk  ops    active  5     ada            DATE
     "#]]);
     let carrying: Carrying = world.says_json("mine");
     assert_eq!((carrying.leased.len(), carrying.reserved.len()), (1, 1));

@@ -72,7 +72,7 @@ impl Told {
         self.each("add ITEM --queue ops", "a added: queued", "/created", [0, 0]);
         self.each("claim ITEM", "token  1", "/token", [0, 0]);
         self.each("renew ITEM TOKEN", "a is yours", "/expires_in_ms", [1, 2]);
-        self.each("extend ITEM TOKEN --by 1m", "a is yours", "/capped", [1, 2]);
+        self.each("extend ITEM TOKEN 1m", "a is yours", "/capped", [1, 2]);
         self.both("show a", "held by", "/holder/actor");
         self.both("list", "ada", "/items/1/id");
         self.both("mine", "leased", "/leased/1/token");

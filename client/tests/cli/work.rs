@@ -2,6 +2,7 @@
 
 use crate::world::{Said, World};
 use api::claim::Grant;
+use api::item::Item;
 use client::api;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -37,6 +38,22 @@ async fn each_item_is_worked_on_once_and_failures_are_retried() {
         runs += 1;
     }
     assert_eq!(runs, 7, "six items, one of them twice");
+}
+
+#[tokio::test]
+async fn the_output_of_a_command_becomes_the_result() {
+    let world = World::start().await;
+    world.adds("disk");
+    world.adds("silent");
+    let script = r#"[ "$TENURE_ITEM" = silent ] || { echo replaced; echo by eve; }"#;
+    let worker = world.tenure(["work", "ops", "--result", "stdout", "--", "sh", "-c", script]).begins();
+    until("both are complete", async || ["disk", "silent"].iter().all(|item| world.state(item) == "complete")).await;
+    kill_process(Pid::from_raw(worker.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    Said::new(worker.wait_with_output().unwrap()).ends_with(0);
+    let result =
+        |item: &str| world.says_json::<Item>(&format!("show {item}")).content.body.and_then(|body| body.result);
+    assert_eq!(result("disk").as_deref(), Some("replaced\nby eve"));
+    assert_eq!(result("silent"), None);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn every_reply_is_decoded() {
         panic!("nothing was given")
     };
     let token = grants[0].token;
-    let extended = client.extend(&disk, &Extend { token, by_ms: 1_000_000 }).await.unwrap();
+    let extended = client.extend(&disk, &Extend { token, for_ms: 1_000_000 }).await.unwrap();
     assert!(!extended.capped);
     assert_eq!(client.renew_all(&RenewAll::default()).await.unwrap().renewed, 1);
     let bob = daemon.client("bob");

@@ -170,7 +170,7 @@ impl Caller {
 
     pub async fn extend(&mut self, held: &mut Held, by_ms: u64) -> Result<(), No> {
         let asked = Asked::Extend { item: held.item.clone(), token: held.token, by_ms };
-        let (id, extend) = (item_id(&held.item), Extend { token: Token(held.token), by_ms });
+        let (id, extend) = (item_id(&held.item), Extend { token: Token(held.token), for_ms: by_ms });
         let read = |answer: client::Reply<api::hold::Extended>, answered: &mut Answered| {
             answered.expires_in_ms = Some(answer.value.expires_in_ms);
             answered.did = Some(answer.value.capped);

@@ -36,7 +36,7 @@ fn command(command: &Command) -> Checked {
             at_most("expected", all.expected.len(), BATCH)?;
             span("lease_for", all.lease_for)
         }
-        Command::Extend(extend) => token("token", Some(extend.token)).and(span("by", Some(extend.by))),
+        Command::Extend(extend) => token("token", Some(extend.token)).and(span("for", Some(extend.by))),
         Command::Release(release) => token("token", release.token),
         Command::Reserve(reserve) => token("token", Some(reserve.token)).and(span("for", reserve.span)),
         Command::Reorder { actors, .. } => {

@@ -10,7 +10,7 @@ use crate::numbers::{ItemNo, Revision, Span, Time, Token, Wall};
 use crate::queue::Queue;
 use crate::record::Archived;
 use crate::refusal::{HolderView, Refusal};
-use crate::standing::{BlockedBy, ItemState, Standing, StateKind};
+use crate::standing::{BlockedBy, ItemState, Lease, Standing, StateKind};
 use crate::state::State;
 use crate::state::item_key::ItemKey;
 use std::sync::Arc;
@@ -137,6 +137,22 @@ impl State {
     }
 }
 
+/// The lease of an item, if the viewer may see its holder in a list.
+pub(super) fn seen_lease<'s>(viewer: &Caller, queue: &Queue, standing: &'s Standing) -> Option<&'s Lease> {
+    let is_seen = |lease: &&Lease| lease.holder.actor == viewer.actor || sees_all(viewer, queue);
+    standing.lease.as_deref().filter(is_seen)
+}
+
+/// The assignee of an item, if the viewer may see it in a list.
+pub(super) fn seen_assignee<'s>(viewer: &Caller, queue: &Queue, standing: &'s Standing) -> Option<&'s ActorId> {
+    let assignee = standing.assignment.as_ref().map(|assignment| &assignment.actor);
+    assignee.filter(|actor| **actor == viewer.actor || sees_all(viewer, queue))
+}
+
+fn sees_all(viewer: &Caller, queue: &Queue) -> bool {
+    disclose::sight_of_list(viewer, queue) == Sight::All
+}
+
 /// An item to be shown to a viewer.
 struct Shown<'a> {
     viewer: &'a Caller,
@@ -156,13 +172,9 @@ impl Shown<'_> {
         if !is_open_to(self.viewer, self.queue, content) {
             return None;
         }
-        let sight = disclose::sight_of_list(self.viewer, self.queue);
         let lease = standing.lease.as_deref();
-        let is_own = lease.is_some_and(|lease| lease.holder.actor == self.viewer.actor);
-        let sees_lease = is_own || sight == Sight::All;
-        let seen = lease.filter(|_| sees_lease);
+        let seen = seen_lease(self.viewer, self.queue, standing);
         let origin = standing.past.as_ref().and_then(|past| past.origin.as_ref());
-        let assignee = standing.assignment.as_ref().map(|assignment| &assignment.actor);
         Some(ItemView {
             no: self.no,
             id: self.id.clone(),
@@ -171,13 +183,13 @@ impl Shown<'_> {
             content: disclose::content(content, self.viewer, self.queue, may_name),
             revision: standing.revision,
             attempts: standing.attempts,
-            since: (lease.is_none() || sees_lease).then_some(standing.since),
+            since: (lease.is_none() || seen.is_some()).then_some(standing.since),
             claimed: lease.is_some(),
             holder: seen.map(disclose::full_view),
             token: seen.filter(|lease| lease.holder.is(self.viewer)).map(|lease| lease.token),
             claimed_at: seen.map(|lease| lease.claimed_at),
             originally_claimed_at: origin.filter(|_| seen.is_some()).map(|(_, since)| *since),
-            assignee: assignee.filter(|actor| sight == Sight::All || **actor == self.viewer.actor).cloned(),
+            assignee: seen_assignee(self.viewer, self.queue, standing).cloned(),
             line_length: self.line_length,
             cancel_requested: standing.cancel.is_some(),
             waits_for: match &standing.state {

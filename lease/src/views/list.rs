@@ -1,11 +1,12 @@
 //! The live items of a space, in the order of creation.
 
 use super::ItemView;
+use super::item::{seen_assignee, seen_lease};
 use crate::archive::Archive;
 use crate::bounds::EXAMINED_PER_NEXT;
-use crate::caller::Caller;
+use crate::caller::{Caller, Holder};
 use crate::item::Content;
-use crate::names::{ItemId, Label, QueueName, SpaceName};
+use crate::names::{ActorId, ItemId, Label, QueueName, SessionId, SpaceName};
 use crate::numbers::{ItemNo, QueueNo, SpaceNo};
 use crate::standing::StateKind;
 use crate::state::State;
@@ -22,6 +23,12 @@ pub struct Query {
     pub labels: Vec<Label>,
     pub parent: Option<ItemId>,
     pub claim: Option<ClaimStatus>,
+    /// The actor that the item is assigned to, as far as the viewer may see it.
+    pub assignee: Option<ActorId>,
+    /// The actor that holds the item, as far as the viewer may see it.
+    pub holder: Option<ActorId>,
+    /// The session that holds the item, as far as the viewer may see it.
+    pub session: Option<SessionId>,
     /// A part of the id or of the title, ignoring ASCII case.
     pub text: Option<String>,
     /// Only items after this one, in the order of creation.
@@ -76,7 +83,7 @@ impl State {
             next.extend(runs[at].next().map(|key| Reverse((key, at))));
             page.next = Some(key.no);
             examined += 1;
-            if self.is_shown(viewer, key) && query.matches_item(self, key) {
+            if self.is_shown(viewer, key) && query.matches_item(self, viewer, key) {
                 page.items.extend(self.show_naming(viewer, key, |id| {
                     examined += 1;
                     self.may_name(archive, viewer, space, id)
@@ -111,18 +118,22 @@ impl Query {
     /// Whether the list may skip items, so that the first match may be far from its start.
     #[must_use]
     pub fn is_selective(&self) -> bool {
-        let Self { queue: _, state, labels, parent, claim, text, after: _, limit: _ } = self;
-        state.is_some() || !labels.is_empty() || parent.is_some() || claim.is_some() || text.is_some()
+        let Self { queue: _, state, labels, parent, claim, assignee, holder, session, text, after: _, limit: _ } = self;
+        let is_of_someone = assignee.is_some() || holder.is_some() || session.is_some();
+        state.is_some() || !labels.is_empty() || parent.is_some() || claim.is_some() || is_of_someone || text.is_some()
     }
 
     /// Like [`Query::matches`], but before a view is built.
-    fn matches_item(&self, state: &State, key: ItemKey) -> bool {
+    fn matches_item(&self, state: &State, viewer: &Caller, key: ItemKey) -> bool {
         let item = state.item(key);
         let standing = &item.standing;
+        let queue = &state.queue(item.queue).queue;
         self.is_met_by(&Examined {
             id: &item.id,
             state: standing.state.kind(),
             is_claimed: standing.lease.is_some(),
+            holder: seen_lease(viewer, queue, standing).map(|lease| &lease.holder),
+            assignee: seen_assignee(viewer, queue, standing),
             content: &item.content,
         })
     }
@@ -131,7 +142,15 @@ impl Query {
     #[must_use]
     pub fn matches(&self, view: &ItemView) -> bool {
         let is_of_queue = self.queue.as_ref().is_none_or(|queue| *queue == view.queue);
-        let examined = Examined { id: &view.id, state: view.state, is_claimed: view.claimed, content: &view.content };
+        let named = view.holder.as_ref().and_then(|holder| holder.named.as_ref());
+        let examined = Examined {
+            id: &view.id,
+            state: view.state,
+            is_claimed: view.claimed,
+            holder: named.map(|named| &named.holder),
+            assignee: view.assignee.as_ref(),
+            content: &view.content,
+        };
         is_of_queue && self.is_met_by(&examined)
     }
 
@@ -144,6 +163,9 @@ impl Query {
                 ClaimStatus::Unclaimed => !item.is_claimed && item.state != StateKind::Stale,
                 ClaimStatus::Expired => item.state == StateKind::Stale,
             })
+            && (self.assignee.is_none() || self.assignee.as_ref() == item.assignee)
+            && (self.holder.is_none() || self.holder.as_ref() == item.holder.map(|holder| &holder.actor))
+            && (self.session.is_none() || self.session.as_ref() == item.holder.and_then(|of| of.session.as_ref()))
             && self
                 .text
                 .as_ref()
@@ -156,6 +178,9 @@ struct Examined<'a> {
     id: &'a ItemId,
     state: StateKind,
     is_claimed: bool,
+    /// Holder and assignee, as far as the viewer may see them.
+    holder: Option<&'a Holder>,
+    assignee: Option<&'a ActorId>,
     content: &'a Content,
 }
 

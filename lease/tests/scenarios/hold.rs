@@ -199,7 +199,7 @@ scenarios! {
      0s   ada extends disk with token 1 by 0s" => expect![[r#"
          0s   created: disk r1, queued
          0s   granted: ada holds disk, token 1, until 15m
-         0s   refused: invalid: by must be more than zero
+         0s   refused: invalid: for must be more than zero
      "#]];
 
     release_ends_the_lease_and_the_assignment:

@@ -78,7 +78,7 @@ scenarios! {
          0s   refused: invalid: lease_for must be more than zero
          0s   refused: invalid: lease_for must be more than zero
          0s   refused: invalid: for must be more than zero
-         0s   refused: invalid: by must not exceed ten years; the unit is milliseconds
+         0s   refused: invalid: for must not exceed ten years; the unit is milliseconds
          0s   refused: invalid: alive_for must be more than zero
          0s   refused: invalid: delay must be more than zero
      "#]];

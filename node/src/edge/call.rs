@@ -13,6 +13,7 @@ use crate::replica::no_outcome::NoOutcome;
 use api::answer::{Answer, Context};
 use api::body::Body;
 use api::names::Number;
+use api::problem::Holder;
 use api::query::Consistency;
 use api::{Calendar, Code, Problem};
 use axum::Json;
@@ -407,7 +408,8 @@ impl Call {
             Some((content, body))
         };
         let request_id = self.head.request_id.as_str();
-        let mut with = Context { calendar: self.calendar(), request_id, show: &mut show };
+        let mut holder = |item: &ItemId| self.holder(item);
+        let mut with = Context { calendar: self.calendar(), request_id, show: &mut show, holder: &mut holder };
         T::new(outcome, &mut with).map_err(|other| unfitting(&other))
     }
 
@@ -418,6 +420,17 @@ impl Call {
             state.view_content(archive, &self.caller, &self.head.space, queue, content)
         };
         self.edge.node.store().read(look).ok().flatten()
+    }
+
+    /// The holder of an item, as far as the caller may see it. None: nobody holds it, or this node cannot tell now.
+    fn holder(&self, item: &ItemId) -> Option<Holder> {
+        let look = |state: &State, archive: &dyn Archive| {
+            state.view_item(archive, &self.caller, &self.head.space, item, IfClaimed::Fail)
+        };
+        match self.edge.node.store().read(look).ok()? {
+            Err(Refusal::AlreadyClaimed(conflict)) => Some(Holder::new(conflict.holder?, self.calendar())),
+            _ => None,
+        }
     }
 
     #[must_use]

@@ -160,6 +160,10 @@ pub struct ItemPath(pub ItemId);
 #[derive(Debug)]
 pub struct QueuePath(pub QueueName);
 
+/// The actor that the path names.
+#[derive(Debug)]
+pub struct ActorPath(pub ActorId);
+
 /// The node that the path names.
 #[derive(Debug)]
 pub struct NodePath(pub u64);
@@ -186,6 +190,15 @@ impl FromRequestParts<Edge> for QueuePath {
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
         let text = path_text(parts, edge, "queue").await?;
         QueueName::known(&text).map(Self).map_err(|bad| Problem::invalid("queue", bad.to_string()).into())
+    }
+}
+
+impl FromRequestParts<Edge> for ActorPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Failure> {
+        let text = path_text(parts, edge, "actor").await?;
+        ActorId::known(&text).map(Self).map_err(|bad| Problem::invalid("actor", bad.to_string()).into())
     }
 }
 

@@ -45,8 +45,17 @@ const BODY_BYTES: usize = 1024 * 1024;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// Reads whose responses may be long.
-const LISTS: [&str; 8] =
-    ["list_items", "list_events", "list_queues", "list_workers", "carrying", "activities", "peek", "line"];
+const LISTS: [&str; 9] = [
+    "list_items",
+    "list_events",
+    "list_queues",
+    "list_workers",
+    "carrying",
+    "carrying_of",
+    "activities",
+    "peek",
+    "line",
+];
 /// Calls that keep or end a lease. A throttled actor may still make them.
 const KEEPS_OR_ENDS: [&str; 10] =
     ["renew", "renew_all", "extend", "release", "reserve", "withdraw", "hand_on", "complete", "fail", "cancel"];

@@ -58,6 +58,7 @@ fn single() -> OpenApiRouter<Edge> {
         .routes(routes!(items::activities))
         .routes(routes!(items::held_at))
         .routes(routes!(items::carrying))
+        .routes(routes!(items::carrying_of))
         .routes(routes!(claims::claim))
         .routes(routes!(claims::next))
         .routes(routes!(claims::peek))

@@ -34,6 +34,9 @@ async fn walk(viewer: &Caller, queue: &str) -> String {
         "/v1/items?text=canary-holder",
         "/v1/items?state=cancelled",
         "/v1/items?state=complete",
+        "/v1/items?holder=canary-holder",
+        "/v1/items?assignee=canary-holder",
+        "/v1/actors/canary-holder/carrying",
         "/v1/carrying",
         "/v1/workers",
         "/v1/events",
@@ -96,7 +99,7 @@ async fn story(root: &Caller, holder: &Caller, queue: &str) {
     let token = claim().await;
     holder.post(at("await_input"), json!({"token": token, "question": "canary-question"})).ok().await;
     holder.post(at("resume"), json!({"token": token})).ok().await;
-    holder.post(at("extend"), json!({"token": token, "by_ms": 1_000})).ok().await;
+    holder.post(at("extend"), json!({"token": token, "for_ms": 1_000})).ok().await;
     holder.session("canary-session-2").post(at("claim"), json!({"takeover": true})).ok().await;
     root.post(at("revoke"), json!({"reason": "canary-reason"})).ok().await;
     let token = claim().await;

@@ -72,7 +72,7 @@ async fn hold(root: &Caller, role: &str) {
     let at = |verb: &str| format!("/v1/items/{b}/{verb}");
     let token = claim(root, &b).await;
     root.post(at("renew"), json!({"token": token})).ok().await;
-    root.post(at("extend"), json!({"token": token, "by_ms": 1000})).ok().await;
+    root.post(at("extend"), json!({"token": token, "for_ms": 1000})).ok().await;
     root.post("/v1/renewals", json!({})).ok().await;
     root.post(at("reserve"), json!({"token": token, "for_ms": 60_000})).ok().await;
     claim(root, &b).await;
@@ -94,7 +94,8 @@ async fn look(root: &Caller, role: &str) {
     for path in ["", "/line", "/claims", "/activities", "/held_at?at_ms=0"] {
         root.get(format!("/v1/items/{role}-b{path}")).ok().await;
     }
-    for path in ["/v1/items", "/v1/carrying", "/v1/queues", "/v1/space", "/v1/workers", "/v1/events"] {
+    let paths = ["/v1/items", "/v1/carrying", "/v1/actors/root/carrying", "/v1/queues", "/v1/space", "/v1/workers"];
+    for path in paths.into_iter().chain(["/v1/events"]) {
         root.get(path).ok().await;
     }
     root.get(format!("/v1/queues/{role}")).ok().await;

@@ -183,7 +183,7 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
             hold(&root).await;
             (Request::Json("POST", "/v1/renewals".into(), Some(json!({}))), Effect::Sees("\"renewed\":1"))
         }
-        "extend" => post(item("extend"), json!({"token": hold(&root).await, "by_ms": 1_800_000}), "extended"),
+        "extend" => post(item("extend"), json!({"token": hold(&root).await, "for_ms": 1_800_000}), "extended"),
         "release" => post(item("release"), json!({"token": hold(&root).await}), "released"),
         "reserve" => post(item("reserve"), json!({"token": hold(&root).await, "for_ms": 600_000}), "reserved"),
         "withdraw" => {
@@ -277,6 +277,10 @@ async fn ready(edge: &Edge, operation: &str, nth: u64, space: String, node: u64)
         "carrying" => {
             hold(&root).await;
             get("/v1/carrying", "\"a\"")
+        }
+        "carrying_of" => {
+            hold(&root).await;
+            get("/v1/actors/root/carrying", "\"a\"")
         }
         "peek" => get("/v1/queues/q/peek", "\"a\""),
         "list_queues" => get("/v1/queues", "\"q\""),

@@ -56,6 +56,34 @@ async fn taskorch172_a_batch_returns_an_outcome_per_entry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_place_obtained_in_a_batch_is_kept_by_a_claim_under_its_request_id() {
+    let edge = Edge::start(&usual()).await;
+    create(&edge, "a").await;
+    let held = edge.caller("ada").post("/v1/items/a/claim", json!({})).ok().await;
+    let bob = edge.caller("bob").at(2);
+    // From now on node 2 knows the holder.
+    edge.caller("root").at(2).get("/v1/items/a").ok().await;
+    let batch = json!({"claims": [{"item": "a", "on_conflict": "wait"}]});
+    let answer = bob.key("batch").post("/v1/claims", batch).ok().await;
+    let place = &answer["claims"][0];
+    assert_eq!((&place["outcome"], &place["place"]), (&json!("waiting"), &json!(0)), "{answer}");
+    // Bob learns as much of the holder as from a refusal.
+    assert_eq!((&place["holder"]["kind"], &place["holder"]["actor"]), (&json!("agent"), &Value::Null), "{answer}");
+    let again = bob.at(3).key(place["request_id"].as_str().unwrap());
+    let wait = json!({"on_conflict": "wait", "poll_ms": 1});
+    assert_eq!(again.post("/v1/items/a/claim", wait.clone()).ok().await["place"], 0);
+    edge.caller("ada").post("/v1/items/a/release", json!({"token": held["token"]})).ok().await;
+    let granted = again.with("tenure-retry", "1000").post("/v1/items/a/claim", wait).ok().await;
+    assert!(granted["token"].as_u64() > held["token"].as_u64(), "{granted}");
+    // An operator sees who holds it.
+    edge.caller("root").at(3).get("/v1/items/a").ok().await;
+    let wait = json!({"on_conflict": "wait", "poll_ms": 1});
+    let seen = edge.caller("root").at(3).post("/v1/items/a/claim", wait).ok().await;
+    assert_eq!(seen["holder"]["actor"], "bob", "{seen}");
+    assert!(seen["holder"]["expires_at_ms"].is_u64(), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn taskorch197_a_stale_release_does_not_end_the_lease_of_a_new_holder() {
     let edge = Edge::start(&usual()).await;
     let (ada, bob, root) = (edge.caller("ada"), edge.caller("bob"), edge.caller("root"));

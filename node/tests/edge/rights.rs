@@ -22,7 +22,7 @@ fn commands(caller: &Caller, item: &str, queue: &str) -> Vec<Ask> {
         caller.post(at("claim"), json!({})),
         caller.post(at("claim"), json!({"on_conflict": "wait", "poll_ms": 10})),
         caller.post(at("renew"), json!({"token": 1})),
-        caller.post(at("extend"), json!({"token": 1, "by_ms": 1})),
+        caller.post(at("extend"), json!({"token": 1, "for_ms": 1})),
         caller.post(at("release"), json!({})),
         caller.post(at("withdraw"), json!({})),
         caller.post(at("complete"), json!({"token": 1, "result": "x".repeat(10_000)})),

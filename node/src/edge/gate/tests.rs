@@ -417,7 +417,7 @@ fn bytes_that_an_actor_adds_to_the_log_are_rate_limited() {
     // A bucket holds the bytes of a quarter of a second, of which the bulk class gets seven tenths.
     let (writes, shed) = write_on(&world, "ada", "default", Class::Bulk, 10 * KIB);
     assert_eq!((writes, shed.reason, shed.is_actors_own), (17, "actor_byte_rate", true));
-    assert_eq!(shed.retry_after, Duration::from_millis(5));
+    assert_eq!(shed.retry_after, Duration::from_millis(25));
     write(&world, "ada", "default", Class::Finish, 10 * KIB).unwrap();
     write(&world, "ada", "default", Class::Renewal, 10 * KIB).unwrap();
     write(&world, "bob", "default", Class::Bulk, 10 * KIB).unwrap();
@@ -541,7 +541,7 @@ fn a_throttled_actor_gets_its_full_rate_again_when_nobody_waits() {
     let world = world(GateLimits::default());
     beside(&world, 10, 0, overloaded);
     beside(&world, 30, 3, overloaded);
-    beside(&world, 120, 0, overloaded);
+    beside(&world, 500, 0, overloaded);
     assert_eq!(world.gate.status().share, 1_000);
     assert_eq!(beside(&world, 1, 3, |_| Duration::from_millis(3)), 300);
 }

@@ -3,7 +3,7 @@
 use crate::edge::answer::{Failure, Reply, Viewed};
 use crate::edge::call::{CALL_WITHIN, Call, failed_disk};
 use crate::edge::cursor::Position;
-use crate::edge::extract::{Body, ItemPath, Query};
+use crate::edge::extract::{ActorPath, Body, ItemPath, Query};
 use crate::edge::gate::{Class, Parking};
 use crate::edge::rest::past_holder;
 use crate::edge::survey::HEAVY;
@@ -20,7 +20,7 @@ use api::words::ItemState;
 use api::write::{Update, Updated};
 use api::{Code, Problem};
 use axum::Json;
-use lease::names::ItemId;
+use lease::names::{ActorId, ItemId};
 use lease::numbers::Time;
 use lease::past_holder::PastHolder;
 use lease::views::{self, IfClaimed as CoreIfClaimed};
@@ -61,6 +61,9 @@ pub async fn list(call: Call, Query(query): Query<ItemsQuery>) -> Result<Viewed<
         labels: query.labels,
         parent: query.parent,
         claim: query.claim.map(Into::into),
+        assignee: query.assignee,
+        holder: query.holder,
+        session: query.session,
         text: query.text,
         after: None,
         limit,
@@ -280,10 +283,30 @@ pub async fn claim_summary(
 #[utoipa::path(get, path = "/v1/carrying", operation_id = "carrying", tag = "items",
     params(CarryingQuery), responses((status = 200, body = Carrying, description = "The caller's items")))]
 pub async fn carrying(call: Call, Query(query): Query<CarryingQuery>) -> Result<Viewed<Carrying>, Failure> {
+    let actor = call.actor().clone();
+    carried_by(call, actor, query).await
+}
+
+/// List the items of an actor
+///
+/// Items that are assigned to it, leased by it or reserved for it. Of another actor, only the items in queues whose
+/// holders the caller may see: as their operator, or because the queue discloses them.
+#[utoipa::path(get, path = "/v1/actors/{actor}/carrying", operation_id = "carrying_of", tag = "items",
+    params(("actor" = api::names::ActorId, Path), CarryingQuery),
+    responses((status = 200, body = Carrying, description = "The actor's items")))]
+pub async fn carrying_of(
+    call: Call,
+    ActorPath(actor): ActorPath,
+    Query(query): Query<CarryingQuery>,
+) -> Result<Viewed<Carrying>, Failure> {
+    carried_by(call, actor, query).await
+}
+
+async fn carried_by(call: Call, actor: ActorId, query: CarryingQuery) -> Result<Viewed<Carrying>, Failure> {
     let limit = limit(query.limit)?;
     let (caller, space) = (call.caller.clone(), call.head.space.clone());
     call.survey(query.consistency, 1, move |state, archive, calendar| {
-        Ok(ControlFlow::Break(Carrying::new(state.carrying(archive, &caller, &space, limit), calendar)))
+        Ok(ControlFlow::Break(Carrying::new(state.carrying(archive, &caller, &space, &actor, limit), calendar)))
     })
     .await
 }
